@@ -60,29 +60,29 @@ from penstock.store.rows import advice
 from penstock.store.tables import deltas, events, sessions, tasks
 
 GONE = "erased"
-"""Stands for the message of an error."""
+"""Replaces the message of an error."""
 
 
 class ErasedPart(Flag):
-    """The halves of a task that a person erases."""
+    """The halves of a task that a person can erase."""
 
     NONE = 0
     USER = auto()
-    """What the person wrote."""
+    """The message of the person."""
     ANSWER = auto()
-    """What the model and the tools wrote."""
+    """The output of the model and of tools."""
 
 
 def half_of(*, user: bool, answer: bool) -> ErasedPart:
-    """Return the halves that are wanted."""
+    """Return the halves to erase."""
     return (ErasedPart.USER if user else ErasedPart.NONE) | (
         ErasedPart.ANSWER if answer else ErasedPart.NONE
     )
 
 
-def left_of(event: Event, wanted: ErasedPart) -> Event | None:
-    """Return what erasing leaves of an event, or None if it does not belong to these halves."""
-    return _blank(event) if _half(event) & wanted else None
+def blank_of(event: Event, erased: ErasedPart) -> Event | None:
+    """Return the blank form of an event, or None if it does not belong to these halves."""
+    return _blank(event) if _half(event) & erased else None
 
 
 def _half(event: Event) -> ErasedPart:
@@ -109,11 +109,11 @@ def _half(event: Event) -> ErasedPart:
 
 
 def _blank(event: Event) -> Event:
-    """Return the blank form of an event; of most kinds nothing is left."""
+    """Return the blank form of an event; for most kinds it is Erased."""
     left: Event = Erased()
     match event:
         case MessageReceived(supersedes=task_id) if task_id is not None:
-            # a fold drops what the message took the place of
+            # kept: a fold drops the tasks that this message replaced
             left = replace(event, content="", message_id=MessageId(""), selected_skills=())
             left = replace(left, idempotency_key=None, request_hash=None)
         case CallRequested():
@@ -148,9 +148,9 @@ def _blank_question(question: Question) -> Question:
 
 
 def _blank_answer(event: QuestionAnswered) -> QuestionAnswered:
-    """Keep only whether the time for an answer was over: lists tell that from a withdrawal."""
-    is_over = event.status is QuestionStatus.CANCELLED
-    has_expired = is_over and not is_withdrawn(event.status, event.answer)
+    """Keep only whether the question expired: lists distinguish that from a cancellation."""
+    is_cancelled = event.status is QuestionStatus.CANCELLED
+    has_expired = is_cancelled and not is_withdrawn(event.status, event.answer)
     blank = replace(event, answer=EXPIRED if has_expired else {})
     return replace(blank, idempotency_key=None, request_hash=None)
 
@@ -162,21 +162,23 @@ def _blank_error(error: ErrorDetail | None) -> ErrorDetail | None:
 
 
 ERASED_TITLE = ""
-"""Lists show it as untitled."""
+"""Lists show a conversation with this title as untitled."""
 _OPENED = SessionOpened(profile_id=ProfileId(""), agent="", title="")
 
 
 def refuse_if_busy(log_id: LogId, connection: Connection) -> None:
-    """Raise SessionBusy while a task of the log is queued or at work."""
+    """Raise SessionBusy while a task of the log has not ended."""
     open_tasks = select(func.count()).where(tasks.c.log_id == log_id, tasks.c.ended_seq.is_(None))
     if connection.execute(open_tasks).scalar():
-        raise SessionBusy("a task of this conversation is at work; cancel it, or wait for its end")
+        raise SessionBusy(
+            "a task of this conversation has not ended; cancel it, or wait for its end"
+        )
 
 
-def brief_of(
+def message_of_task(
     log_id: LogId, task_id: TaskId, large: dict[BlobId, str], connection: Connection
 ) -> MessageReceived | None:
-    """Return the message that a task answers, unless nothing is left of it."""
+    """Return the message that a task answers, unless it was erased."""
     own = (events.c.log_id == log_id, events.c.task_id == task_id)
     wanted = select(events).where(*own, events.c.kind == "message_received")
     for row in connection.execute(wanted).all():
@@ -190,9 +192,9 @@ def overwrite(
     connection: Connection,
     of_task: tuple[LogId, TaskId],
     large: dict[BlobId, str],
-    wanted: ErasedPart,
+    erased: ErasedPart,
 ) -> set[BlobId]:
-    """Write the blank forms over a task's events; returns the blobs they referred to."""
+    """Replace a task's events by their blank forms. Return the blobs that they referred to."""
     log_id, task_id = of_task
     gone: set[BlobId] = set()
     own = (events.c.log_id == log_id, events.c.task_id == task_id)
@@ -202,10 +204,10 @@ def overwrite(
     removed = 0
     for row in connection.execute(select(events).where(*own)).all():
         event = _event_of(row, large)
-        blank = left_of(event, wanted)
+        blank = blank_of(event, erased)
         if blank is None:
             continue
-        removed += _counts(event)
+        removed += _message_count(event)
         if isinstance(event, MessageReceived):
             _blank_title(connection, log_id, event.content)
         gone |= {row.blob_id} if row.blob_id else set()
@@ -214,6 +216,7 @@ def overwrite(
         if type(blank) is Erased:
             values["path"] = None  # it may hold the name of a tool that a model made up
         connection.execute(events.update().where(*own, events.c.seq == row.seq).values(values))
+    # not below 0: an earlier erasure may have counted a message of this task already
     left = case((tasks.c.messages > removed, tasks.c.messages - removed), else_=0)
     connection.execute(tasks.update().where(tasks.c.task_id == task_id).values(messages=left))
     every = select(func.coalesce(func.sum(tasks.c.messages), 0)).where(tasks.c.log_id == log_id)
@@ -227,14 +230,13 @@ def _event_of(row: Row[Any], large: dict[BlobId, str]) -> Event:
         return decode(row.kind, large[row.blob_id] if row.blob_id else row.body)
     except ValueError as error:
         raise StoreCorrupt(
-            f"event {row.seq} of log {row.log_id!r} does not read back: {error}. "
-            f"{advice(row.log_id)}",
+            f"event {row.seq} of log {row.log_id!r} cannot be read: {error}. {advice(row.log_id)}",
             details={"log": row.log_id, "event": row.seq},
         ) from error
 
 
 def _blank_title(connection: Connection, log_id: LogId, content: str) -> None:
-    """Take the title away if it is the beginning of the message."""
+    """Erase the title if it is the beginning of the message."""
     session = sessions.c.session_id == log_id
     title = connection.execute(select(sessions.c.title).where(session)).scalar()
     if not title or not one_line(content).startswith(title.removesuffix("…")):
@@ -248,8 +250,8 @@ def _blank_title(connection: Connection, log_id: LogId, content: str) -> None:
             connection.execute(events.update().where(*first).values(body=body))
 
 
-def _counts(event: Event) -> int:
-    """Return how many messages of the conversation go with an event."""
+def _message_count(event: Event) -> int:
+    """Return how many messages of the conversation the event is: 1 or 0."""
     match event:
         case MessageReceived(message_id=message_id):
             return int(bool(message_id))

@@ -33,7 +33,7 @@ from penstock.core.errors import NotFound, StoreClosed, StoreCorrupt, StoreError
 from penstock.core.events.codec import kind_of
 from penstock.core.events.events import CallSettled, Entry, MessagesErased
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
-from penstock.store.blanks import brief_of, half_of, overwrite, refuse_if_busy
+from penstock.store.blanks import half_of, message_of_task, overwrite, refuse_if_busy
 from penstock.store.blobs import Blobs
 from penstock.store.changes import drop_log, drop_profile, loosen
 from penstock.store.database import Database
@@ -45,6 +45,7 @@ from penstock.store.references import (
     LooseBlob,
     RunRequest,
     blobs_of,
+    claim_loose,
     erased,
     erased_at,
     forget,
@@ -52,11 +53,10 @@ from penstock.store.references import (
     is_file,
     is_untidy,
     is_used,
-    loosen_erased,
     named_in,
     newest_of,
+    release_erased,
     requests_of_runs,
-    take_loose,
     waiter_of,
 )
 from penstock.store.rows import Rows
@@ -125,7 +125,7 @@ class Erasure:
             blobs = overwrite(connection, (log_id, task_id), large, part)
             for earlier, bodies in earlier_tasks.items():
                 blobs |= overwrite(connection, (log_id, earlier), bodies, part)
-            loosen_erased(connection, blobs, due)
+            release_erased(connection, blobs, due)
 
         await self._database.write(unit, order=log_id)
         self._notify(log_id)
@@ -181,7 +181,7 @@ class Erasure:
         await self._loosen_abandoned(now)
         if not await self._database.read(partial(is_untidy, before, now)):
             return 0
-        loose = await self._database.write(partial(take_loose, before, now))
+        loose = await self._database.write(partial(claim_loose, before, now))
         # not from `now`: those who gave bytes up have marked them since then
         since = Moment(self._clock.now() + 1) if before is None else before
         kept = await self._drop(dict.fromkeys(loose, since))
@@ -285,7 +285,7 @@ class Erasure:
         earlier: dict[TaskId, dict[BlobId, str]] = {}
         large = await self._large(log_id, task_id)
         while True:
-            brief = partial(brief_of, log_id, task_id, large)
+            brief = partial(message_of_task, log_id, task_id, large)
             message = await self._database.read(brief)
             if message is None or message.supersedes is None or message.supersedes in earlier:
                 return earlier
@@ -333,7 +333,7 @@ def _delete_log(
     large = select(events.c.seq).where(*since, events.c.blob_id.is_not(None))
     if connection.execute(large.limit(1)).first() is not None:
         return False
-    loosen_erased(connection, named | blobs_of(log_id, seen, connection), due)
+    release_erased(connection, named | blobs_of(log_id, seen, connection), due)
     drop_log(connection, log_id, due)
     for table in (events, tasks, questions, deltas, idempotency, logs):
         connection.execute(table.delete().where(table.c.log_id == log_id))
@@ -347,7 +347,7 @@ def _drop_without_logs(profile_id: ProfileId, due: Moment, connection: Connectio
     own = select(logs.c.log_id).where(logs.c.profile_id == profile_id)
     left = [LogId(each) for each in connection.execute(own).scalars().all()]
     if not left:
-        loosen_erased(connection, (), due)
+        release_erased(connection, (), due)
         drop_profile(profile_id, due, connection)
     return left
 
@@ -356,9 +356,10 @@ log = logging.getLogger(__name__)
 
 
 class Sweeper:
-    """Sweeps when it is opened, and then each time as long after as bytes stay.
+    """Deletes unused bytes in the background: at the start, and then at regular intervals.
 
-    Several processes may do it on one store: each takes what nobody else has taken.
+    Each sweep first finishes an interrupted erasure. Several processes may sweep one store: each
+    row of `loose_blobs` is claimed by one of them.
     """
 
     def __init__(self, erasure: Erasure, blobs: Blobs, clock: Clock, *, seconds: float) -> None:
@@ -369,11 +370,11 @@ class Sweeper:
         self._sweeping: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Begin."""
+        """Start the task that sweeps."""
         self._sweeping = asyncio.create_task(self._sweep())
 
     async def close(self) -> None:
-        """End, also in the middle: what is left is done by the next."""
+        """Stop, even during a sweep: the next one does the rest."""
         if self._sweeping is not None:
             self._sweeping.cancel()
             await asyncio.wait([self._sweeping])
@@ -385,8 +386,9 @@ class Sweeper:
             except StoreClosed:
                 return
             except StoreError as error:
-                said = "bytes that nothing has could not be deleted; it is tried again: %s"
-                log.warning(said, error)
+                log.warning(
+                    "unused bytes could not be deleted; the next sweep tries again: %s", error
+                )
             await self._clock.sleep(self._seconds)
 
     async def _once(self, before: Moment) -> None:

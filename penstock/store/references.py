@@ -183,7 +183,7 @@ def erased_at(now: Moment) -> Moment:
     return Moment(-now)
 
 
-def loosen_erased(connection: Connection, blob_ids: Iterable[BlobId], due: Moment) -> None:
+def release_erased(connection: Connection, blob_ids: Iterable[BlobId], due: Moment) -> None:
     """Note what an erasing is about to delete from the blob store, and that rows are freed."""
     loosen(connection, {FREED, *blob_ids}, due)
 
@@ -208,7 +208,7 @@ def is_untidy(before: Moment | None, now: Moment, connection: Connection) -> boo
     return any(connection.execute(each.limit(1)).first() is not None for each in (loose, expired))
 
 
-def take_loose(before: Moment | None, now: Moment, connection: Connection) -> Sequence[BlobId]:
+def claim_loose(before: Moment | None, now: Moment, connection: Connection) -> Sequence[BlobId]:
     """Return loose blobs that nobody else takes meanwhile; what has expired is loose by this."""
     drop_expired(connection, now)
     due = _is_due(before)

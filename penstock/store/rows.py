@@ -144,7 +144,7 @@ def check_order(log_id: LogId, rows: Sequence[Row], after: int) -> None:
             raise missing(log_id, seq)
 
 
-REBUILD = "Run `penstock doctor --rebuild`: it makes the lists again from the logs."
+REBUILD = "Run `penstock doctor --rebuild`, which rebuilds the lists from the logs."
 """The next step if a row of a list does not match its log."""
 
 
@@ -183,7 +183,7 @@ def record_of(log_id: LogId, row: Row) -> Record:
             raise ValueError(f"at {cut(repr(at), 40)} in {cut(repr(task_id), 40)}")  # noqa: TRY301
     except (TypeError, ValueError) as error:
         raise StoreCorrupt(
-            f"event {seq} of log {log_id!r} does not read back: {error}. {advice(log_id)}",
+            f"event {seq} of log {log_id!r} cannot be read: {error}. {advice(log_id)}",
             details={"log": log_id, "event": seq},
         ) from error
     return Record(log_id, seq, at, task_id, path, event)
@@ -198,31 +198,31 @@ _SHOWN = 40
 def check_columns(
     row: object, *, moments: Iterable[str], numbers: Iterable[str], texts: Iterable[str]
 ) -> None:
-    """Raise StoreCorrupt for the first column with a value that is none of its kind, or None."""
+    """Raise StoreCorrupt for the first column whose value has the wrong type; None is valid."""
     kinds = (
-        (moments, is_moment, "a moment"),
+        (moments, is_moment, "a time"),
         (numbers, is_number, "a number"),
-        (texts, _is_text, "a text"),
+        (texts, _is_text, "text"),
     )
-    for names, fits, wanted in kinds:
+    for names, is_valid, expected in kinds:
         for name in names:
             value = getattr(row, name)
-            if value is not None and not fits(value):
-                raise _wrong(name, value, wanted)
+            if value is not None and not is_valid(value):
+                raise _wrong(name, value, expected)
 
 
 def is_moment(value: object) -> bool:
-    """Whether a value is a moment that can be shown."""
+    """Whether a value is a time up to the year 9999."""
     return isinstance(value, int) and 0 <= value <= _LAST_MOMENT
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number or a count of events."""
+    """Whether a value can be a number or a count of events."""
     return isinstance(value, int) and 0 <= value <= _LAST_NUMBER
 
 
 def moment_or_first(value: object) -> Moment:
-    """Return a moment; the first one there is, for a value that is none."""
+    """Return a time; 1970 for a value that is not one, so that it still can be sorted."""
     return Moment(value) if isinstance(value, int) and is_moment(value) else Moment(0)
 
 
@@ -230,11 +230,9 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _wrong(name: str, value: object, wanted: str) -> StoreCorrupt:
-    return StoreCorrupt(
-        f"the column {name} should hold {wanted}, and holds {cut(repr(value), _SHOWN)}. "
-        "Run `penstock doctor --rebuild`: it makes the lists again from the logs."
-    )
+def _wrong(name: str, value: object, expected: str) -> StoreCorrupt:
+    shown = cut(repr(value), _SHOWN)
+    return StoreCorrupt(f"the column {name} must contain {expected}, found {shown}. {REBUILD}")
 
 
 class ReadPage(Struct, frozen=True):
@@ -285,11 +283,13 @@ def _has_log(unit: CheckRange, connection: Connection) -> bool:
 
 
 def _check_end(sql: Statements, connection: Connection, log_id: LogId, last: int) -> None:
-    """Raise StoreCorrupt if the log goes on behind what was read as its end."""
+    """Raise StoreCorrupt if the log continues after the last event that was read."""
     head = head_of(log_id, connection.exec_driver_sql(sql.head, (log_id,)).scalar())
     if head is None or head <= last:
         return
-    came = connection.exec_driver_sql(sql.events_after, (log_id, last, 1)).first()
-    is_there = connection.exec_driver_sql(sql.head, (log_id,)).scalar() is not None
-    if is_there and (came is None or came[0] != last + 1):
+    # no snapshot spans the two statements: the event may have come between them, or the log may
+    # have been erased. Only an event that is missing now, in a log that still exists, is lost.
+    following = connection.exec_driver_sql(sql.events_after, (log_id, last, 1)).first()
+    still_exists = connection.exec_driver_sql(sql.head, (log_id,)).scalar() is not None
+    if still_exists and (following is None or following[0] != last + 1):
         raise missing(log_id, last + 1)

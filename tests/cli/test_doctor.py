@@ -93,13 +93,13 @@ def test_a_task_with_a_corrupt_log_is_reported_and_unchanged(
     code, out, _ = run("doctor")
     assert code == 1
     assert (
-        f"✗ tasks: {task_id} cannot continue: event 1 of log 'conv_1' does not read back: " in out
+        f"✗ tasks: {task_id} cannot continue: event 1 of log 'conv_1' cannot be read: " in out
     )
     assert "Restore the database from a copy, or delete this conversation, call or run: " in out
     assert "penstock erase --log conv_1 --yes" in out
     code, out, _ = run("doctor", "--rebuild")
     assert (code, run_json("tasks", "list")["tasks"]) == (1, [task])
-    assert "✗ lists: not rebuilt: event 1 of log 'conv_1' does not read back: " in out
+    assert "✗ lists: not rebuilt: event 1 of log 'conv_1' cannot be read: " in out
 
 
 def test_a_log_in_which_an_event_is_missing_is_named_and_hides_no_other(

@@ -291,7 +291,7 @@ async def test_a_list_reports_what_it_omits(
         with caplog.at_level(logging.WARNING):
             assert await listed(server, "/api/questions") == []
         tasks, total = await server.runtime.parts.storage.projections.tasks(page=Page())
-    assert f"event 11 of log '{conversation}' does not read back" in caplog.text
+    assert f"event 11 of log '{conversation}' cannot be read" in caplog.text
     assert [each.status for each in tasks] == ["suspended", "succeeded"]
     assert total == 2
     assert (tasks[1].outcome or {})["error"]["code"] == "STORE_CORRUPT"

@@ -33,7 +33,7 @@ from penstock.store.database import Database, open_database
 from penstock.store.erasure import Erasure, Sweeper
 from penstock.store.logs.log import Lease
 from penstock.store.logs.sql_log import SqlLog
-from penstock.store.references import LooseBlob, erased, erased_at, forget, loosen_erased
+from penstock.store.references import LooseBlob, erased, erased_at, forget, release_erased
 from penstock.store.tables import state
 from penstock.testing.clock import FakeClock
 from tests.kit.entries import ANN, CHAT, ONE, ended, held, opened, started
@@ -303,7 +303,7 @@ async def test_freed_pages_are_overwritten_when_the_next_process_starts(
 
     def drop(connection: Connection) -> None:
         connection.execute(state.delete())
-        loosen_erased(connection, (), erased_at(clock.now()))
+        release_erased(connection, (), erased_at(clock.now()))
 
     for unit in (add, drop):
         await sqlite.write(unit)
@@ -325,7 +325,7 @@ async def test_bytes_that_are_given_up_again_meanwhile_stay_noted(
 
     async def give_up() -> Sequence[LooseBlob]:
         due = erased_at(clock.now())
-        await database.write(partial(loosen_erased, blob_ids=[BlobId("1" * 64)], due=due))
+        await database.write(partial(release_erased, blob_ids=[BlobId("1" * 64)], due=due))
         clock.advance(1)
         return await database.read(erased)
 

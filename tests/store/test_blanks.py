@@ -24,9 +24,9 @@ from penstock.core.ids import MessageId, ProfileId, QuestionId, TaskId
 from penstock.core.task import EXPIRED, QuestionStatus, TaskStatus, standing
 from penstock.store.blanks import (
     ErasedPart,
-    brief_of,
+    blank_of,
     half_of,
-    left_of,
+    message_of_task,
     overwrite,
     refuse_if_busy,
 )
@@ -86,7 +86,7 @@ def made(hint: Any, word: str) -> Any:
 def test_erasing_a_message_and_its_answer_leaves_no_word_of_an_event(kind: Any) -> None:
     """The title of a `SessionOpened` is looked at in test_erasure.py: it may be a name."""
     event = filled(kind)
-    left = left_of(event, BOTH)
+    left = blank_of(event, BOTH)
     assert WORD not in encode(event if left is None else left)
 
 
@@ -110,32 +110,32 @@ def test_the_events_of_the_test_above_are_full_of_the_word() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_half_goes_alone(kind: Any) -> None:
     event = filled(kind)
-    user, answer = left_of(event, ErasedPart.USER), left_of(event, ErasedPart.ANSWER)
+    user, answer = blank_of(event, ErasedPart.USER), blank_of(event, ErasedPart.ANSWER)
     if kind.__name__ == "PromptResolved":
         assert user == answer == Erased()
     else:
         assert user is None or answer is None
-    assert left_of(event, half_of(user=False, answer=False)) is None
+    assert blank_of(event, half_of(user=False, answer=False)) is None
 
 
 def test_a_message_that_took_the_place_of_another_still_does() -> None:
     asked = MessageReceived(
         message_id=MessageId("m"), content=WORD, supersedes=TaskId("t"), request_hash=WORD
     )
-    left = left_of(asked, ErasedPart.USER)
+    left = blank_of(asked, ErasedPart.USER)
     assert isinstance(left, MessageReceived)
     assert left.supersedes == "t"
-    assert left_of(replace(asked, supersedes=None), ErasedPart.USER) == Erased()
+    assert blank_of(replace(asked, supersedes=None), ErasedPart.USER) == Erased()
 
 
 def test_an_end_keeps_how_the_task_ended() -> None:
     end = filled(TaskEnded)
-    left = left_of(end, ErasedPart.ANSWER)
+    left = blank_of(end, ErasedPart.ANSWER)
     assert isinstance(left, TaskEnded)
     assert (left.status, left.usage, left.iterations) == (end.status, end.usage, 1)
     assert left.error is not None
     assert (left.error.code, left.error.message) == ("name", "erased")
-    assert left_of(TaskEnded(status=TaskStatus.SUCCEEDED), ErasedPart.ANSWER) is not None
+    assert blank_of(TaskEnded(status=TaskStatus.SUCCEEDED), ErasedPart.ANSWER) is not None
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_question_still_says_how_it_ended(
 ) -> None:
     by = ProfileId("ann") if status is QuestionStatus.ANSWERED else None
     given = QuestionAnswered(question_id=QuestionId("q"), status=status, answer=answer, by=by)
-    left = left_of(given, ErasedPart.ANSWER)
+    left = blank_of(given, ErasedPart.ANSWER)
     assert isinstance(left, QuestionAnswered)
     assert (standing(left.status, left.answer), left.by) == (shown, by)
     assert WORD not in encode(left)
@@ -188,10 +188,10 @@ async def test_a_message_is_the_brief_of_its_task_until_it_is_overwritten(
     log: SqlLog, database: Database
 ) -> None:
     await held(log)
-    brief = await database.read(partial(brief_of, CHAT, ONE, {}))
+    brief = await database.read(partial(message_of_task, CHAT, ONE, {}))
     assert isinstance(brief, MessageReceived)
     await database.write(blank)
-    assert await database.read(partial(brief_of, CHAT, ONE, {})) is None
+    assert await database.read(partial(message_of_task, CHAT, ONE, {})) is None
 
 
 async def test_a_log_is_busy_until_every_task_has_ended(log: SqlLog, database: Database) -> None:

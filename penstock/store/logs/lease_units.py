@@ -279,11 +279,15 @@ def lost(log_id: LogId) -> LeaseLost:
 _PARTS = 5
 _UNKNOWN = "-"
 _START = 19
-"""Where the start time stands in /proc/PID/stat, counted from the state."""
+"""The position of the start time in /proc/PID/stat, counted from the state."""
 
 
 def this_process(nonce: str) -> str:
-    """Return `host/boot/pid/start/nonce`; the nonce tells apart several owners in one process."""
+    """Return the owner name of this process, `host/boot/pid/start/nonce`.
+
+    Other processes of the host can find out from it whether this process is alive. The nonce
+    distinguishes several owners in one process.
+    """
     pid = os.getpid()
     try:
         start = _start_of(pid) or _UNKNOWN
@@ -293,7 +297,7 @@ def this_process(nonce: str) -> str:
 
 
 def is_dead(owner: str) -> bool:
-    """Whether the owner is a process of this machine that runs no more; False if unknown."""
+    """Whether the owner is a process of this host that has ended; False if unknown."""
     parts = owner.split("/")
     if len(parts) != _PARTS:
         return False
@@ -301,8 +305,9 @@ def is_dead(owner: str) -> bool:
     if _UNKNOWN in {boot, start} or not pid.isdecimal() or (host, boot) != (_host(), _boot()):
         return False
     try:
+        # the number alone is not enough: the system gives it to a later process
         return _start_of(int(pid)) != start
-    except OSError:  # such as a lack of descriptors: it says nothing of that process
+    except OSError:  # such as a lack of descriptors, which tells nothing about that process
         return False
 
 
@@ -311,7 +316,7 @@ def _host() -> str:
 
 
 def _boot() -> str:
-    """Return the boot, and the space of process ids: a container sees its own alone."""
+    """Return the boot id and the namespace of process ids: a container sees its own only."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         space = Path("/proc/self/ns/pid").readlink().name
@@ -321,10 +326,12 @@ def _boot() -> str:
 
 
 def _start_of(pid: int) -> str | None:
-    """Return when the process began, in ticks since the boot; None if it is gone."""
+    """Return the start time of a process in ticks since the boot; None if it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
+    # after the last bracket: the name of the program may contain spaces and brackets
     fields = stat.rpartition(")")[2].split()
+    # a zombie runs no code, though its parent has not waited for it yet
     return None if fields[0] in {"Z", "X"} else fields[_START]

@@ -48,11 +48,11 @@ class PendingLog(Struct, frozen=True, kw_only=True):
 
 
 Followed = Callable[[LogId, int], None]
-"""Called on the event loop with a log that is followed and its epoch, once and then again."""
+"""Called on the event loop with a followed log and its epoch, possibly repeatedly."""
 
 
 class TextPosition(NamedTuple):
-    """A place among all that replies of a log say: a reply, and how many units of it."""
+    """A position in the text of a log's replies: a reply, and a number of units in it."""
 
     base: int
     units: int
@@ -62,15 +62,15 @@ NOWHERE = TextPosition(-1, -1)
 
 
 ENDS_OF_REPLIES = frozenset({ReplyReceived, ReplyRestarted, TaskEnded})
-"""The events with which the pieces of a reply are gone."""
+"""The events that delete the pieces of a reply."""
 
 
 class TextPiece(Struct, frozen=True, kw_only=True):
-    """A part of one reply that is of one kind; the first is empty, and says that it began."""
+    """A part of one reply, of one kind; the first one is empty and marks the start."""
 
     task_id: TaskId
     spot: TextPosition
-    """Where the reply stands when this piece is said."""
+    """The position of the piece."""
     iteration: int
     closing: bool
     kind: str
@@ -78,29 +78,29 @@ class TextPiece(Struct, frozen=True, kw_only=True):
 
 
 class LiveText(Protocol):
-    """Pieces of replies, which are no events, on their way from one process to others.
+    """Carries text of incomplete replies, which is in no event, from one process to others.
 
-    Contract: only the holder of a log can `write`; who holds it no more changes nothing, and is not
-    told. Pieces are there until the event that makes their reply whole, takes it back or ends its
-    task, and are gone with it: so what is read after the log has not been in it. Whoever reads a
-    log that another process holds follows it, for `followed_seconds`; the holder hears of it when
-    it takes the lease or renews it.
+    Contract: only the holder of a log can `write`; a write with an old epoch changes nothing and
+    raises nothing. Pieces exist until the event that completes or discards their reply, or ends its
+    task, and are deleted with it. So a reader that reads the log first and the pieces second sees
+    no text twice. A read of a log that another process holds makes that process write pieces for
+    `limits.followed_seconds`; the holder is notified when it acquires or renews the lease.
     """
 
     def listen(self, listener: Followed) -> None:
-        """Tell the listener of every log held here that is followed from elsewhere."""
+        """Call the listener with each log of this process that another process follows."""
         ...
 
     def is_followed(self, log_id: LogId, epoch: int) -> bool:
-        """Whether the log is held in this epoch and followed, as far as its holder heard."""
+        """Whether the log is held here in this epoch, and followed as far as this process knows."""
         ...
 
     async def write(self, log_id: LogId, epoch: int, pieces: Sequence[TextPiece]) -> None:
-        """Let others read these pieces; those that are there already stay as they are."""
+        """Store pieces for readers in other processes; existing pieces stay unchanged."""
         ...
 
     async def read(self, log_id: LogId, *, after: TextPosition = NOWHERE) -> Sequence[TextPiece]:
-        """Follow a log that is held elsewhere: return what is said there after a spot, in order."""
+        """Follow a log of another process. Return its pieces after a position, in order."""
         ...
 
 

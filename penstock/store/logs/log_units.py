@@ -67,7 +67,7 @@ class LeaseProgress(Struct):
     """How many outside events there were up to `known`."""
     followed_until: int = 0
     """Until when another process reads the live text of this log, in milliseconds."""
-    is_overheard: bool = False
+    may_have_text: bool = False
     """Pieces of a live reply may be stored; the event that completes the reply deletes them."""
 
     def now(self) -> "LeaseProgress":
@@ -158,7 +158,7 @@ class AppendUnit(Struct):
     progress: LeaseProgress
     changes: Changes | None = None
     """Set if some of the entries also change other tables."""
-    is_said: bool = False
+    completes_reply: bool = False
     """An entry completes or discards the live reply, so its stored pieces are deleted."""
 
     def __call__(self, connection: Connection) -> AppendOutcome | None:
@@ -186,7 +186,7 @@ class AppendUnit(Struct):
         rows += placed(self.log_id, first, drafts)
         if not self.kinds.isdisjoint(HAVE_CONSEQUENCES):
             self._follow(cursor, first, entries)
-        if self.is_said:
+        if self.completes_reply:
             cursor.execute(self.sql.drop_text, (self.log_id,))
         head = first + len(drafts) - 1
         if outside == progress.outside:

@@ -1,4 +1,14 @@
-"""What replies on their way say, in the table `deltas`."""
+"""Text of incomplete replies for readers in other processes, in the table `deltas`.
+
+Guarantees: without a reader nothing is written; a reader that misses pieces still gets the complete
+reply from the log.
+
+How it works. A reader writes `followed_until` into the row of the log. The holder reads it when it
+acquires or renews the lease, and writes pieces until then. The transaction that completes the reply
+deletes its pieces, so no piece outlives the reply.
+
+Proof: tests/store/logs/test_sql_live_text.py, tests/contracts/test_live_text.py.
+"""
 
 import json
 import logging
@@ -18,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class SqlLiveText:
-    """Pieces of replies in a database, written for no one but who follows."""
+    """Pieces of incomplete replies in the database, written only while they are read."""
 
     def __init__(
         self,
@@ -35,29 +45,29 @@ class SqlLiveText:
         self._listeners: list[Followed] = []
 
     def listen(self, listener: Followed) -> None:
-        """Tell the listener of every log held here that is followed from elsewhere."""
+        """Call the listener with each log of this process that another process follows."""
         self._listeners.append(listener)
 
-    def hear(self, log_id: LogId, epoch: int, followed_until: int) -> None:
-        """Learn how long a log that is held here is followed."""
+    def set_followed(self, log_id: LogId, epoch: int, followed_until: int) -> None:
+        """Record until when a log of this process is followed."""
         progress = self._progress(log_id, epoch)
         if progress is None or not followed_until:
             return
-        progress.followed_until, progress.is_overheard = followed_until, True
+        progress.followed_until, progress.may_have_text = followed_until, True
         if followed_until > self._clock.now():
             for listener in self._listeners:
                 listener(log_id, epoch)
 
     def is_followed(self, log_id: LogId, epoch: int) -> bool:
-        """Whether the log is held here in this epoch and followed, as far as was heard."""
+        """Whether the log is held here in this epoch, and followed as far as this process knows."""
         progress = self._progress(log_id, epoch)
         return progress is not None and progress.followed_until > self._clock.now()
 
     async def write(self, log_id: LogId, epoch: int, pieces: Sequence[TextPiece]) -> None:
-        """Let others read these pieces; those that are there already stay as they are."""
+        """Store pieces for readers in other processes; existing pieces stay unchanged."""
         rows = [(*_row(piece), log_id, epoch) for piece in pieces]
         if progress := self._progress(log_id, epoch):
-            progress.is_overheard = True
+            progress.may_have_text = True
 
         def unit(connection: Connection) -> None:
             insert_all(cursor_of(connection), self._sql.add_text, rows)
@@ -65,7 +75,7 @@ class SqlLiveText:
         await self._database.write(unit, order=log_id)
 
     async def read(self, log_id: LogId, *, after: TextPosition = NOWHERE) -> Sequence[TextPiece]:
-        """Follow a log that is held elsewhere: return what is said there after a spot, in order."""
+        """Follow a log of another process. Return its pieces after a position, in order."""
         if log_id in self._held:
             return ()
 
@@ -78,7 +88,7 @@ class SqlLiveText:
 
         followed_until, rows = await self._database.read(unit)
         if log_id in self._held:
-            return ()  # it was taken here meanwhile
+            return ()  # this process acquired it meanwhile
         if followed_until is not None:
             await self._follow(log_id, followed_until)
         return [_piece(row) for row in rows]
@@ -88,7 +98,7 @@ class SqlLiveText:
         return progress if progress is not None and progress.epoch == epoch else None
 
     async def _follow(self, log_id: LogId, followed_until: int) -> None:
-        """Say that the log is followed, when a third of the time since that was said is over."""
+        """Extend `followed_until`, if a third of the time since the last extension has passed."""
         now = self._clock.now()
         until = now + self._followed_ms
         if until - followed_until < self._followed_ms // 3:
@@ -99,13 +109,13 @@ class SqlLiveText:
 
         try:
             await self._database.write(unit, order=log_id)
-        except StoreError as error:  # who reads misses the pieces, and nothing else
-            log.debug("that log %s is followed could not be said: %s", log_id, error)
+        except StoreError as error:  # the reader misses pieces, and gets the complete reply later
+            log.debug("log %s could not be marked as followed: %s", log_id, error)
 
 
 def _row(piece: TextPiece) -> Row:
     base, units = piece.spot
-    text = json.dumps(piece.text)  # a model may write what a database refuses
+    text = json.dumps(piece.text)  # Postgres refuses NUL, and both refuse lone surrogates
     return base, units, piece.task_id, piece.iteration, int(piece.closing), piece.kind, text
 
 

@@ -137,7 +137,7 @@ class SqlLog:
         if not records:
             return None
         progress = self._held[log_id]
-        self.live_text.hear(log_id, progress.epoch, progress.followed_until)
+        self.live_text.set_followed(log_id, progress.epoch, progress.followed_until)
         lease = Lease(
             log_id=log_id,
             epoch=progress.epoch,
@@ -161,7 +161,7 @@ class SqlLog:
             return None
         head, outside = taken.head, taken.outside
         self._held[log_id] = LeaseProgress(taken.epoch, head - outside, head, outside)
-        self.live_text.hear(log_id, taken.epoch, taken.followed_until)
+        self.live_text.set_followed(log_id, taken.epoch, taken.followed_until)
         return Lease(
             log_id=log_id,
             epoch=taken.epoch,
@@ -189,8 +189,8 @@ class SqlLog:
         unit = AppendUnit(*parts, progress.now())
         if TaskEnded in kinds or any(map(_CHANGE_OF, entries)):
             unit.changes = self._changes
-        if progress.is_overheard and not kinds.isdisjoint(ENDS_OF_REPLIES):
-            progress.is_overheard, unit.is_said = False, True
+        if progress.may_have_text and not kinds.isdisjoint(ENDS_OF_REPLIES):
+            progress.may_have_text, unit.completes_reply = False, True
         # counted before the write: the next append expects its entries behind these. If this one
         # fails the count is wrong for good, so every later append of the lease fails, too.
         progress.written += len(entries)
@@ -205,7 +205,7 @@ class SqlLog:
         until = self._clock.now() + self._lease_ms
         unit = RenewLease(self._sql, lease.log_id, lease.epoch, until, after)
         rows = await self._hold(lease, unit)
-        self.live_text.hear(lease.log_id, lease.epoch, unit.followed_until)
+        self.live_text.set_followed(lease.log_id, lease.epoch, unit.followed_until)
         records = await self._rows.records(lease.log_id, rows)
         return [record for record in records if is_outside(record.event)]
 

@@ -270,7 +270,7 @@ async def test_a_corrupt_conversation_is_reported_and_can_be_deleted(
     async with served(url=url) as server:
         refused = await server.say("Two", conversationId=conversation, stream=stream)
         assert refused.status_code == 503
-        assert f"event 4 of log '{conversation}' does not read back" in refused.text
+        assert f"event 4 of log '{conversation}' cannot be read" in refused.text
         assert "delete this conversation" in refused.text
         deleted = await server.client.delete(f"{CHAT}/conversations/{conversation}")
         assert deleted.status_code == 204, deleted.text
