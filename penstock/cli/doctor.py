@@ -40,13 +40,13 @@ from penstock.store.projections import Page, TasksOf
 from penstock.store.repair import (
     Check,
     check,
+    damaged_logs,
     gaps,
-    little_space,
-    odd_logs,
+    mismatched_rows,
     probe,
     read_back,
     rebuild,
-    unfit_rows,
+    space_problem,
 )
 from penstock.store.rows import REBUILD
 from penstock.store.sql_projections import SqlProjections
@@ -221,7 +221,7 @@ def _disk(read: ReadProject) -> Iterator[Finding]:
         text = f"cannot write to {place}: {error.strerror}"
         yield Finding(FindingLevel.WRONG, "disk", text)
         return
-    if little := little_space([place], read.settings.limits.free_bytes):
+    if little := space_problem([place], read.settings.limits.free_bytes):
         yield Finding(FindingLevel.WRONG, "disk", f"{place}: {little}")
     else:
         free = shutil.disk_usage(place).free // MIB
@@ -270,11 +270,11 @@ async def _database_findings(
 async def _lists(database: Database, *, rebuilt: bool) -> list[Finding]:
     """Report rows of lists that differ from their logs, and logs whose content is inconsistent."""
     advice = "" if rebuilt else f". {REBUILD}"
-    unfit = [
-        Finding(FindingLevel.WRONG, "lists", text + advice) for text in await unfit_rows(database)
-    ]
+    mismatched = await mismatched_rows(database)
+    unfit = [Finding(FindingLevel.WRONG, "lists", text + advice) for text in mismatched]
     erase = ". Restore the database from a backup, or: penstock erase --log LOG --yes"
-    odd = [Finding(FindingLevel.WRONG, "logs", text + erase) for text in await odd_logs(database)]
+    damaged = await damaged_logs(database)
+    odd = [Finding(FindingLevel.WRONG, "logs", text + erase) for text in damaged]
     fine = [] if rebuilt else [Finding(FindingLevel.FINE, "lists", "all rows match their logs")]
     return [*(unfit or fine), *odd]
 

@@ -53,20 +53,20 @@ from penstock.store.statements import Statements
 
 
 class Page(Struct, frozen=True, kw_only=True):
-    """Which part of a list is wanted."""
+    """The part of a list to return."""
 
     limit: int = 50
     offset: int = 0
     is_descending: bool | None = None
-    """None is the direction that is usual for the list."""
+    """None means the usual direction of the list."""
 
     def descends(self, *, usually: bool) -> bool:
-        """Whether the greatest comes first."""
+        """Whether the list is in descending order."""
         return usually if self.is_descending is None else self.is_descending
 
 
 class SessionSort(StrEnum):
-    """By what sessions are ordered: newest first, or titles from A to Z."""
+    """The order of sessions: newest first, or by title from A to Z."""
 
     UPDATED = "updated_at"
     CREATED = "created_at"
@@ -74,12 +74,12 @@ class SessionSort(StrEnum):
 
 
 class TasksOf(Struct, frozen=True, kw_only=True):
-    """Which tasks are wanted; what is None does not matter."""
+    """A filter of tasks; None matches all."""
 
     kind: str | None = None
-    """As that of a TaskRecord."""
+    """The kind, as in TaskRecord."""
     agent: str | None = None
-    """The agent, or of a run the command of its flow."""
+    """The agent; for a run the command of its flow."""
     status: TaskStatus | None = None
 
 
@@ -87,12 +87,12 @@ ALL_TASKS = TasksOf()
 
 
 class Projections(Protocol):
-    """What follows from the logs.
+    """Lists of tasks, sessions and questions, derived from the logs.
 
-    Contract: as new as the newest committed event. Lists come with how many there are in all, and
-    what is equal in a list is ordered by its id: pages of one order fit together. `find_…` returns
-    None for what is not there, and raises StoreCorrupt for what does not read back. A list leaves
-    that out, though it is counted; of a task only the outcome is missing, and says so.
+    Contract: as new as the newest committed event. A list is returned with the total count. Equal
+    entries are ordered by id, so pages of one order fit together. `find_…` returns None for an
+    unknown id, and raises StoreCorrupt for an entry that cannot be read. A list skips such an entry
+    but counts it; a task with an unreadable outcome is listed with an error as its outcome.
     """
 
     async def find_task(self, task_id: TaskId) -> TaskRecord | None:
@@ -107,7 +107,7 @@ class Projections(Protocol):
         of: TasksOf = ALL_TASKS,
         page: Page,
     ) -> tuple[Sequence[TaskRecord], int]:
-        """Return tasks, by when they were asked for; usually newest first."""
+        """Return tasks by the time of their request, usually newest first."""
         ...
 
     async def task_at(self, log_id: LogId, seq: int) -> TaskRecord | None:
@@ -143,13 +143,13 @@ class Projections(Protocol):
         status: QuestionStatus | None = None,
         page: Page,
     ) -> tuple[Sequence[QuestionRecord], int]:
-        """Return questions, by when they were asked; usually oldest first."""
+        """Return questions by the time they were asked, usually oldest first."""
         ...
 
     async def open_questions(
         self, log_id: LogId, task_id: TaskId | None = None
     ) -> Sequence[QuestionRecord]:
-        """Return all that a log, or one task of it, waits for, oldest first."""
+        """Return the open questions of a log, or of one of its tasks, oldest first."""
         ...
 
 

@@ -43,13 +43,13 @@ from penstock.store.tables import events, files, logs, loose_blobs, media, quest
 
 
 class RunRequest(Struct, frozen=True):
-    """How a run was asked for, as it is stored."""
+    """The stored request of a run."""
 
     log_id: LogId
     kind: str
     body: str
     blob_id: BlobId | None
-    """Where the body is, if it is large."""
+    """The blob that contains the body, if it is large."""
 
 
 _ERASED = MessagesErased(of_task=TaskId(""), user=False, answer=False)
@@ -67,7 +67,7 @@ def files_of(event: Event) -> set[BlobId]:
 
 
 def given_for(entries: Iterable[Entry]) -> set[BlobId]:
-    """Return the blobs that were put for entries: those that they and their changes name."""
+    """Return the blobs that entries and their changes name; the caller stored them before."""
     named = [files_of(each.event) for each in entries]
     changed = [put_for(each.change) for each in entries if each.change is not None]
     return set().union(*named, *changed)
@@ -92,15 +92,15 @@ def newest_of(log_id: LogId, connection: Connection) -> int:
 
 
 def erased_since(known: Mapping[LogId, int], connection: Connection) -> set[LogId]:
-    """Return which of these logs were deleted, or lost text after the event known of each."""
+    """Return those of these logs that were deleted, or had text erased after the known event."""
     rows = iter(known.items())
     parts = iter(lambda: dict(islice(rows, _AT_ONCE)), {})
     return set().union(*(_erased_since(part, connection) for part in parts))
 
 
 def _erased_since(known: Mapping[LogId, int], connection: Connection) -> set[LogId]:
-    wanted = select(logs.c.log_id, logs.c.head).where(logs.c.log_id.in_(known))
-    heads = {LogId(log_id): head for log_id, head in connection.execute(wanted).all()}
+    statement = select(logs.c.log_id, logs.c.head).where(logs.c.log_id.in_(known))
+    heads = {LogId(log_id): head for log_id, head in connection.execute(statement).all()}
     gone = {log_id for log_id in known if log_id not in heads}
     newer = [
         and_(events.c.log_id == log_id, events.c.seq > known[log_id])
@@ -114,50 +114,54 @@ def _erased_since(known: Mapping[LogId, int], connection: Connection) -> set[Log
 
 
 def named_in(kind: str, body: str) -> set[BlobId]:
-    """Return the blobs that a body names, also one that does not read back."""
+    """Return the blobs that a body names, even if the body cannot be decoded."""
     try:
         return files_of(decode(kind, body))
     except ValueError:
+        # too many ids are harmless: bytes that something else refers to are not deleted
         return set(map(BlobId, _BLOB_ID.findall(body)))
 
 
 def is_file(blob_id: BlobId, connection: Connection) -> bool:
-    """Whether a workspace or a profile has the bytes."""
+    """Whether a file of a workspace or a medium of a profile has these bytes."""
     kept = (files.c.size, files.c.blob_id), (media.c.size, media.c.blob_id)
-    wanted = [select(size).where(owner == blob_id) for size, owner in kept]
-    return any(connection.execute(each.limit(1)).first() is not None for each in wanted)
+    statement = [select(size).where(owner == blob_id) for size, owner in kept]
+    return any(connection.execute(each.limit(1)).first() is not None for each in statement)
 
 
 def is_used(blob_id: BlobId, connection: Connection) -> bool:
-    """Whether an event is or names the bytes; large bodies are not looked into."""
+    """Whether an event has these bytes as body, or names them in a body that is not a blob."""
     used = or_(events.c.blob_id == blob_id, events.c.body.contains(blob_id))
     return connection.execute(select(events.c.seq).where(used).limit(1)).first() is not None
 
 
 def requests_of_runs(log_ids: Collection[LogId], connection: Connection) -> list[RunRequest]:
-    """Return requests of runs of the profiles of some logs: those of their calls are among them."""
+    """Return the requests of all runs that calls of these logs started, and perhaps of others."""
     owners = select(logs.c.profile_id).where(logs.c.log_id.in_(log_ids)).distinct()
     first = (events.c.log_id == tasks.c.log_id, events.c.seq == tasks.c.first_seq)
-    wanted = select(events.c.log_id, events.c.kind, events.c.body, events.c.blob_id).where(
+    statement = select(events.c.log_id, events.c.kind, events.c.body, events.c.blob_id).where(
         tasks.c.profile_id.in_(owners), tasks.c.kind == FLOW, *first
     )
+    # a filter that saves decoding; a large body, or one with the text in another field, passes
     named = log_ids if len(log_ids) == 1 else ("waiter_log",)
     may_be = [events.c.body.contains(each, autoescape=True) for each in named]
-    wanted = wanted.where(or_(events.c.blob_id.is_not(None), *may_be))
-    return [RunRequest(*row) for row in connection.execute(wanted).all()]
+    statement = statement.where(or_(events.c.blob_id.is_not(None), *may_be))
+    return [RunRequest(*row) for row in connection.execute(statement).all()]
 
 
 def waiter_of(kind: str, body: str) -> tuple[LogId | None, TaskId | None]:
-    """Return the log and the task whose call began the run that a body asks for, if one did."""
+    """Return the log and the task of the call that requested a run, if a call did."""
     try:
-        asked = decode(kind, body)
+        request = decode(kind, body)
     except ValueError:
         return None, None
-    return (asked.waiter_log, asked.waiter) if isinstance(asked, FlowRequested) else (None, None)
+    if not isinstance(request, FlowRequested):
+        return None, None
+    return request.waiter_log, request.waiter
 
 
 def has_traces(log_id: LogId, connection: Connection) -> bool:
-    """Whether a row of the log is left in the tables that say what happened in it."""
+    """Whether a row of the log is left, in the events or in a list."""
     columns = (logs.c.log_id, events.c.log_id, tasks.c.log_id, questions.c.log_id)
     found = [select(each).where(each == log_id).limit(1) for each in columns]
     return any(connection.execute(each).first() is not None for each in found)
@@ -165,51 +169,51 @@ def has_traces(log_id: LogId, connection: Connection) -> bool:
 
 SWEPT_AT_ONCE = 500
 FREED = BlobId("")
-"""Stands for what deleted rows leave in the files of the database, until it is overwritten."""
+"""A marker: rows were deleted whose text is still in the files of the database."""
 
 
 class LooseBlob(NamedTuple):
-    """One row: the bytes, and since when they wait."""
+    """Bytes to delete, and when they lost their reference; below zero if a person erased them."""
 
     blob_id: BlobId
     at: int
 
 
 def erased_at(now: Moment) -> Moment:
-    """Return the time of a row for bytes that a person erased now.
+    """Return the time for bytes that a person erased now: negative, so they are due at once.
 
-    It differs from one erasing to the next: who deletes the row of one leaves that of another.
+    It differs between erasures, so that `forget` after one keeps the rows of a later one.
     """
     return Moment(-now)
 
 
 def release_erased(connection: Connection, blob_ids: Iterable[BlobId], due: Moment) -> None:
-    """Note what an erasing is about to delete from the blob store, and that rows are freed."""
+    """Enter the blobs that an erasure will delete, and the marker of freed rows."""
     loosen(connection, {FREED, *blob_ids}, due)
 
 
 def erased(connection: Connection) -> Sequence[LooseBlob]:
-    """Return what people erased and what may be there yet."""
-    wanted = select(loose_blobs.c.blob_id, loose_blobs.c.at).where(loose_blobs.c.at < 0)
-    return [LooseBlob(*row) for row in connection.execute(wanted).all()]
+    """Return the rows of erasures that are not finished."""
+    statement = select(loose_blobs.c.blob_id, loose_blobs.c.at).where(loose_blobs.c.at < 0)
+    return [LooseBlob(*row) for row in connection.execute(statement).all()]
 
 
 def forget(loose: Sequence[LooseBlob], connection: Connection) -> None:
-    """Delete rows whose bytes were looked through, unless they were given up again since."""
+    """Delete rows of bytes that were handled, unless the bytes were released again meanwhile."""
     same = loose_blobs.c.blob_id == bindparam("old_id"), loose_blobs.c.at == bindparam("old_at")
     if rows := [{"old_id": each.blob_id, "old_at": each.at} for each in loose]:
         connection.execute(loose_blobs.delete().where(*same), rows)
 
 
 def is_untidy(before: Moment | None, now: Moment, connection: Connection) -> bool:
-    """Whether there is anything that a sweep would do: most find nothing, and write nothing."""
+    """Whether a sweep would find anything. Most find nothing, and then nothing is written."""
     loose = select(loose_blobs.c.blob_id).where(_is_due(before))
     expired = select(media.c.blob_id).where(media.c.expires_at <= now)
     return any(connection.execute(each.limit(1)).first() is not None for each in (loose, expired))
 
 
 def claim_loose(before: Moment | None, now: Moment, connection: Connection) -> Sequence[BlobId]:
-    """Return loose blobs that nobody else takes meanwhile; what has expired is loose by this."""
+    """Release expired media, then claim due blobs: no other process sweeps them meanwhile."""
     drop_expired(connection, now)
     due = _is_due(before)
     some = select(loose_blobs.c.blob_id).where(due).limit(SWEPT_AT_ONCE)
@@ -223,14 +227,14 @@ def _is_due(before: Moment | None) -> ColumnElement[bool]:
 
 
 class MessageLocation(NamedTuple):
-    """Where a message stands."""
+    """The log and the task that contain a message."""
 
     log_id: LogId
     task_id: TaskId
 
 
 class ClippedOutput(NamedTuple):
-    """What was kept of a clipped result."""
+    """The stored complete text of a clipped result."""
 
     tool_id: str
     blob_id: BlobId
@@ -238,7 +242,7 @@ class ClippedOutput(NamedTuple):
 
 
 class Lookup:
-    """Finds messages and artifacts among what a profile owns; with `admin` that is all."""
+    """Finds messages and artifacts by id, in the logs of a profile; with `admin` in all logs."""
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
@@ -247,15 +251,12 @@ class Lookup:
     async def find_message(
         self, message_id: MessageId, agent: str, profile: Profile
     ) -> MessageLocation | None:
-        """Return the newest task that a message of a history belongs to.
-
-        Bytes that are lost or damaged name none.
-        """
+        """Return the newest task with this message. Skips bodies that cannot be read."""
         its_own = and_(
             events.c.log_id == tasks.c.log_id,
             or_(events.c.seq == tasks.c.first_seq, events.c.seq == tasks.c.ended_seq),
         )
-        wanted = (
+        statement = (
             select(tasks.c.log_id, tasks.c.task_id, events.c.body, events.c.blob_id)
             .join(events, its_own)
             .where(tasks.c.agent == agent, tasks.c.kind == "message", tasks.c.messages > 0)
@@ -263,11 +264,11 @@ class Lookup:
             .order_by(tasks.c.created_at.desc(), tasks.c.first_seq.desc())
         )
         named = f'"message_id":"{plain(message_id)}"'
-        small = wanted.where(events.c.body.contains(named, autoescape=True)).limit(1)
+        small = statement.where(events.c.body.contains(named, autoescape=True)).limit(1)
         row = await self._database.read(lambda each: each.execute(small).first())
         if row is not None:
             return MessageLocation(LogId(row.log_id), TaskId(row.task_id))
-        large = wanted.where(events.c.blob_id.is_not(None))
+        large = statement.where(events.c.blob_id.is_not(None))
         for row in await self._database.read(lambda each: each.execute(large).all()):
             with suppress(NotFound, StoreCorrupt):
                 if named.encode() in await self._blobs.get(row.blob_id):
@@ -277,7 +278,7 @@ class Lookup:
     async def find_artifact(
         self, artifact_id: ArtifactId, profile: Profile
     ) -> ClippedOutput | None:
-        """Return where the whole of a clipped result is."""
+        """Return the blob with the complete text of a clipped result."""
         async for event in self._outcomes(artifact_id, profile):
             if event.artifact_id == artifact_id:
                 return _kept(event)
@@ -291,8 +292,8 @@ class Lookup:
         return False
 
     async def _outcomes(self, name: str, profile: Profile) -> AsyncGenerator[CallSettled, None]:
-        """Yield the outcomes of calls that may name something; one that is broken names nothing."""
-        wanted = (
+        """Yield the outcomes of calls that may name an id. Skips those that cannot be read."""
+        statement = (
             select(events.c.kind, events.c.body, events.c.blob_id)
             .join(logs, logs.c.log_id == events.c.log_id)
             .where(events.c.kind == "call_settled", *_own(logs, profile))
@@ -303,7 +304,7 @@ class Lookup:
                 )
             )
         )
-        for row in await self._database.read(lambda each: each.execute(wanted).all()):
+        for row in await self._database.read(lambda each: each.execute(statement).all()):
             with suppress(ValueError, NotFound, StoreCorrupt):
                 body = (await self._blobs.get(row.blob_id)).decode() if row.blob_id else row.body
                 event = decode(row.kind, body)
@@ -312,7 +313,7 @@ class Lookup:
 
 
 def _own(table: Table, profile: Profile) -> list[ColumnElement[bool]]:
-    """Return what holds for the rows that are the profile's to use."""
+    """Return the condition for rows that the profile may use."""
     if profile.holds(ADMIN):
         return []
     own = [table.c.profile_id == profile.profile_id]

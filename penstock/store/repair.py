@@ -1,7 +1,7 @@
 """Checks a database, and rebuilds its lists from the logs.
 
 `probe` tries what every request needs, `check` and `read_back` examine the whole database, and
-`unfit_rows` compares the lists with their logs: one statement per rule, which names a few rows.
+`mismatched_rows` compares the lists with their logs: one statement per rule, for a few rows each.
 `rebuild` replaces the lists of each log in one transaction, so readers never see half of them. It
 cannot repair a damaged log; only a copy of the database can.
 
@@ -46,53 +46,53 @@ MOST_NAMED = 20
 
 
 class Check(Struct, frozen=True):
-    """One thing that every request needs."""
+    """The result of one check that `probe` makes."""
 
     name: str
     why: str = ""
-    """Why it does not work, without places and secrets; nothing if it does."""
+    """Why it failed, without paths and secrets; empty if it passed."""
 
 
 class Health(Struct, frozen=True, kw_only=True):
-    """What was found."""
+    """The result of checking a whole database."""
 
     revision: str
-    """Of the tables, as this version wants them."""
+    """The revision of the tables that this version needs."""
     logs: int
     events: int
     problems: tuple[str, ...] = ()
-    """What the engine says is broken; SQLite checks its file, Postgres checks its own."""
+    """Damage that SQLite reports about its file; Postgres checks its own files."""
 
 
 async def probe(
     database: Database, blobs: Blobs, *, seconds: float | None = None
 ) -> tuple[Check, ...]:
-    """Try what every request needs: all at once, each for `limits.ready_seconds` at most."""
-    most = database.limits.ready_seconds if seconds is None else seconds
+    """Run the checks of `/api/ready` at once, each for at most `limits.ready_seconds`."""
+    timeout = database.limits.ready_seconds if seconds is None else seconds
     places = {each for each in (database.folder, blobs.folder) if each is not None}
-    tried = {
+    checks = {
         "database": _reads_and_writes(database),
         "migrations": _is_current(database),
-        "disk": asyncio.to_thread(little_space, places, database.limits.free_bytes),
+        "disk": asyncio.to_thread(space_problem, places, database.limits.free_bytes),
         "blobs": blobs.try_write(),
     }
-    whys = await asyncio.gather(*[_why_not(each, most) for each in tried.values()])
-    return tuple(map(Check, tried, whys))
+    reasons = await asyncio.gather(*[_reason(check, timeout) for check in checks.values()])
+    return tuple(map(Check, checks, reasons))
 
 
-def little_space(places: Iterable[Path], least: int) -> str:
-    """Return how little space is left, if it is less than that."""
+def space_problem(places: Iterable[Path], least: int) -> str:
+    """Return a message about the free space if there is less than `least` bytes."""
     try:
         free = min((shutil.disk_usage(each).free for each in places), default=least)
     except OSError as error:
         return f"the free space cannot be read: {error.strerror}"
     if free >= least:
         return ""
-    return f"{free // MIB:,} MiB are free, at least {least // MIB:,} are wanted"
+    return f"{free // MIB:,} MiB are free, at least {least // MIB:,} are needed"
 
 
 async def check(database: Database) -> Health:
-    """Return how a database is; it is read once, wholly."""
+    """Check a whole database. Reads all of it once."""
     try:
         problems = await database.read(_problems)
         sizes = await database.read(_sizes)
@@ -104,7 +104,7 @@ async def check(database: Database) -> Health:
 async def read_back(
     database: Database, blobs: Blobs, *, most: int = MOST_READ
 ) -> tuple[int, tuple[str, ...]]:
-    """Read the newest events; returns how many, and where some do not read back."""
+    """Read the newest events. Return their number, and the names of those that cannot be read."""
     read, broken, large = await database.read(partial(_read_back, most))
     rows = Rows(blobs, 0)
     for log_id, row in large:
@@ -116,7 +116,7 @@ async def read_back(
 
 
 async def gaps(database: Database) -> tuple[str, ...]:
-    """Compare each log with its head; returns the logs of which events are missing."""
+    """Return the logs that lack events, by comparing each with its head."""
     return await database.read(_gaps)
 
 
@@ -127,29 +127,31 @@ async def _reads_and_writes(database: Database) -> str:
 
 
 async def _is_current(database: Database) -> str:
-    wanted = text("SELECT version_num FROM alembic_version")
-    found = await database.read(lambda each: each.execute(wanted).scalar())
-    if found == REVISION:
+    statement = text("SELECT version_num FROM alembic_version")
+    current = await database.read(lambda each: each.execute(statement).scalar())
+    if current == REVISION:
         return ""
-    return f"the tables are at revision {found}, this version wants {REVISION}"
+    return f"the tables are at revision {current}, this version needs {REVISION}"
 
 
-async def _why_not(trial: Awaitable[str | None], seconds: float) -> str:
+async def _reason(check: Awaitable[str | None], seconds: float) -> str:
+    """Return why a check failed; empty if it passed."""
     try:
         async with asyncio.timeout(seconds):
-            return await trial or ""
+            return await check or ""
     except TimeoutError:
         return f"no answer within {seconds:g} s"
-    except PenstockError as error:  # its own message may name places of this machine
+    except PenstockError as error:
+        # not its own message, which may name paths of this machine
         return (type(error).__doc__ or error.code).strip()
     except SQLAlchemyError as error:
-        return f"the database cannot do that: {type(error).__name__}"
+        return f"the database failed: {type(error).__name__}"
 
 
 def _read_back(
     most: int, connection: Connection
 ) -> tuple[int, list[str], list[tuple[LogId, EventRow]]]:
-    """Return how many were read, those that are broken, and those whose bodies stand elsewhere."""
+    """Return the number of events, the unreadable ones, and those whose bodies are blobs."""
     read, broken, large = 0, list[str](), list[tuple[LogId, EventRow]]()
     newest = select(events).order_by(events.c.at.desc()).limit(most)
     for log_id, *columns in connection.execute(newest):
@@ -195,8 +197,8 @@ def _first_gap(connection: Connection, log_id: str) -> int:
 def _problems(connection: Connection) -> tuple[str, ...]:
     if connection.dialect.name != "sqlite":
         return ()
-    said = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
-    return tuple(str(each) for each in said if each != _SOUND)
+    lines = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
+    return tuple(str(line) for line in lines if line != _SOUND)
 
 
 def _sizes(connection: Connection) -> tuple[int, ...]:
@@ -207,31 +209,31 @@ def _sizes(connection: Connection) -> tuple[int, ...]:
 
 
 _FINAL = [each.value for each in TaskStatus if each.is_final]
-_STATUS = "{} {!r} has the status {!r}, which there is not"
-_GONE = "{} {!r} is of log {!r}, which is not there"
-_HALF = "{} {!r} is {}, and whether it has ended is listed otherwise"
-_ELSEWHERE = "{} {!r} is event {} of log {!r} in the lists, and that is of something else"
+_STATUS = "{} {!r} has the status {!r}, which does not exist"
+_GONE = "{} {!r} belongs to log {!r}, which does not exist"
+_HALF = "{} {!r} has the status {}, which contradicts its end"
+_ELSEWHERE = "{} {!r} is listed as event {} of log {!r}, which belongs to another task"
 _EMPTY = "log {!r} has no events"
 _BACK = "log {!r} was held, and its epoch went back to {}"
 _Checks = Iterator[tuple[str, Select[Any]]]
 
 
-async def unfit_rows(database: Database) -> Sequence[str]:
-    """Return what lists say that their logs do not: `doctor --rebuild` mends it."""
-    return await database.read(partial(_found, list(_of_lists())))
+async def mismatched_rows(database: Database) -> Sequence[str]:
+    """Return rows of lists that do not match their logs; `doctor --rebuild` repairs them."""
+    return await database.read(partial(_messages, list(_of_lists())))
 
 
-async def odd_logs(database: Database) -> Sequence[str]:
-    """Return logs whose own row cannot be right: only a copy of the database mends that."""
-    return await database.read(partial(_found, list(_of_logs())))
+async def damaged_logs(database: Database) -> Sequence[str]:
+    """Return logs whose own row is damaged; only a copy of the database repairs them."""
+    return await database.read(partial(_messages, list(_of_logs())))
 
 
-def _found(checks: Sequence[tuple[str, Select[Any]]], connection: Connection) -> list[str]:
-    """Return a sentence for each row of the first few that each check finds."""
+def _messages(checks: Sequence[tuple[str, Select[Any]]], connection: Connection) -> list[str]:
+    """Return a sentence for each row that a check finds, for a few rows per check."""
     return [
-        said.format(*row)
-        for said, wanted in checks
-        for row in connection.execute(wanted.limit(MOST_NAMED))
+        message.format(*row)
+        for message, statement in checks
+        for row in connection.execute(statement.limit(MOST_NAMED))
     ]
 
 
@@ -247,8 +249,8 @@ def _of_lists() -> _Checks:
         ("task", tasks.c.task_id, tasks.c.status, TaskStatus),
         ("question", questions.c.question_id, questions.c.status, QuestionStatus),
     ):
-        there_are = [each.value for each in statuses]
-        yield _STATUS, select(literal(name), key, status).where(status.not_in(there_are))
+        valid = [each.value for each in statuses]
+        yield _STATUS, select(literal(name), key, status).where(status.not_in(valid))
     is_final, has_end = tasks.c.status.in_(_FINAL), tasks.c.ended_seq.is_not(None)
     halves = or_(and_(is_final, ~has_end), and_(~is_final, has_end))
     yield _HALF, select(literal("task"), tasks.c.task_id, tasks.c.status).where(halves)
@@ -265,9 +267,9 @@ def _of_lists() -> _Checks:
 
 
 def _of_logs() -> _Checks:
-    """Yield checks for logs without events, and for logs with an epoch from before they were held.
+    """Yield checks for logs without events, and for held logs without an epoch.
 
-    Only an epoch below 1 shows: an event does not say under which epoch it was written.
+    An epoch that went back but stayed above 0 is not found: events do not contain their epoch.
     """
     has_events = select(events.c.seq).where(events.c.log_id == logs.c.log_id).exists()
     yield _EMPTY, select(logs.c.log_id).where(logs.c.head <= 0, ~has_events)
@@ -276,28 +278,29 @@ def _of_logs() -> _Checks:
 
 
 _NAMED_AT_ONCE = 500
-"""Names in one statement."""
+"""Ids in one statement."""
 
 
 class Rebuilt(Struct, frozen=True):
-    """What was made again, and what was not."""
+    """The result of a rebuild."""
 
     logs: int
     left: tuple[str, ...]
-    """Of each log that does not read back, what is wrong with it."""
+    """An error for each log that cannot be read; its list rows stay unchanged."""
 
 
 async def rebuild(database: Database, log: Log) -> Rebuilt:
-    """Delete tasks, sessions and questions and make them again.
+    """Replace the rows of tasks, sessions and questions by what the logs contain.
 
-    Each log is done in one transaction, so that nobody sees half of it; logs may be at work. What
-    follows from a log that does not read back is left as it is.
+    Each log is one transaction, so readers never see half of it, and tasks may run meanwhile. The
+    rows of a log that cannot be read stay unchanged.
     """
     projections = ProjectionWriter(Statements(database.dialect), database.limits)
     log_ids = await database.read(lambda each: each.execute(select(logs.c.log_id)).scalars().all())
     left: list[str] = []
     for log_id in log_ids:
         try:
+            # the log is read outside of the transaction, which fails if events came meanwhile
             while not await _try_one(database, log, LogId(log_id), projections):
                 pass
         except StoreCorrupt as error:
@@ -309,7 +312,7 @@ async def rebuild(database: Database, log: Log) -> Rebuilt:
 async def _try_one(
     database: Database, log: Log, log_id: LogId, projections: ProjectionWriter
 ) -> bool:
-    """Do one log; False: something was written meanwhile. Raises StoreCorrupt."""
+    """Rebuild the rows of one log. Return False if the log grew meanwhile. Raises StoreCorrupt."""
     records = await log.read(log_id)
     unit = partial(_again, projections, log_id, records)
     return await database.write(unit, order=log_id)
@@ -318,11 +321,8 @@ async def _try_one(
 def _again(
     projections: ProjectionWriter, log_id: LogId, records: Sequence[Record], connection: Connection
 ) -> bool:
-    """Do one log; False: something was written meanwhile.
-
-    A row of a task or a question of this log goes whatever log it says that it is of.
-    """
-    own = sorted(_begun_once(log_id, records))
+    """Replace the rows of one log. Return False if the log grew since it was read."""
+    own = sorted(_ids_of(log_id, records))
     head = connection.execute(select(logs.c.head).where(logs.c.log_id == log_id)).scalar()
     if head is None:
         return True
@@ -330,6 +330,7 @@ def _again(
         raise _damaged(log_id, len(records), head)
     if head > len(records):
         return False
+    # by log and by id: a damaged row may name another log, and would block its correct twin
     for key in (tasks.c.task_id, questions.c.question_id):
         table = key.table
         connection.execute(delete(table).where(table.c.log_id == log_id))
@@ -343,10 +344,10 @@ def _again(
     return True
 
 
-def _begun_once(log_id: LogId, records: Sequence[Record]) -> set[str]:
-    """Return the tasks and questions that begin in a log, by name.
+def _ids_of(log_id: LogId, records: Sequence[Record]) -> set[str]:
+    """Return the ids of the tasks, questions and the session that start in a log.
 
-    Raises StoreCorrupt for one that begins twice: the lists hold it once.
+    Raises StoreCorrupt if one starts twice: a list can contain it only once.
     """
     seen: set[str] = set()
     for record in records:
@@ -361,7 +362,7 @@ def _begun_once(log_id: LogId, records: Sequence[Record]) -> set[str]:
                 continue
         if name in seen:
             raise StoreCorrupt(
-                f"event {record.seq} of log {log_id!r} begins {name!r} a second time. "
+                f"event {record.seq} of log {log_id!r} starts {name!r} a second time. "
                 f"{advice(log_id)}",
                 details={"log": log_id, "event": record.seq},
             )
@@ -369,15 +370,15 @@ def _begun_once(log_id: LogId, records: Sequence[Record]) -> set[str]:
     return seen
 
 
-def _damaged(log_id: LogId, found: int, wanted: int) -> StoreCorrupt:
+def _damaged(log_id: LogId, count: int, head: int) -> StoreCorrupt:
     return StoreCorrupt(
-        f"log {log_id!r} should have {wanted} events, and has {found}. {advice(log_id)}",
+        f"log {log_id!r} has {count} events in place of {head}. {advice(log_id)}",
         details={"log": log_id},
     )
 
 
 def _drop_orphans(connection: Connection) -> None:
-    """Delete what follows from logs that are gone."""
+    """Delete the list rows of logs that do not exist."""
     known = select(logs.c.log_id)
     for column in (tasks.c.log_id, questions.c.log_id, sessions.c.session_id):
         connection.execute(delete(column.table).where(column.not_in(known)))

@@ -1,4 +1,11 @@
-"""What lists and doors see of the logs, read from the tables that follow from them."""
+"""Reads the lists of tasks, sessions and questions from their tables.
+
+Guarantees: a damaged row or log hides no other entry of a list. A page costs the same wherever it
+is, apart from skipping index entries. How it works. The rows refer to events by number; an outcome,
+a question or an answer is decoded from its event, so lists store no text twice.
+
+Proof: tests/store/test_sql_projections.py, tests/contracts/test_projections.py.
+"""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -36,7 +43,7 @@ _Status = TypeVar("_Status", bound=StrEnum)
 
 
 def _columns(name: str) -> list[ColumnElement[Any]]:
-    """Return what is needed of an event that a row refers to by `name` and `_seq`."""
+    """Return the columns of the event that a row refers to by `{name}_seq`."""
     event = _EVENTS[name]
     return [event.c[each].label(f"{name}_{each}") for each in ("kind", "body", "blob_id")]
 
@@ -79,7 +86,7 @@ _QUESTION_COLUMNS = {
     "texts": ("question_id", "log_id", "task_id", "profile_id", "agent", "status", "answered_by"),
 }
 
-# built once: to build them for each look-up costs three times what running them does
+# built once: building a statement for each lookup takes three times as long as executing it
 _FIND_TASK = _TASKS.where(tasks.c.task_id == bindparam("task_id"))
 _TASK_AT = (
     _TASKS.where(tasks.c.log_id == bindparam("log_id"), tasks.c.started_seq <= bindparam("seq"))
@@ -94,14 +101,14 @@ _OPEN_QUESTIONS = _QUESTIONS.where(
 
 
 class SqlProjections:
-    """Tasks, sessions and questions, in the tables of these names."""
+    """The lists of tasks, sessions and questions in a database."""
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
         self._rows = Rows(blobs, database.limits.body_bytes)
         title = func.lower(sessions.c.title)
         self._title = title.collate("C") if database.dialect == "postgresql" else title
-        """By code points, wherever it is."""
+        """By code points, so that both databases sort alike; Postgres would use its own locale."""
 
     async def find_task(self, task_id: TaskId) -> TaskRecord | None:
         """Return the task."""
@@ -116,8 +123,8 @@ class SqlProjections:
         of: TasksOf = ALL_TASKS,
         page: Page,
     ) -> tuple[Sequence[TaskRecord], int]:
-        """Return tasks, by when they were asked for; usually newest first."""
-        wanted = _equal(
+        """Return tasks by the time of their request, usually newest first."""
+        conditions = _equal(
             (tasks.c.log_id, log_id),
             (tasks.c.profile_id, profile_id),
             (tasks.c.kind, of.kind),
@@ -125,7 +132,7 @@ class SqlProjections:
             (tasks.c.status, of.status),
         )
         order = _ordered(page, *(_BY_TIME if log_id is None else _IN_LOG), usually=True)
-        rows, total = await self._page(_TASKS, wanted, order, page)
+        rows, total = await self._page(_TASKS, conditions, order, page)
         return await self._readable(rows, self._listed_task), total
 
     async def task_at(self, log_id: LogId, seq: int) -> TaskRecord | None:
@@ -148,14 +155,14 @@ class SqlProjections:
         page: Page,
     ) -> tuple[Sequence[SessionRecord], int]:
         """Return the sessions of a profile, usually newest first."""
-        wanted = _equal((sessions.c.profile_id, profile_id), (sessions.c.agent, agent))
+        conditions = _equal((sessions.c.profile_id, profile_id), (sessions.c.agent, agent))
         if search:
             title = func.lower(sessions.c.title)
-            wanted.append(title.contains(plain(search).lower(), autoescape=True))
+            conditions.append(title.contains(plain(search).lower(), autoescape=True))
         by = self._title if sort is SessionSort.TITLE else sessions.c[sort.value]
         usually = sort is not SessionSort.TITLE
         order = _ordered(page, by, sessions.c.session_id, usually=usually)
-        rows, total = await self._page(_SESSIONS, wanted, order, page)
+        rows, total = await self._page(_SESSIONS, conditions, order, page)
         return [_session(row) for row in rows], total
 
     async def find_question(self, question_id: QuestionId) -> QuestionRecord | None:
@@ -172,21 +179,21 @@ class SqlProjections:
         status: QuestionStatus | None = None,
         page: Page,
     ) -> tuple[Sequence[QuestionRecord], int]:
-        """Return questions, by when they were asked; usually oldest first."""
-        wanted = _equal(
+        """Return questions by the time they were asked, usually oldest first."""
+        conditions = _equal(
             (questions.c.profile_id, profile_id),
             (questions.c.log_id, log_id),
             (questions.c.agent, agent),
             (questions.c.status, None if status is None else status.value),
         )
         order = _ordered(page, *_OLDEST_QUESTION, usually=False)
-        rows, total = await self._page(_QUESTIONS, wanted, order, page)
+        rows, total = await self._page(_QUESTIONS, conditions, order, page)
         return await self._readable(rows, self._question), total
 
     async def open_questions(
         self, log_id: LogId, task_id: TaskId | None = None
     ) -> Sequence[QuestionRecord]:
-        """Return all that a log, or one task of it, waits for, oldest first."""
+        """Return the open questions of a log, or of one of its tasks, oldest first."""
         key = {"log_id": log_id}
         rows = await self._database.read(lambda each: each.execute(_OPEN_QUESTIONS, key).all())
         return [await self._question(row) for row in rows if task_id in {None, row.task_id}]
@@ -197,19 +204,17 @@ class SqlProjections:
     async def _page(
         self,
         statement: Select[Any],
-        wanted: list[ColumnElement[bool]],
+        conditions: list[ColumnElement[bool]],
         order: list[ColumnElement[Any]],
         page: Page,
     ) -> tuple[Sequence[Row[Any]], int]:
-        """Return the rows of a page, whose first column is their id, and how many rows there are.
-
-        The page is found by its ids: what stands before it is passed over in the index.
-        """
+        """Return the rows of a page, and the total count. The first column must be the id."""
         identity = statement.selected_columns[0]
-        ids = select(identity).where(*wanted).order_by(*order)
+        # ids first: the rows before the page are skipped in the index, without joining their events
+        ids = select(identity).where(*conditions).order_by(*order)
         of_page = ids.limit(page.limit).offset(page.offset).correlate(None)
         part = statement.where(identity.in_(of_page)).order_by(*order)
-        count = select(func.count()).select_from(identity.table).where(*wanted)
+        count = select(func.count()).select_from(identity.table).where(*conditions)
 
         def unit(connection: Connection) -> tuple[Sequence[Row[Any]], int]:
             return connection.execute(part).all(), connection.execute(count).scalar_one()
@@ -219,24 +224,24 @@ class SqlProjections:
     async def _readable(
         self, rows: Sequence[Row[Any]], record: Callable[[Row[Any]], Awaitable[_Record]]
     ) -> list[_Record]:
-        """Return what reads back of a page: one damaged log must not hide all others."""
+        """Return the entries of a page that can be read: one damaged log must not hide others."""
         found: list[_Record] = []
         for row in rows:
             try:
                 found.append(await record(row))
             except StoreCorrupt as error:
-                log.warning("a list leaves something out: %s", error)
+                log.warning("a list skips an entry that cannot be read: %s", error)
         return found
 
     async def _listed_task(self, row: Row[Any]) -> TaskRecord:
-        """Return a task also when its outcome does not read back; it says so then."""
+        """Return a task even if its outcome cannot be read; the outcome is then that error."""
         try:
             return await self._task(row)
         except StoreCorrupt as error:
             return await self._task(row, unreadable=error)
 
     async def _event(self, row: Row[Any], name: str) -> Event | None:
-        """Return the event that a row refers to, or None: there is none yet."""
+        """Return the event that a row refers to; None if it does not exist yet."""
         seq, kind, body, blob_id = (
             getattr(row, f"{name}_{part}") for part in ("seq", "kind", "body", "blob_id")
         )
@@ -248,7 +253,7 @@ class SqlProjections:
         return (await self._rows.records(row.log_id, [stored]))[0].event
 
     async def _task(self, row: Row[Any], *, unreadable: StoreCorrupt | None = None) -> TaskRecord:
-        """Return a task; why its outcome does not read back stands for the outcome."""
+        """Return a task, with the error of an unreadable outcome in place of the outcome."""
         check_columns(row, **_TASK_COLUMNS)
         status = _status(TaskStatus, row.status, row.task_id)
         ended: Event | None
@@ -256,8 +261,8 @@ class SqlProjections:
             ended = await self._event(row, "ended")
         else:
             code, message = StoreCorrupt.code, str(unreadable)
-            why = ErrorDetail(code=code, message=message, continuable=False)
-            ended = TaskEnded(status=status, error=why)
+            detail = ErrorDetail(code=code, message=message, continuable=False)
+            ended = TaskEnded(status=status, error=detail)
         return TaskRecord(
             task_id=row.task_id,
             log_id=row.log_id,
@@ -279,7 +284,7 @@ class SqlProjections:
         check_columns(row, **_QUESTION_COLUMNS)
         asked = await self._event(row, "asked")
         if not isinstance(asked, QuestionAsked):
-            raise StoreCorrupt(f"event {row.asked_seq} of log {row.log_id!r} asks no question")
+            raise StoreCorrupt(f"event {row.asked_seq} of log {row.log_id!r} is not a question")
         answered = await self._event(row, "answered")
         return QuestionRecord(
             question=asked.question,
@@ -300,7 +305,7 @@ def _status(statuses: type[_Status], stored: str, whose: str) -> _Status:
         return statuses(stored)
     except ValueError as error:
         raise StoreCorrupt(
-            f"{whose!r} has the status {stored!r}, which there is not. {REBUILD}"
+            f"{whose!r} has the status {stored!r}, which does not exist. {REBUILD}"
         ) from error
 
 
@@ -310,12 +315,13 @@ def _missing(row: Row[Any]) -> tuple[Missing, ...]:
         return tuple(Missing(MissingKind(each["kind"]), each["id"]) for each in found)
     except (KeyError, TypeError, ValueError) as error:
         raise StoreCorrupt(
-            f"what {row.task_id!r} is blocked on does not read back. {REBUILD}"
+            f"`blocked_on` of task {row.task_id!r} cannot be read. {REBUILD}"
         ) from error
 
 
 def _session(row: Row[Any]) -> SessionRecord:
-    known = row.status in set(TaskStatus)  # else the lists are damaged: it can be deleted still
+    # an unknown status means a damaged list; the session is listed, so that it can be deleted
+    known = row.status in set(TaskStatus)
     return SessionRecord(
         session_id=row.session_id,
         profile_id=row.profile_id,

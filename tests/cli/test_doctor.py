@@ -92,9 +92,7 @@ def test_a_task_with_a_corrupt_log_is_reported_and_unchanged(
     assert (first["status"], task["status"]) == ("queued", "queued")
     code, out, _ = run("doctor")
     assert code == 1
-    assert (
-        f"✗ tasks: {task_id} cannot continue: event 1 of log 'conv_1' cannot be read: " in out
-    )
+    assert f"✗ tasks: {task_id} cannot continue: event 1 of log 'conv_1' cannot be read: " in out
     assert "Restore the database from a copy, or delete this conversation, call or run: " in out
     assert "penstock erase --log conv_1 --yes" in out
     code, out, _ = run("doctor", "--rebuild")

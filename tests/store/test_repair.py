@@ -20,13 +20,13 @@ from penstock.store.logs.sql_log import SqlLog
 from penstock.store.repair import (
     Rebuilt,
     check,
+    damaged_logs,
     gaps,
-    little_space,
-    odd_logs,
+    mismatched_rows,
     probe,
     read_back,
     rebuild,
-    unfit_rows,
+    space_problem,
 )
 from penstock.store.tables import REVISION, questions, sessions, tasks
 from penstock.testing.clock import FakeClock
@@ -132,7 +132,7 @@ async def test_a_store_that_works(tmp_path: Path) -> None:
 
 async def test_a_store_whose_tables_are_of_another_version(tmp_path: Path) -> None:
     found = await wrong(tmp_path, "UPDATE alembic_version SET version_num = '9999'")
-    said = f"the tables are at revision 9999, this version wants {REVISION}"
+    said = f"the tables are at revision 9999, this version needs {REVISION}"
     assert found == {"migrations": said}
 
 
@@ -175,9 +175,9 @@ async def test_what_takes_too_long_is_given_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("least", "is_little"), [(0, False), (2**62, True)])
 def test_space_is_little_or_enough(tmp_path: Path, least: int, *, is_little: bool) -> None:
-    assert bool(little_space([tmp_path], least)) is is_little
-    assert little_space([], least) == ""
-    assert little_space([tmp_path / "none"], least).startswith("the free space cannot be read")
+    assert bool(space_problem([tmp_path], least)) is is_little
+    assert space_problem([], least) == ""
+    assert space_problem([tmp_path / "none"], least).startswith("the free space cannot be read")
 
 
 async def test_no_database_that_works_has_problems(database: Database) -> None:
@@ -210,21 +210,21 @@ async def talk(log: SqlLog) -> None:
 
 UNFIT = {
     "UPDATE tasks SET status = 'odd' WHERE task_id = 'task_1'": (
-        "task 'task_1' has the status 'odd', which there is not"
+        "task 'task_1' has the status 'odd', which does not exist"
     ),
     "UPDATE questions SET status = 'odd'": "question 'q_1' has the status 'odd'",
     "UPDATE tasks SET log_id = 'conv_gone' WHERE task_id = 'task_1'": (
-        "task 'task_1' is of log 'conv_gone', which is not there"
+        "task 'task_1' belongs to log 'conv_gone', which does not exist"
     ),
-    "UPDATE questions SET log_id = 'conv_gone'": "question 'q_1' is of log 'conv_gone'",
-    "UPDATE sessions SET session_id = 'conv_gone'": "conversation 'conv_gone' is of log",
-    "UPDATE tasks SET status = 'running' WHERE task_id = 'task_1'": "task 'task_1' is running, and",
-    "UPDATE tasks SET status = 'failed' WHERE task_id = 'task_2'": "task 'task_2' is failed, and",
+    "UPDATE questions SET log_id = 'conv_gone'": "question 'q_1' belongs to log 'conv_gone'",
+    "UPDATE sessions SET session_id = 'conv_gone'": "conversation 'conv_gone' belongs to",
+    "UPDATE tasks SET status = 'running' WHERE task_id = 'task_1'": "task 'task_1' has the status",
+    "UPDATE tasks SET status = 'failed' WHERE task_id = 'task_2'": "task 'task_2' has the status f",
     "UPDATE tasks SET first_seq = 1 WHERE task_id = 'task_1'": (
-        "the beginning of task 'task_1' is event 1 of log 'conv_1' in the lists"
+        "the beginning of task 'task_1' is listed as event 1 of log 'conv_1'"
     ),
-    "UPDATE tasks SET ended_seq = 8 WHERE task_id = 'task_1'": "the end of task 'task_1' is event",
-    "UPDATE questions SET asked_seq = 8": "question 'q_1' is event 8 of log 'conv_1'",
+    "UPDATE tasks SET ended_seq = 8 WHERE task_id = 'task_1'": "the end of task 'task_1' is listed",
+    "UPDATE questions SET asked_seq = 8": "question 'q_1' is listed as event 8 of log 'conv_1'",
 }
 
 
@@ -233,12 +233,12 @@ async def test_a_row_that_does_not_fit_its_log_is_named_and_rebuilt(
     damage: str, said: str, log: SqlLog, database: Database
 ) -> None:
     await talk(log)
-    assert await unfit_rows(database) == []
+    assert await mismatched_rows(database) == []
     await database.write(partial(do, damage))
-    found = await unfit_rows(database)
+    found = await mismatched_rows(database)
     assert any(each.startswith(said) for each in found), found
     assert (await rebuild(database, log)).left == ()
-    assert (await unfit_rows(database), await odd_logs(database)) == ([], [])
+    assert (await mismatched_rows(database), await damaged_logs(database)) == ([], [])
 
 
 ODD = {
@@ -254,10 +254,10 @@ async def test_a_log_whose_row_cannot_be_right_is_named(
     damage: str, said: str, log: SqlLog, database: Database
 ) -> None:
     await talk(log)
-    assert await odd_logs(database) == []
+    assert await damaged_logs(database) == []
     await database.write(partial(do, damage))
-    assert await odd_logs(database) == [said]
-    assert await unfit_rows(database) == []
+    assert await damaged_logs(database) == [said]
+    assert await mismatched_rows(database) == []
 
 
 CALL = LogId("task_call")
@@ -329,10 +329,10 @@ HOLES = [
         "DELETE FROM events WHERE log_id = 'conv_1' AND seq = 13",
         "event 13 of log 'conv_1' is missing",
     ),
-    ("UPDATE logs SET head = 12 WHERE log_id = 'conv_1'", "should have 12 events, and has 13"),
-    (f"{COPY} seq = 5; {LONGER}", "event 14 of log 'conv_1' begins 'q_1' a second time"),
-    (f"{COPY} seq = 2; {LONGER}", "event 14 of log 'conv_1' begins 'task_1' a second time"),
-    (f"{COPY} seq = 1; {LONGER}", "event 14 of log 'conv_1' begins 'conv_1' a second time"),
+    ("UPDATE logs SET head = 12 WHERE log_id = 'conv_1'", "has 13 events in place of 12"),
+    (f"{COPY} seq = 5; {LONGER}", "event 14 of log 'conv_1' starts 'q_1' a second time"),
+    (f"{COPY} seq = 2; {LONGER}", "event 14 of log 'conv_1' starts 'task_1' a second time"),
+    (f"{COPY} seq = 1; {LONGER}", "event 14 of log 'conv_1' starts 'conv_1' a second time"),
     ("UPDATE events SET body = '{' WHERE log_id = 'conv_1' AND seq = 2", "event 2 of log 'conv_1'"),
 ]
 

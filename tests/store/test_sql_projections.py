@@ -70,7 +70,7 @@ async def test_a_question_that_the_log_does_not_ask_is_named(
     lease = await held(log)
     await log.append(lease, [started(), asked()])
     await database.write(partial(do, "UPDATE questions SET asked_seq = 3"))
-    with pytest.raises(StoreCorrupt, match=f"event 3 of log '{CHAT}' asks no question"):
+    with pytest.raises(StoreCorrupt, match=f"event 3 of log '{CHAT}' is not a question"):
         await lists.find_question(QuestionId("q_1"))
 
 

@@ -80,7 +80,7 @@ async def test_a_server_with_little_disk_space_is_not_ready(tmp_path: Path) -> N
     async with served(url=f"sqlite:///{tmp_path / 'one.db'}", limits=limits) as house:
         response = await house.client.get("/api/ready")
     assert (response.status_code, failed(response)) == (503, ["disk"])
-    assert "MiB are free, at least 4,398,046,511,104 are wanted" in response.text
+    assert "MiB are free, at least 4,398,046,511,104 are needed" in response.text
     assert str(tmp_path) not in response.text
 
 
