@@ -126,8 +126,8 @@ def read(source: str) -> Flow:
 
 
 def check(source: str) -> None:
-    around = CheckContext(agents=cards_of([_writer(Fake())]), file="flows/book.yaml")
-    found = check_flow(read_flow(source, "flows/book.yaml"), around)
+    check_context = CheckContext(agents=cards_of([_writer(Fake())]), file="flows/book.yaml")
+    found = check_flow(read_flow(source, "flows/book.yaml"), check_context)
     assert not found, found[0]
 
 

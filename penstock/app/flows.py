@@ -27,7 +27,7 @@ def flows_of(settings: Settings, agents: Catalog, packages: Sequence[Path] = ())
     """Return the library of a project; each lookup sees the current agents."""
     unheeding = partial(model_ignoring, settings)
 
-    def around() -> CheckContext:
+    def check_context() -> CheckContext:
         return CheckContext(
             agents=cards_of(agents.of_files()),
             broken_agents=agents.broken,
@@ -35,7 +35,9 @@ def flows_of(settings: Settings, agents: Catalog, packages: Sequence[Path] = ())
             unheeding=unheeding,
         )
 
-    return ProjectFlows(settings.root, around, packages=packages, modules=modules_of(settings))
+    return ProjectFlows(
+        settings.root, check_context, packages=packages, modules=modules_of(settings)
+    )
 
 
 def modules_of(settings: Settings) -> ModuleLoader:

@@ -43,7 +43,7 @@ from penstock.engine.bus import Delta, DeltaKind
 from penstock.flows.definition import Step
 from penstock.flows.parsing import started_flow
 from penstock.flows.runs.plan import RunStatus
-from penstock.flows.runs.run import unbegun
+from penstock.flows.runs.run import result_without_steps
 from penstock.flows.runs.visits import STEP_WAITS
 
 TYPES = (
@@ -282,7 +282,7 @@ def run_result(run_id: TaskId, command: str, ended: TaskEnded | Reply) -> dict[s
         return envelope.output
     status = STATUS.get(ended.status, RunStatus.ERROR)
     reason = ended.error.message if ended.error else f"the run was {ended.status}"
-    return dict(unbegun(run_id, command, status, reason))
+    return dict(result_without_steps(run_id, command, status, reason))
 
 
 def _in_visit(visit: VisitProgress, event: object, at: int) -> Iterator[Body]:

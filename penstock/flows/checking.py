@@ -34,9 +34,9 @@ CHECKS = (
 )
 
 
-def check_flow(read: ParsedFlow, around: CheckContext) -> Sequence[Diagnostic]:
+def check_flow(read: ParsedFlow, check_context: CheckContext) -> Sequence[Diagnostic]:
     """Return all findings for a flow, from its text and its context, by line."""
-    view = FlowView(read, around)
+    view = FlowView(read, check_context)
     findings: list[Diagnostic] = []
     for check in (_of_text, *CHECKS):
         some = list(islice(check(view), MOST_FINDINGS + 1))

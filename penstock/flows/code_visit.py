@@ -44,7 +44,7 @@ HARD = "FlowHardError"
 
 
 async def enter(
-    visit: CodeVisit, ledger: Ledger, code_environment: CodeEnvironment, door: InvokerWith
+    visit: CodeVisit, ledger: Ledger, code_environment: CodeEnvironment, invoker_with: InvokerWith
 ) -> VisitOutcome:
     """Carry out a visit to its end.
 
@@ -52,10 +52,10 @@ async def enter(
     """
     started, step = _started(ledger, visit.frame), visit.step
     command, texts = _command(ledger, visit.frame, started), started.texts
-    around = CheckContext(file=started.file, command=command, has_file=texts.__contains__)
-    path = module_of(step, around)
+    check_context = CheckContext(file=started.file, command=command, has_file=texts.__contains__)
+    path = module_of(step, check_context)
     if path is None:
-        return failed("code_node", _missing(step, around))
+        return failed("code_node", _missing(step, check_context))
     beside = RunFiles(texts, posixpath.dirname(path))
     loaded = await asyncio.to_thread(code_environment.load, path, beside)
     if loaded.script is None:
@@ -68,7 +68,7 @@ async def enter(
     tool = ScriptTool(
         _spec(step), loaded.script, bindings=bindings, sandbox=code_environment.sandbox
     )
-    return await _call(tool, visit, ledger, door(tool), command=command)
+    return await _call(tool, visit, ledger, invoker_with(tool), command=command)
 
 
 def conclude(step: Code, envelope: Envelope) -> VisitOutcome:
@@ -150,12 +150,12 @@ def _command(ledger: Ledger, frame: CallPath, started: FlowStarted) -> str:
     return task.brief.command
 
 
-def _missing(step: Code, around: CheckContext) -> str:
-    expected = next(iter(stems(step, around)), step.target)
+def _missing(step: Code, check_context: CheckContext) -> str:
+    expected = next(iter(stems(step, check_context)), step.target)
     suffix = f".{WRITTEN}" if step.target is None else ""
     return (
         f"no handler for step {step.step_id!r}: expected {expected}{suffix}; "
-        f"penstock flow generate {around.command} writes a first one"
+        f"penstock flow generate {check_context.command} writes a first one"
     )
 
 

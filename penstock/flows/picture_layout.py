@@ -115,11 +115,11 @@ def drawing(flow: Flow) -> Drawing:
     """Compute the layout. Flows with errors can be drawn, too."""
     flow = only_known(flow)
     segments = Segments(flow.steps)
-    ways = [(step.step_id, *each) for step in flow.steps for each in jumps(step)]
-    missing = dict.fromkeys(target for *_, target in ways if target not in flow.by_id)
+    arrows = [(step.step_id, *each) for step in flow.steps for each in jumps(step)]
+    missing = dict.fromkeys(target for *_, target in arrows if target not in flow.by_id)
     boxes, nodes = _stacked(flow, segments, list(missing))
     by_id = {each.step_id: each for each in nodes}
-    lanes = _lanes([(by_id[one], label, by_id[other]) for one, label, other in ways], boxes)
+    lanes = _lanes([(by_id[one], label, by_id[other]) for one, label, other in arrows], boxes)
     needs = [
         (by_id[before], by_id[step.step_id])
         for step in flow.steps
@@ -162,8 +162,10 @@ def followed(flow: Flow) -> Sequence[int]:
         replace(each, blocked_by=tuple(n for n in each.blocked_by if order[n] < order[step_id]))
         for step_id, each in flow.by_id.items()
     ]  # a wait for a later step is an error; such a flow is drawn all the same
-    ways = Reachability(steps)
-    return [number for number in range(len(ways.segments.all)) if ways.follows(number)]
+    reachability = Reachability(steps)
+    return [
+        number for number in range(len(reachability.segments.all)) if reachability.follows(number)
+    ]
 
 
 def only_known(flow: Flow) -> Flow:
@@ -251,12 +253,12 @@ def _in_a_row(
     ]
 
 
-def _lanes(ways: Iterable[tuple[Node, str, Node]], boxes: Sequence[Box]) -> list[Lane]:
+def _lanes(arrows: Iterable[tuple[Node, str, Node]], boxes: Sequence[Box]) -> list[Lane]:
     """Give each jump a lane: forward jumps on the right, backward jumps on the left."""
     columns = {True: _Columns(), False: _Columns()}
     used: dict[str, int] = {}
     lanes: list[tuple[Lane, int]] = []
-    for source, label, target in ways:
+    for source, label, target in arrows:
         slot = used[source.step_id] = used.get(source.step_id, -1) + 1
         lane = Lane(label=label, source=source, target=target, x=0, slot=slot)
         lanes.append((lane, columns[lane.is_back].take(lane)))

@@ -37,7 +37,7 @@ from penstock.flows.parsing import started_flow
 from penstock.flows.project.library import FlowLibrary, promised_ids, source_of
 from penstock.flows.runner import FlowRunner, RunContext
 from penstock.flows.runs.plan import RunStatus
-from penstock.flows.runs.run import Run, flow_result, unbegun
+from penstock.flows.runs.run import Run, flow_result, result_without_steps
 from penstock.flows.runs.visits import FrameEvents
 from penstock.flows.starting import GATE_CLOSED, FlowSettings, Rejection, RunStart, begin
 from penstock.flows.steps.kind import StepContext
@@ -86,7 +86,9 @@ class FlowWork(Struct, kw_only=True):
         started, why = _started(task), _why_ended(task, ended)
         flow_runner = None if started is None else self._flow_runner(held, task, brief, started)
         if flow_runner is None:
-            self.close(held, task, _with_result(ended, _unbegun(task, brief, ended, why)))
+            self.close(
+                held, task, _with_result(ended, _result_without_steps(task, brief, ended, why))
+            )
             return
         if flow_runner.run.plan.status is not None:  # the run ended, only its TaskEnded is missing
             pass
@@ -223,16 +225,20 @@ def _with_result(ended: TaskEnded, result: Json) -> TaskEnded:
     return replace(ended, envelope=Envelope(Status.FAILED, result, ended.error))
 
 
-def _unbegun(task: TaskState, brief: FlowRequested, ended: TaskEnded, why: str) -> Json:
+def _result_without_steps(
+    task: TaskState, brief: FlowRequested, ended: TaskEnded, why: str
+) -> Json:
     """Return the result of a run that ended before its flow was started or could be read."""
     status = RunStatus.ABORTED if ended.status is TaskStatus.CANCELLED else RunStatus.ERROR
-    return unbegun(task.task_id, brief.command, status, why, task=brief.task or "")
+    return result_without_steps(task.task_id, brief.command, status, why, task=brief.task or "")
 
 
 def _rejected(task: TaskState, brief: FlowRequested, why: Rejection) -> TaskEnded:
     """Return the end of a rejected run. It is stored, so that the requester can read why."""
     rejected = RunStatus.REJECTED
-    result = unbegun(task.task_id, brief.command, rejected, why.reason, task=brief.task or "")
+    result = result_without_steps(
+        task.task_id, brief.command, rejected, why.reason, task=brief.task or ""
+    )
     error = ErrorDetail(code=why.code, message=why.reason, details=why.details)
     envelope = Envelope(Status.FAILED, result, error)
     return TaskEnded(status=TaskStatus.FAILED, error=error, envelope=envelope)

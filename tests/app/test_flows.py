@@ -108,8 +108,8 @@ def test_a_flow_of_a_package_finds_its_own_flows(tmp_path: Path) -> None:
     (tmp_path / "package" / "main.yaml").write_text(
         f"{HEAD}steps:\n  - {{id: r, path: sub.yaml}}\n"
     )
-    around = CheckContext(agents={"scout": AgentCard(name="scout")})
-    flows = ProjectFlows(tmp_path / "p", lambda: around, packages=[tmp_path / "package"])
+    check_context = CheckContext(agents={"scout": AgentCard(name="scout")})
+    flows = ProjectFlows(tmp_path / "p", lambda: check_context, packages=[tmp_path / "package"])
     runs = DryRuns(agents=Catalog(WORKERS), flows=flows, world=WORLD)
     file = flows.files().files["main"]
     dry_run, problems = runs.of(read_flow_file(file), file)

@@ -6,7 +6,7 @@ from penstock.core.clock import SystemClock
 from penstock.flows.checking import check_flow
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.parsing import read_flow
-from tests.flows.checks.around import PLAIN, SEED, beside, found_in
+from tests.flows.checks.findings import PLAIN, SEED, beside, found_in
 from tests.flows.texts import TOP, finding_lines
 from tests.kit.worked import SUITES, W5, W10, WORKED
 
@@ -168,8 +168,8 @@ def test_checking_any_flow_never_raises(text: str) -> None:
 
 def test_a_flow_without_a_file_can_be_checked() -> None:
     text = f"{TOP}- {{id: a, agent: scout}}\n- {{id: b, type: code}}\n- {{id: c, path: x.yaml}}\n"
-    around = CheckContext(agents=SEED.agents)
-    assert finding_lines(check_flow(read_flow(text), around)) == [
+    check_context = CheckContext(agents=SEED.agents)
+    assert finding_lines(check_flow(read_flow(text), check_context)) == [
         '6 warning ref-missing: no flow at "x.yaml" (step "c")'
     ]
 

@@ -207,4 +207,4 @@ def _texts(library: ProjectFlows, command: str) -> Mapping[str, str]:
         raise NotFound(
             f'"/{command}" has errors: {pasted("penstock", "flow", "check", command)} shows them'
         )
-    return missing_drafts(flow, FlowRoot(file.root).around(file, CheckContext()))
+    return missing_drafts(flow, FlowRoot(file.root).check_context(file, CheckContext()))

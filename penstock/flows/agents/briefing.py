@@ -27,7 +27,7 @@ RULES = (
     "You work on one step of a larger task. Use only the tools that you are offered. "
     "Your last act must be a call of finish: nothing that you say in words is taken as your result."
 )
-AUTONOMOUS = "Nobody can be asked in this run: decide on your own."
+AUTONOMOUS = "No person can be asked in this run: decide on your own."
 SCHEME = "file://"
 """Prefix of an input that is replaced by the text of a file."""
 _ACTION = re.compile(r" \((?:created|modified|read)\)$")

@@ -103,10 +103,10 @@ class CheckContext(Struct, frozen=True, kw_only=True):
         return posixpath.dirname(self.file)
 
 
-def stems(step: Step, around: CheckContext) -> list[str]:
+def stems(step: Step, check_context: CheckContext) -> list[str]:
     """Return the possible paths of a module, best first. Only a target has its suffix."""
     target = step.target
-    folder, name = posixpath.split(around.file)
+    folder, name = posixpath.split(check_context.file)
     if target is not None:
         candidates = [posixpath.join(folder, target), target]
         normal = [posixpath.normpath(each) for each in candidates if not target.startswith("/")]
@@ -114,24 +114,26 @@ def stems(step: Step, around: CheckContext) -> list[str]:
     if name == FLOW:
         return [posixpath.join(folder, step.step_id)]
     stem = name.rpartition(".")[0]
-    command = around.command.replace(":", "/")
+    command = check_context.command.replace(":", "/")
     return [
         posixpath.join(folder, FOLDER, stem, step.step_id),
         posixpath.join(OLD_FOLDER, command, step.step_id),
     ]
 
 
-def places(step: Step, around: CheckContext) -> list[str]:
+def places(step: Step, check_context: CheckContext) -> list[str]:
     """Return the possible files of a step's module, best first."""
     if not step.runs_module:
         return []
     suffixes = [""] if step.target is not None else [f".{each}" for each in SUFFIXES]
-    return [f"{stem}{suffix}" for stem in stems(step, around) for suffix in suffixes]
+    return [f"{stem}{suffix}" for stem in stems(step, check_context) for suffix in suffixes]
 
 
-def module_of(step: Step, around: CheckContext) -> str | None:
+def module_of(step: Step, check_context: CheckContext) -> str | None:
     """Return the file of a step's module, or None."""
-    return next((each for each in places(step, around) if around.has_file(each)), None)
+    return next(
+        (each for each in places(step, check_context) if check_context.has_file(each)), None
+    )
 
 
 class RefTarget(StrEnum):
@@ -161,10 +163,10 @@ class ResolvedRef(Struct, frozen=True, kw_only=True):
         return tuple(each.step_id for each in self.flow.steps if each.is_named)
 
 
-def follow(steps: Iterable[ParsedStep], around: CheckContext) -> dict[str, ResolvedRef]:
+def follow(steps: Iterable[ParsedStep], check_context: CheckContext) -> dict[str, ResolvedRef]:
     """Resolve every flow-ref of a flow, by step id."""
     return {
-        each.step_id: _followed(each, each.step.path_written or "", around)
+        each.step_id: _followed(each, each.step.path_written or "", check_context)
         for each in steps
         if each.step.is_nested
     }
@@ -202,23 +204,23 @@ class TemplateUse(Struct, frozen=True):
 class FlowView:
     """A flow as the checks see it. Expensive parts are computed on first use."""
 
-    def __init__(self, read: ParsedFlow, around: CheckContext) -> None:
+    def __init__(self, read: ParsedFlow, check_context: CheckContext) -> None:
         self.read = read
-        self.around = around
+        self.check_context = check_context
         self.steps = read.steps
         self.by_id = {each.step_id: each for each in read.steps if each.is_named}
         self._compared = 0
         self._fields: dict[str, Mapping[str, None] | None] = {}
 
     @cached_property
-    def ways(self) -> Reachability:
+    def reachability(self) -> Reachability:
         """Reachability, computed without invalid `blockedBy` entries."""
         return Reachability([self._linked(each.step) for each in self.steps])
 
     @cached_property
     def subflows(self) -> Mapping[str, ResolvedRef]:
         """Resolved flow-ref steps, by id."""
-        return follow(self.steps, self.around)
+        return follow(self.steps, self.check_context)
 
     @cached_property
     def brought(self) -> Mapping[str, str]:
@@ -272,7 +274,7 @@ class FlowView:
 
     def card(self, step: Step) -> AgentCard | None:
         """Return the card of a step's agent, if it has a known one."""
-        return self.around.agents.get(step.agent or "")
+        return self.check_context.agents.get(step.agent or "")
 
     def fields_of(self, step: Step) -> Mapping[str, None] | None:
         """Return the readable fields of a step's result; None if they cannot be known."""
@@ -328,14 +330,14 @@ def _card_of(agent_profile: AgentProfile, name: str) -> AgentCard:
     )
 
 
-def _followed(step: ParsedStep, path: str, around: CheckContext) -> ResolvedRef:
+def _followed(step: ParsedStep, path: str, check_context: CheckContext) -> ResolvedRef:
     if not path.strip() or not is_literal(path):
         return ResolvedRef(step=step, leads=RefTarget.OPEN)
-    places = resolve(path, around.folder)
+    places = resolve(path, check_context.folder)
     if not places:
         return ResolvedRef(step=step, leads=RefTarget.OUTSIDE)
     for place in places:
-        flow = around.flow_at(place)
+        flow = check_context.flow_at(place)
         if flow is not None:
             return ResolvedRef(step=step, leads=RefTarget.TO_A_FLOW, path=place, flow=flow)
     return ResolvedRef(step=step, leads=RefTarget.NOWHERE)

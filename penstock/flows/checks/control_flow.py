@@ -88,7 +88,7 @@ def _other_kind(parsed: ParsedStep, item: Item, kind: str) -> Diagnostic:
 def check_loops(view: FlowView) -> Iterator[Diagnostic]:
     """Yield loops without a limit, and steps that run although another branch was chosen."""
     for parsed in view.steps:
-        for route in view.ways.routes(parsed.step):
+        for route in view.reachability.routes(parsed.step):
             yield from _check_route(view, parsed, route)
         if parsed.step.has_branches:
             yield from _check_count(view, parsed)
@@ -96,10 +96,10 @@ def check_loops(view: FlowView) -> Iterator[Diagnostic]:
 
 
 def _check_route(view: FlowView, parsed: ParsedStep, route: Route) -> Iterator[Diagnostic]:
-    ways, step = view.ways, parsed.step
-    is_back = ways.is_back(route.target, step.step_id)
+    reachability, step = view.reachability, parsed.step
+    is_back = reachability.is_back(route.target, step.step_id)
     place = parsed.node.at(route.field).key_place
-    if not route.is_limited and is_back and ways.is_unbounded(route.target, step.step_id):
+    if not route.is_limited and is_back and reachability.is_unbounded(route.target, step.step_id):
         message = (
             f'{route.field} of {parsed.label} leads back to "{route.target}" '
             "and nothing bounds the loop"
@@ -107,8 +107,13 @@ def _check_route(view: FlowView, parsed: ParsedStep, route: Route) -> Iterator[D
         yield parsed.warning(
             "route-unbounded", message, place, "put an agent-loop-decision in the loop"
         )
-    is_near = ways.segments.of[route.target] == ways.segments.of[step.step_id]
-    if route.field == ON_ERROR and is_near and not is_back and ways.runs_anyway(route.target):
+    is_near = reachability.segments.of[route.target] == reachability.segments.of[step.step_id]
+    if (
+        route.field == ON_ERROR
+        and is_near
+        and not is_back
+        and reachability.runs_anyway(route.target)
+    ):
         message = f'on_error target "{route.target}" of {parsed.label} also runs without an error'
         yield parsed.warning(
             "error-target-runs", message, place, "put it behind a step with end: true"
@@ -121,7 +126,7 @@ def _check_count(view: FlowView, parsed: ParsedStep) -> Iterator[Diagnostic]:
     back = [
         name
         for name, target in branches.items()
-        if target in view.by_id and view.ways.is_back(target, step.step_id)
+        if target in view.by_id and view.reachability.is_back(target, step.step_id)
     ]
     if step.max_iterations is not None and not back:
         message = f"{COUNT} of {parsed.label} has no effect: no branch leads back"
@@ -146,7 +151,7 @@ def _check_falls(view: FlowView, parsed: ParsedStep) -> Iterator[Diagnostic]:
             names.setdefault(target, name)
     for target, name in names.items():
         others = names.keys() - {target}
-        for ran, segment in view.ways.falls_from(target):
+        for ran, segment in view.reachability.falls_from(target):
             met = next((step.step_id for step in segment if step.step_id in others), None)
             if met is None:
                 continue

@@ -61,12 +61,12 @@ def _unknown(view: FlowView, parsed: ParsedStep, agent: str) -> Diagnostic:
 
 
 def _advice(view: FlowView, agent: str) -> str:
-    around = view.around
-    if file := around.broken_agents.get(agent):
+    check_context = view.check_context
+    if file := check_context.broken_agents.get(agent):
         return f"mend {file} first"
-    if near := meant(view.near(agent, around.agents)):
+    if near := meant(view.near(agent, check_context.agents)):
         return near
-    some = ", ".join(islice(sorted(around.agents), FEW))
+    some = ", ".join(islice(sorted(check_context.agents), FEW))
     return (
         f"write it with agent_write, or use one of: {some}"
         if some
@@ -78,7 +78,7 @@ def _ignored_level(
     view: FlowView, parsed: ParsedStep, name: str, level: str | None
 ) -> Iterator[Diagnostic]:
     """Yield a warning if a model ignores the thinking level of its agent or its name."""
-    model = view.around.unheeding(name, level)
+    model = view.check_context.unheeding(name, level)
     if model is not None:
         message = f"the model {quoted(model)} has no levels of thinking: the level is ignored"
         advice = "take the level out, or name a model that thinks"
@@ -120,7 +120,7 @@ def check_refs(view: FlowView) -> Iterator[Diagnostic]:
             case RefTarget.NOWHERE:
                 yield step.warning("ref-missing", f"no flow at {path} ({step.label})", place)
             case RefTarget.TO_A_FLOW:
-                if way := _way_back(view.around, ref):
+                if way := _way_back(view.check_context, ref):
                     message = f"{step.label} refers to a flow that contains it: {' -> '.join(way)}"
                     yield step.error("ref-cycle", message, place)
                 elif ids := _colliding(view, ref):
@@ -141,18 +141,18 @@ def _colliding(view: FlowView, subflow: ResolvedRef) -> list[str]:
     return [step_id for step_id in subflow.brings or () if step_id in others]
 
 
-def _way_back(around: CheckContext, subflow: ResolvedRef) -> list[str]:
+def _way_back(check_context: CheckContext, subflow: ResolvedRef) -> list[str]:
     """Return the files from the flow back to itself, or an empty list."""
-    start = around.file
+    start = check_context.file
     queue, seen = [[start, subflow.path]], {subflow.path}
     while queue and start:
         way = queue.pop(0)
         if way[-1] == start:
             return way
-        flow = around.flow_at(way[-1])
+        flow = check_context.flow_at(way[-1])
         if flow is None or len(seen) > MOST_FOLLOWED:
             continue
-        for ref in follow(flow.steps, replace(around, file=way[-1])).values():
+        for ref in follow(flow.steps, replace(check_context, file=way[-1])).values():
             if ref.leads is RefTarget.TO_A_FLOW and ref.path not in seen:
                 seen.add(ref.path)
                 queue.append([*way, ref.path])

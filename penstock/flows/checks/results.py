@@ -74,14 +74,14 @@ def lacking(view: FlowView, names: Sequence[str]) -> Mapping[str, None]:
 
 def _check_order(view: FlowView, parsed: ParsedStep) -> Iterator[Diagnostic]:
     for source, (written, ref) in view.reads.get(parsed.step_id, {}).items():
-        ways = view.ways
-        if ways.may_precede(source, parsed.step_id):
+        reachability = view.reachability
+        if reachability.may_precede(source, parsed.step_id):
             continue
         message = (
             f'{parsed.label} reads the result of "{source}", which is not sure to run before it'
         )
         advice = f'move "{source}" before {parsed.label.removeprefix("step ")}'
-        if ways.segments.of[source] == ways.segments.of[parsed.step_id]:
+        if reachability.segments.of[source] == reachability.segments.of[parsed.step_id]:
             advice = f"add blockedBy: [{source}]"
         own = None if source == parsed.step_id else advice
         yield parsed.warning("template-order", message, view.place(written, ref), own)

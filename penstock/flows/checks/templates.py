@@ -100,7 +100,7 @@ def _check_named(view: FlowView, written: TemplateUse, ref: Placeholder) -> Iter
 def _loops(view: FlowView, step: Step) -> bool:
     """Whether a step counts iterations."""
     known = (each for each in step.branches.values() if each in view.by_id)
-    is_back = any(view.ways.is_back(each, step.step_id) for each in known)
+    is_back = any(view.reachability.is_back(each, step.step_id) for each in known)
     return step.counts_visits or step.max_iterations is not None or is_back
 
 

@@ -82,23 +82,23 @@ _STUB = "stand-in.yaml"
 _STUB_TEXT = f"name: s\ndescription: s\nsteps:\n  - {{id: {SAMPLE}, command: 'true'}}\n"
 
 
-def dry_run(flow: Flow, file: str, around: DryRunContext) -> DryRun:
+def dry_run(flow: Flow, file: str, context: DryRunContext) -> DryRun:
     """Run a flow dry. Must not be called from within an event loop."""
-    return asyncio.run(DryRunner(flow, file, around).see_all())
+    return asyncio.run(DryRunner(flow, file, context).see_all())
 
 
 class DryRunner:
     """Runs one flow repeatedly, and collects what happens."""
 
-    def __init__(self, flow: Flow, file: str, around: DryRunContext) -> None:
+    def __init__(self, flow: Flow, file: str, context: DryRunContext) -> None:
         # A retry would repeat the same scripted failure, and wait for its delay.
         steps = tuple(replace(each, retry=None) for each in flow.steps)
         self._flow = replace(flow, steps=steps)
-        self._source = FlowSource(root=around.root, path=file, texts={})
-        self._around = around
-        limits = dataclasses.replace(around.world.limits, flow_visits=MOST_STARTS)
-        self._world = World(around.world.clock, limits, new_id)
-        self._tools: SimulatedTools = simulated_tools(around.get_agent, self._world)
+        self._source = FlowSource(root=context.root, path=file, texts={})
+        self._context = context
+        limits = dataclasses.replace(context.world.limits, flow_visits=MOST_STARTS)
+        self._world = World(context.world.clock, limits, new_id)
+        self._tools: SimulatedTools = simulated_tools(context.get_agent, self._world)
         self._chooser = PathChooser(self._flow, sees_all=True)
         self._until = self._world.clock.monotonic() + SECONDS
         self._reached: set[str] = set()
@@ -143,7 +143,7 @@ class DryRunner:
     async def _run(self) -> None:
         self._runs += 1
         ledger = discarding_ledger(self._world, self._source.path)
-        run = Run(self._flow, SAMPLE, inputs=inputs_of(self._flow), config=self._around.config)
+        run = Run(self._flow, SAMPLE, inputs=inputs_of(self._flow), config=self._context.config)
         context = StepContext(
             run=run,
             frame=_FRAME,
@@ -153,7 +153,7 @@ class DryRunner:
             is_autonomous=True,
         )
         steps = SimulatedSteps(self._tools, run, self._chooser, until=self._until)
-        library = StubLibrary(self._around.library)
+        library = StubLibrary(self._context.library)
         shared = RunContext(steps, library, self._world, FrameEvents(ledger.task))
         flow_runner = FlowRunner(run, self._source, context, shared)
         try:

@@ -124,21 +124,23 @@ def check_local(file: FlowFile) -> None:
         raise ReadOnly(f'"/{file.command}" comes from a {file.tier} flow: write one of that name')
 
 
-def drafts(flow: Flow, around: CheckContext) -> dict[str, str]:
+def drafts(flow: Flow, check_context: CheckContext) -> dict[str, str]:
     """Return a draft for each code step, by the path to write it to."""
     by_path: dict[str, str] = {}
     for step in flow.steps:
-        places = stems(step, around) if isinstance(step, Code) else []
+        places = stems(step, check_context) if isinstance(step, Code) else []
         if isinstance(step, Code) and places:
             file = places[0] if step.target is not None else f"{places[0]}.{WRITTEN}"
-            by_path[f"{file}{DRAFT}"] = _draft(step, around.command, file)
+            by_path[f"{file}{DRAFT}"] = _draft(step, check_context.command, file)
     return by_path
 
 
-def missing_drafts(flow: Flow, around: CheckContext) -> dict[str, str]:
+def missing_drafts(flow: Flow, check_context: CheckContext) -> dict[str, str]:
     """Return a draft for each code step without a module, by the path to write it to."""
-    absent = [each for each in flow.steps if isinstance(each, Code) and not module_of(each, around)]
-    return drafts(replace(flow, steps=tuple(absent)), around)
+    absent = [
+        each for each in flow.steps if isinstance(each, Code) and not module_of(each, check_context)
+    ]
+    return drafts(replace(flow, steps=tuple(absent)), check_context)
 
 
 def _place(files: ProjectFiles, path: str) -> str | WrittenFlow:

@@ -178,7 +178,7 @@ class FlowRoot:
             return False
         return is_file and _is_below(real, self._real)
 
-    def around(self, file: FlowFile, project: CheckContext) -> CheckContext:
+    def check_context(self, file: FlowFile, project: CheckContext) -> CheckContext:
         """Return the check context of one flow of the folder."""
         return replace(
             project,

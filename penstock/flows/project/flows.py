@@ -98,14 +98,14 @@ class ProjectFlows:
     def __init__(
         self,
         root: Path,
-        around: Callable[[], CheckContext],
+        check_context: Callable[[], CheckContext],
         *,
         packages: Sequence[Path] = (),
         modules: ModuleLoader | None = None,
         most_seen: int = MOST_SEEN,
     ) -> None:
         self.root = root
-        self._around = around
+        self._base_context = check_context
         """Returns the current agents and everything else that a flow may name."""
         self._packages = packages
         self._modules = modules
@@ -146,8 +146,8 @@ class ProjectFlows:
 
     def check_text(self, file: FlowFile, content: str) -> Sequence[Diagnostic]:
         """Return all findings for a text that may become the file of a flow."""
-        around = self._check_context(file, FlowRoot(file.root, file.home))
-        return _findings(read_flow(content, file.name), around)
+        check_context = self._check_context(file, FlowRoot(file.root, file.home))
+        return _findings(read_flow(content, file.name), check_context)
 
     def refer(self, source: FlowSource, path: str) -> Sequence[FlowSource] | None:
         """Return the flows that a path in a flow refers to."""
@@ -177,9 +177,12 @@ class ProjectFlows:
         for file in find_flows(self.root).files.values():
             root = FlowRoot(file.root, file.home)
             result.update(self._source(file, root).texts)
-            flow, around = _read(file, root).flow, root.around(file, self._around())
+            flow, check_context = (
+                _read(file, root).flow,
+                root.check_context(file, self._base_context()),
+            )
             if flow is not None:
-                result.update(place for step in flow.steps for place in places(step, around))
+                result.update(place for step in flow.steps for place in places(step, check_context))
         return result
 
     def faults(self, source: FlowSource) -> Sequence[Diagnostic]:
@@ -189,11 +192,13 @@ class ProjectFlows:
             return errors_of(read_flow(source.text, source.name).findings)
         root = FlowRoot(folder, source.root, source.texts)
         file = file_at(source.path, folder, source.root)
-        around = replace(root.around(file, self._around()), has_file=source.texts.__contains__)
+        check_context = replace(
+            root.check_context(file, self._base_context()), has_file=source.texts.__contains__
+        )
         if self._modules is not None:
             fault = partial(self._modules.find_fault_in, texts=source.texts)
-            around = replace(around, code_fault=fault)
-        return errors_of(_findings(_read(file, root), around))
+            check_context = replace(check_context, code_fault=fault)
+        return errors_of(_findings(_read(file, root), check_context))
 
     def _folder(self, source: FlowSource) -> Path | None:
         """Return the folder below which a flow and its references lie; None if it is gone."""
@@ -201,10 +206,10 @@ class ProjectFlows:
         return (homes | {"": self.root, BUILT_IN_HOME: BUILT_IN}).get(source.root)
 
     def _check_context(self, file: FlowFile, root: FlowRoot) -> CheckContext:
-        around = root.around(file, self._around())
+        check_context = root.check_context(file, self._base_context())
         if self._modules is None:
-            return around
-        return replace(around, code_fault=partial(self._modules.find_fault, root=file.root))
+            return check_context
+        return replace(check_context, code_fault=partial(self._modules.find_fault, root=file.root))
 
     def _source(self, file: FlowFile, root: FlowRoot) -> FlowSource:
         """Return a flow with everything that its run stores."""
@@ -272,11 +277,11 @@ def _read(file: FlowFile, root: FlowRoot) -> ParsedFlow:
     return root.flow_at(file.path) or read_flow_file(file)
 
 
-def _findings(read: ParsedFlow, around: CheckContext) -> Sequence[Diagnostic]:
+def _findings(read: ParsedFlow, check_context: CheckContext) -> Sequence[Diagnostic]:
     """Return all findings for a flow."""
     # `late`: the checks take memory that a server without new flows never needs.
     check: CheckFlow = late("penstock.flows.checking:check_flow")
-    return check(read, around)
+    return check(read, check_context)
 
 
 def _too_many(source: FlowSource, place: str, limit: int) -> FlowSource:

@@ -95,10 +95,10 @@ class ModuleLoader:
 
         A missing or broken module is stored as it is; the run then fails at that step.
         """
-        around = FlowRoot(file.root).around(file, CheckContext())
+        check_context = FlowRoot(file.root).check_context(file, CheckContext())
         texts: dict[str, str] = {}
         for step in flow.steps:
-            path = module_of(step, around) if step.runs_module else None
+            path = module_of(step, check_context) if step.runs_module else None
             if path is not None:
                 folder = posixpath.dirname(path)
                 recording = _RecordingFiles(Folder(file.root / folder))

@@ -225,7 +225,9 @@ def flow_result(run: Run, task: TaskState, command: str, *, reason: str = "") ->
     return wire
 
 
-def unbegun(run_id: str, command: str, status: RunStatus, reason: str, *, task: str = "") -> Json:
+def result_without_steps(
+    run_id: str, command: str, status: RunStatus, reason: str, *, task: str = ""
+) -> Json:
     """Return the result of a run that was rejected, or ended before its first step."""
     return {
         "runId": run_id,

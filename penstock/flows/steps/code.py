@@ -120,20 +120,22 @@ def _simulate(step: Code, context: StepContext, sample: Sample) -> Mapping[str, 
 
 def _check(step: Code, parsed: ParsedStep, view: FlowView) -> Iterator[Diagnostic]:
     """Yield a missing or a broken module."""
-    around = view.around
-    if not around.file or not parsed.is_named:
+    check_context = view.check_context
+    if not check_context.file or not parsed.is_named:
         return
     place = parsed.node.at("target").key_place if step.target is not None else None
-    path = module_of(step, around)
+    path = module_of(step, check_context)
     if path is None:
-        inside = stems(step, around)
+        inside = stems(step, check_context)
         expected = next(iter(inside), step.target)
         suffix = f".{WRITTEN}" if step.target is None else ""
         message = f"no handler for {parsed.label}: expected {expected}{suffix}"
-        advice = f"penstock flow generate {around.command}" if around.command else None
+        advice = (
+            f"penstock flow generate {check_context.command}" if check_context.command else None
+        )
         advice = advice if inside else "name a file of the project: this path leaves it"
         yield parsed.warning("handler-missing", message, place, advice)
-    elif fault := around.code_fault(path):
+    elif fault := check_context.code_fault(path):
         message = f"{path}:{fault.line}:{fault.column}: {fault.problem}"
         yield parsed.error("handler-broken", message, place)
 

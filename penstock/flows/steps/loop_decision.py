@@ -107,9 +107,9 @@ async def _visit(step: LoopDecision, context: StepContext, tools: StepTools) -> 
 def _check(step: LoopDecision, parsed: ParsedStep, view: FlowView) -> Iterator[Diagnostic]:
     """Yield a loop body that comes later and never leads back to the step."""
     target = step.loop_target
-    if target not in view.by_id or view.ways.is_back(target, step.step_id):
+    if target not in view.by_id or view.reachability.is_back(target, step.step_id):
         return
-    if not view.ways.leads_back(target, step.step_id):
+    if not view.reachability.leads_back(target, step.step_id):
         message = f'loop_target "{target}" of {parsed.label} comes later and nothing leads back'
         yield parsed.warning("loop-target-forward", message, parsed.node.at(LOOP_TARGET).key_place)
 

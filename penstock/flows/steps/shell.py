@@ -203,7 +203,7 @@ def _simulate(step: Shell, context: StepContext, sample: Sample) -> Mapping[str,
 def _check(step: Shell, parsed: ParsedStep, view: FlowView) -> Iterator[Diagnostic]:
     """Yield a switched-off shell once for each flow, and commands whose failure ends the flow."""
     first = next(each for each in view.steps if each.step.kind == step.kind)
-    if first is parsed and not view.around.has_shell:
+    if first is parsed and not view.check_context.has_shell:
         message = "shell steps are switched off in this project"
         advice = "set shell = true under [flows] in penstock.toml"
         yield parsed.warning("shell-off", message, suggestion=advice)

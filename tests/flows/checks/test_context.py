@@ -24,15 +24,19 @@ from penstock.flows.checks.context import (
 )
 from penstock.flows.parsing import read_flow
 from penstock.flows.steps.code import Code
-from tests.flows.checks.around import SEED, beside
+from tests.flows.checks.findings import SEED, beside
 from tests.flows.texts import TOP, read
 from tests.kit.worked import SUITES, W10
 
 
 def test_an_empty_context_knows_nothing() -> None:
-    around = CheckContext()
-    assert (around.folder, around.flow_at("x.yaml"), around.has_file("x.mts")) == ("", None, False)
-    assert around.code_fault("x.mts") is None
+    check_context = CheckContext()
+    assert (
+        check_context.folder,
+        check_context.flow_at("x.yaml"),
+        check_context.has_file("x.mts"),
+    ) == ("", None, False)
+    assert check_context.code_fault("x.mts") is None
 
 
 def test_the_folder_of_a_context_is_that_of_its_file() -> None:
@@ -75,8 +79,8 @@ steps:
 
 def test_the_built_in_flow_that_writes_flows_has_no_findings(tmp_path: Path) -> None:
     """Built-in agents and flows give no diagnostic."""
-    around = CheckContext(agents=cards_of(load_agents(tmp_path).built_in))
-    assert check_flow(read_flow(NEW), around) == []
+    check_context = CheckContext(agents=cards_of(load_agents(tmp_path).built_in))
+    assert check_flow(read_flow(NEW), check_context) == []
 
 
 FLAT = CheckContext(file="flows/dom/apply.yaml", command="dom:apply")
@@ -84,7 +88,7 @@ FOLDER = CheckContext(file="flows/dom/apply/flow.yaml", command="dom:apply")
 
 
 @pytest.mark.parametrize(
-    ("around", "target", "files", "expected"),
+    ("check_context", "target", "files", "expected"),
     [
         (FLAT, None, ["flows/dom/handlers/apply/c.mts"], "flows/dom/handlers/apply/c.mts"),
         (FLAT, None, [".pi/flows/handlers/dom/apply/c.js"], ".pi/flows/handlers/dom/apply/c.js"),
@@ -106,11 +110,11 @@ FOLDER = CheckContext(file="flows/dom/apply/flow.yaml", command="dom:apply")
     ],
 )
 def test_the_place_of_a_module_depends_on_the_form_of_the_flow(
-    around: CheckContext, target: str | None, files: list[str], expected: str | None
+    check_context: CheckContext, target: str | None, files: list[str], expected: str | None
 ) -> None:
     """7.9: `target`; directory form beside `flow.yaml`; flat form in `handlers/STEM`."""
     step = Code(step_id="c", target=target)
-    assert module_of(step, replace(around, has_file=set(files).__contains__)) == expected
+    assert module_of(step, replace(check_context, has_file=set(files).__contains__)) == expected
 
 
 @pytest.mark.parametrize(
@@ -141,9 +145,9 @@ def test_paths_with_templates_or_globs_stay_open(path: str, expected: bool) -> N
 
 
 def test_a_resolved_reference_brings_the_ids_of_its_flow() -> None:
-    around = beside(SEED, {"flows/a.yaml": f"{TOP}- {{id: x, agent: b}}\n- {{agent: c}}\n"})
+    check_context = beside(SEED, {"flows/a.yaml": f"{TOP}- {{id: x, agent: b}}\n- {{agent: c}}\n"})
     steps = "- {id: r, path: a.yaml}\n- {id: s, path: '*'}\n- {id: t, path: b.yaml}\n"
-    refs = follow(read(steps).steps, around)
+    refs = follow(read(steps).steps, check_context)
     assert [(each.leads, each.path, each.brings) for each in refs.values()] == [
         (RefTarget.TO_A_FLOW, "flows/a.yaml", ("x",)),
         (RefTarget.OPEN, "", None),
@@ -173,7 +177,7 @@ def test_every_template_has_a_position() -> None:
 
 def test_invalid_jumps_are_left_out_of_reachability() -> None:
     steps = "- {id: a, agent: s, blockedBy: [a, b, z]}\n- {id: b, agent: s, blockedBy: [a]}\n"
-    ways = FlowView(read(steps), SEED).ways
+    ways = FlowView(read(steps), SEED).reachability
     assert (ways.waits("b", "a"), ways.waits("a", "b")) == (True, False)
 
 

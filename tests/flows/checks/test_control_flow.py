@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.flows.checks.control_flow import TOGETHER
-from tests.flows.checks.around import PLAIN, found_in
+from tests.flows.checks.findings import PLAIN, found_in
 
 LAST = "- {id: last, agent: scout}\n"
 JUDGE = "{id: a, agent: judge, task: t, "

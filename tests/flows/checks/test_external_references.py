@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.flows.checks.context import AgentCard, CheckContext
-from tests.flows.checks.around import SEED, beside, codes_in, found_in
+from tests.flows.checks.findings import SEED, beside, codes_in, found_in
 from tests.flows.texts import TOP
 
 WIRED = '- {id: a, agent: writer, inputs: {notes: "x"}'
@@ -79,13 +79,15 @@ UNUSED = 'is used neither by agent "writer" nor by the task; it is appended to t
 def test_unknown_agents_and_unwired_inputs_are_reported(steps: str, expected: str | None) -> None:
     """Seed checks 3 and 7, and `input-not-used`."""
     writer = AgentCard(name="writer", inputs=("notes",), body_inputs=frozenset({"seen"}))
-    around = replace(
+    check_context = replace(
         SEED,
         agents={**SEED.agents, "writer": writer},
         broken_agents={"broken": "agents/broken.md"},
     )
     reported = [
-        each for each in found_in(steps, around) if "agent" in each and "old-name" not in each
+        each
+        for each in found_in(steps, check_context)
+        if "agent" in each and "old-name" not in each
     ]
     assert reported == ([] if expected is None else [expected])
 
@@ -98,8 +100,8 @@ def test_without_any_agent_the_advice_is_to_write_it() -> None:
 
 def test_at_most_five_agents_are_suggested() -> None:
     names = [f"some-agent-{n}" for n in range(9)]
-    around = CheckContext(agents={name: AgentCard(name=name) for name in names})
-    (message,) = found_in("- {id: a, agent: b}", around)
+    check_context = CheckContext(agents={name: AgentCard(name=name) for name in names})
+    (message,) = found_in("- {id: a, agent: b}", check_context)
     assert message.endswith(f"use one of: {', '.join(names[:5])}")
 
 
@@ -174,8 +176,8 @@ def test_a_cycle_among_other_flows_is_reported_in_those_only() -> None:
         "flows/c.yaml": TOP + ref("b.yaml"),
     }
     assert found_in(ref("b.yaml", "a"), beside(SEED, others)) == []
-    around = replace(beside(SEED, others), file="flows/b.yaml")
-    assert found_in(ref("c.yaml"), around) == [
+    check_context = replace(beside(SEED, others), file="flows/b.yaml")
+    assert found_in(ref("c.yaml"), check_context) == [
         (
             '4 error ref-cycle: step "r" refers to a flow that contains it: flows/b.yaml '
             "-> flows/c.yaml -> flows/b.yaml"

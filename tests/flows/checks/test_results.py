@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.flows.checks.around import SEED, beside, codes_in, found_in
+from tests.flows.checks.findings import SEED, beside, codes_in, found_in
 from tests.flows.texts import TOP
 
 LOOK = "- {id: look, agent: scout}\n"

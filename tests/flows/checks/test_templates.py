@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.flows.checks.around import PLAIN, codes_in, found_in
+from tests.flows.checks.findings import PLAIN, codes_in, found_in
 
 KNOWN = (
     'known: task, input, result, loop, fork, config, flow.input; write "$${{" for a literal "${{"'

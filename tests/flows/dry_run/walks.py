@@ -45,8 +45,8 @@ def dry(
     assert flow is not None
     others = {f"flows/{name}.yaml": TOP + text for name, text in files.items()}
     library = MemoryFlows({FILE: TOP + steps, **others})
-    around = World(clock or SystemClock(), Limits(), new_id)
-    return dry_run(flow, FILE, DryRunContext(get_agent=AGENTS.get, library=library, world=around))
+    world = World(clock or SystemClock(), Limits(), new_id)
+    return dry_run(flow, FILE, DryRunContext(get_agent=AGENTS.get, library=library, world=world))
 
 
 def dry_lines(steps: str, **files: str) -> list[str]:

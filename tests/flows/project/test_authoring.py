@@ -32,8 +32,8 @@ BROKEN = GOOD.replace("scout", "scuot")
 @pytest.fixture
 def flows(tmp_path: Path) -> ProjectFlows:
     """The flows of a project with one agent."""
-    around = CheckContext(agents={"scout": AgentCard(name="scout")})
-    return ProjectFlows(tmp_path, lambda: around)
+    check_context = CheckContext(agents={"scout": AgentCard(name="scout")})
+    return ProjectFlows(tmp_path, lambda: check_context)
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,8 @@ interface Result {
 
 def drafted(file: str = "flows/dom/demo.yaml", **step: Any) -> dict[str, str]:
     steps = (Code(step_id="count", **step),)
-    around = CheckContext(file=file, command="dom:demo")
-    return drafts(Flow(name="demo", description="d", steps=steps), around)
+    check_context = CheckContext(file=file, command="dom:demo")
+    return drafts(Flow(name="demo", description="d", steps=steps), check_context)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_a_draft_is_a_module(modules: ModuleLoader, target: str | None) -> None:
 def test_a_step_with_a_module_needs_no_draft(module: str) -> None:
     steps = (Code(step_id="a"), Code(step_id="b"))
     flow = Flow(name="demo", description="d", steps=steps)
-    around = CheckContext(
+    check_context = CheckContext(
         file="flows/demo.yaml", command="demo", has_file=lambda file: file == module
     )
-    assert list(missing_drafts(flow, around)) == ["flows/handlers/demo/b.ts.default"]
+    assert list(missing_drafts(flow, check_context)) == ["flows/handlers/demo/b.ts.default"]

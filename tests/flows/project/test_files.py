@@ -226,8 +226,8 @@ def test_a_flow_of_a_project_is_checked_at_its_path(tmp_path: Path) -> None:
     steps = "- {id: r, path: sub.yaml}\n- {id: c, type: code}\n- {id: d, type: code}\n"
     laid(tmp_path, ["flows/dom/main.yaml"], TOP + steps)
     file = find_flows(tmp_path).files["dom:main"]
-    around = FlowRoot(tmp_path).around(file, CheckContext())
-    assert finding_lines(check_flow(read_flow_file(file), around)) == [
+    check_context = FlowRoot(tmp_path).check_context(file, CheckContext())
+    assert finding_lines(check_flow(read_flow_file(file), check_context)) == [
         (
             '6 warning handler-missing: no handler for step "d": expected '
             "flows/dom/handlers/main/d.ts; penstock flow generate dom:main"

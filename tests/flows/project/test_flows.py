@@ -14,7 +14,7 @@ from penstock.flows.project.library import FlowSource
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply
 from penstock.testing.runtime import MemoryStorage, memory_runtime
-from tests.flows.checks.around import SEED
+from tests.flows.checks.findings import SEED
 from tests.flows.texts import TOP, finding_lines
 from tests.kit.flows import RUN, WORKERS, by_task, finish
 

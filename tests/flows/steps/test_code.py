@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from penstock.flows.checks.context import CheckContext, CodeFault
 from penstock.flows.steps.code import NO_SANDBOX
 from penstock.models.scripted import ScriptedModel
-from tests.flows.checks.around import codes_in, found_in
+from tests.flows.checks.findings import codes_in, found_in
 from tests.kit.flows import by_task, run_flow
 
 FLAT = CheckContext(file="flows/dom/apply.yaml", command="dom:apply")

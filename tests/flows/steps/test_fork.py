@@ -76,7 +76,7 @@ async def test_in_an_autonomous_run_an_agent_decides() -> None:
     envelope = await run_flow(FORK, model, autonomous=True)
     assert envelope.ok
     assert envelope.output["forks"] == {"choose": {"answer": "Quick", "notes": "because"}}
-    assert "Nobody can be asked in this run" in model.requests[0].system
+    assert "No person can be asked in this run" in model.requests[0].system
 
 
 async def test_a_person_who_cancels_at_a_fork_ends_the_run() -> None:

@@ -10,7 +10,7 @@ from penstock.core.envelope import Envelope
 from penstock.flows.definition import Flow
 from penstock.flows.runs.values import LoopCounters, TemplateValues
 from penstock.flows.steps.shell import with_variables
-from tests.flows.checks.around import PLAIN, found_in
+from tests.flows.checks.findings import PLAIN, found_in
 from tests.kit.project import ProjectFolder
 
 pytestmark = pytest.mark.programs

@@ -23,16 +23,16 @@ SEED = CheckContext(agents=SEED_AGENTS, file="flows/demo.yaml", command="demo")
 PLAIN = replace(SEED, agents=PLAIN_AGENTS)
 
 
-def beside(around: CheckContext, flows: Mapping[str, str]) -> CheckContext:
+def beside(check_context: CheckContext, flows: Mapping[str, str]) -> CheckContext:
     """Return the context with other flows in it."""
     read = {path: read_flow(text, path) for path, text in flows.items()}
-    return replace(around, flow_at=read.get)
+    return replace(check_context, flow_at=read.get)
 
 
-def found_in(steps: str, around: CheckContext = SEED, top: str = TOP) -> list[str]:
+def found_in(steps: str, check_context: CheckContext = SEED, top: str = TOP) -> list[str]:
     """Return all findings for a flow with these steps; the first is on line 4."""
-    return finding_lines(check_flow(read_flow(top + steps, around.file), around))
+    return finding_lines(check_flow(read_flow(top + steps, check_context.file), check_context))
 
 
-def codes_in(steps: str, around: CheckContext = SEED) -> list[str]:
-    return [each.split(":")[0] for each in found_in(steps, around)]
+def codes_in(steps: str, check_context: CheckContext = SEED) -> list[str]:
+    return [each.split(":")[0] for each in found_in(steps, check_context)]
