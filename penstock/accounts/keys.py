@@ -1,4 +1,4 @@
-"""API keys, and the browser sign-ins that stand for them: shown once, stored as hashes.
+"""API keys, and the browser sign-ins that represent them: shown once, stored as hashes.
 
 A key is 256 random bits, so a plain SHA-256 is enough to store it: guessing is hopeless, and no
 slow hash delays each request. All failures raise the same Unauthenticated, so that a caller cannot

@@ -1,4 +1,4 @@
-"""Secrets by key, of a profile or shared, and the handles that stand for them in scripts.
+"""Secrets by key, of a profile or shared, and the handles that represent them in scripts.
 
 Only a tool that declares a key can read it (`permit_secret`). `SqlVault` stores what `cipher.py`
 encrypts; no error and no list contains a value. A script never gets the value, only a handle: a
