@@ -169,8 +169,8 @@ def test_the_profile_of_a_task_is_that_of_its_message() -> None:
 
 
 def test_an_erased_message_grants_no_permission() -> None:
-    nobody = profile_of(folded_with(), None)
-    assert (nobody.permissions, nobody.everything) == (frozenset(), False)
+    unknown = profile_of(folded_with(), None)
+    assert (unknown.permissions, unknown.everything) == (frozenset(), False)
 
 
 def test_only_errors_of_an_unavailable_model_are_retryable() -> None:

@@ -84,7 +84,7 @@ PLAIN = Question(
 FILE = StoredFile(blob_id=BLOB, mime_type="image/png", size=9, is_image=True, width=3, height=4)
 ASKING = ToolCall(CALL, "send", {"to": "bob"}, "{to: bob}", cut=True)
 
-# Every kind as it stands in logs of yesterday: with every field set, and with as few as can be.
+# Every kind as older versions stored it: with every field set, and with the required fields only.
 # A line here is never changed. A new field gets a default, and a line of its own.
 STORED: list[tuple[Event, str, str]] = [
     (

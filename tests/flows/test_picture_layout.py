@@ -59,7 +59,7 @@ def test_overlapping_jumps_have_separate_lanes() -> None:
 def test_a_flow_with_errors_is_drawn() -> None:
     """A branch or a wait that names no step; steps that wait for each other, or for themselves."""
     steps = """\
-- {id: a, agent: scout, blockedBy: [b, nobody]}
+- {id: a, agent: scout, blockedBy: [b, absent]}
 - {id: b, agent: scout, blockedBy: [a, b]}
 - {id: ask, question: Q, branches: {Yes: gone, No: gone, Maybe: lost}}
 """

@@ -86,7 +86,7 @@ SKILLS = {
         "requires_skills": "[b]",
         "tool_definitions": """
   - name: t_inline
-    description: Stands in its skill.
+    description: Defined inside its skill.
     input_schema: {type: object}
     execution: {type: script, script: "export const run = () => 1"}""",
     },

@@ -212,7 +212,7 @@ async def test_the_questions_of_an_agent_are_asked_in_the_chat() -> None:
     assert answered.messages[-1].content == '{"answer":"red"}'
 
 
-# ---- what an agent session is told ----
+# ---- the prompt of an agent session ----
 
 SKILL = "---\nname: my-backend-docs\nfiles:\n  - api-patterns.md\n---\nAsk for a topic.\n"
 

@@ -173,7 +173,7 @@ def test_a_cancelled_task_has_ended() -> None:
 def test_the_docs_page_names_the_status_that_is_sent(
     error: errors.PenstockError, status: int, notice: str
 ) -> None:
-    """Page: "the code after a status is told in place of the first"."""
+    """docs/errors.md: "if the table has a code after a status, HTTP uses that code"."""
     http = f"{status}" if notice == error.code else f"{status} `{notice}`"
     row = f"| `{error.code}` | {http} | `{type(error).__name__}` |"
     assert isinstance(error, NotAvailable) or row in PAGE.read_text()

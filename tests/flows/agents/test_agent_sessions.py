@@ -50,13 +50,13 @@ async def test_an_agent_receives_only_its_own_task() -> None:
 async def test_a_missing_agent_fails_its_step_softly() -> None:
     """Agent gone from the catalog since the start: soft, `agent_unknown`."""
     text = """
-  - {id: web, agent: nobody, task: t, on_error: other}
+  - {id: web, agent: absent, task: t, on_error: other}
   - {id: stop, agent: scout, end: true}
   - {id: other, agent: scout, task: other}
 """
     envelope = await run_flow(text, ScriptedModel(by_task({})))
     assert envelope.ok
-    assert "There is no agent 'nobody'" in envelope.output["results"]["web"]["summary"]
+    assert "There is no agent 'absent'" in envelope.output["results"]["web"]["summary"]
 
 
 async def test_a_model_that_cannot_be_resolved_fails_its_step_softly() -> None:
