@@ -25,7 +25,7 @@ from penstock.sandbox.processes.process import (
 ECHO = "import os\nwhile True: os.write(1, os.read(0, 65536))"
 SAYS_MUCH = "import os; os.write(1, bytes([255] * 8))"
 DIES = "import sys; sys.stderr.write('last words'); sys.exit(3)"
-BEGETS = """
+STARTS_A_CHILD = """
 import os, struct
 child = os.fork()
 while not child: pass
@@ -54,13 +54,13 @@ def reaper() -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
-def begun(program: str, folder: Path, reaper: ThreadPoolExecutor) -> Process:
+def started(program: str, folder: Path, reaper: ThreadPoolExecutor) -> Process:
     argv = [sys.executable, "-I", "-S", "-c", program]
     return Process(Command(argv=argv, folder=folder, limits={"CORE": 0}), reaper)
 
 
 async def test_frames_of_any_size_are_exchanged(tmp_path: Path, reaper: ThreadPoolExecutor) -> None:
-    with closing(begun(ECHO, tmp_path, reaper)) as process:
+    with closing(started(ECHO, tmp_path, reaper)) as process:
         large = bytes(1 << 18)
         process.write("one", b"a", large)
         process.write("two")
@@ -72,7 +72,7 @@ async def test_frames_of_any_size_are_exchanged(tmp_path: Path, reaper: ThreadPo
 async def test_the_last_words_of_a_process_are_read(
     tmp_path: Path, reaper: ThreadPoolExecutor
 ) -> None:
-    with closing(begun(DIES, tmp_path, reaper)) as process:
+    with closing(started(DIES, tmp_path, reaper)) as process:
         with pytest.raises(EOFError):
             await process.read()
         assert await process.last_words() == "3\nlast words"
@@ -83,7 +83,7 @@ async def test_a_process_that_sends_no_frames_is_refused(
     tmp_path: Path, reaper: ThreadPoolExecutor
 ) -> None:
     refused = pytest.raises(ValueError, match="parts")
-    with closing(begun(SAYS_MUCH, tmp_path, reaper)) as process, refused:
+    with closing(started(SAYS_MUCH, tmp_path, reaper)) as process, refused:
         await process.read()
 
 
@@ -91,7 +91,7 @@ async def test_children_of_a_process_end_with_it(
     tmp_path: Path, reaper: ThreadPoolExecutor
 ) -> None:
     with ExitStack() as stack:
-        process = stack.enter_context(closing(begun(BEGETS, tmp_path, reaper)))
+        process = stack.enter_context(closing(started(STARTS_A_CHILD, tmp_path, reaper)))
         _, [child] = await process.read()
         process.kill()
         await process.last_words()

@@ -43,10 +43,10 @@ async def test_a_deadline_is_kept_within_fifty_milliseconds(machine_code: Path) 
     clock = SystemClock()
     sandbox = open_deno(clock, machine_code)
     await sandbox.warm(64)
-    begun = clock.monotonic()
+    started = clock.monotonic()
     with pytest.raises(ToolTimeout, match=r"longer than 0\.2 s"):
         await sandbox.run(LOOPS, {}, FakeBridge(), Bounds(seconds=0.2))
-    assert clock.monotonic() - begun < 0.2 + PROMPT
+    assert clock.monotonic() - started < 0.2 + PROMPT
     await sandbox.close()
 
 
@@ -144,7 +144,7 @@ async def test_a_timeout_in_the_queue_names_the_queue(
 COMPUTES = script_of(
     """
     export async function run({ rounds }) {
-      console.log("begun");
+      console.log("started");
       const seen = [Math.random()];
       for (let round = 0; round < rounds; round++) {
         const until = performance.now();
@@ -214,30 +214,30 @@ async def test_an_endless_script_does_not_block_others_for_its_whole_timeout(
 LIVES = "os.read(0, 1)"
 
 
-def spares(folder: Path, program: str, begun: list[Process], **more: str) -> WarmProcesses:
-    return WarmProcesses(lambda _: engine(program, folder, **more), begun.append)
+def spares(folder: Path, program: str, started: list[Process], **more: str) -> WarmProcesses:
+    return WarmProcesses(lambda _: engine(program, folder, **more), started.append)
 
 
 async def test_a_spare_is_started_in_advance_and_replaced_when_taken(tmp_path: Path) -> None:
-    begun: list[Process] = []
-    processes = spares(tmp_path, LIVES, begun)
+    started: list[Process] = []
+    processes = spares(tmp_path, LIVES, started)
     await processes.warm(64)
     first = await processes.take(64)
     second = await processes.take(64)
-    assert begun[:2] == [first, second]
+    assert started[:2] == [first, second]
     for process in (first, second):
         process.close()
     processes.close()
-    assert not any(process.is_alive for process in begun)
+    assert not any(process.is_alive for process in started)
 
 
 async def test_a_spare_that_died_is_replaced(tmp_path: Path) -> None:
-    begun: list[Process] = []
-    processes = spares(tmp_path, LIVES, begun)
+    started: list[Process] = []
+    processes = spares(tmp_path, LIVES, started)
     await processes.warm(64)
-    begun[0].kill()
+    started[0].kill()
     taken = await processes.take(64)
-    assert taken is begun[1]
+    assert taken is started[1]
     taken.close()
     processes.close()
 

@@ -180,8 +180,8 @@ async def test_cancelled_requests_evict_no_holder() -> None:
     taken = [await held.slots.acquire("a") for _ in range(3)]
     waiting = [asyncio.create_task(held.slots.acquire(task)) for task in ("b", "b", "c")]
     await settle()
-    for each in waiting:
-        each.cancel()
+    for request in waiting:
+        request.cancel()
     await settle()
     for slot in taken:
         slot.idle(held.evict(), 0)

@@ -16,10 +16,10 @@ from penstock.sandbox.wasm.binding import Engine, Instance
 class Copy:
     """A reader that does to its instance what the source says."""
 
-    def __init__(self, engine: Engine, begun: list["Copy"]) -> None:
+    def __init__(self, engine: Engine, instances: list["Copy"]) -> None:
         self.instance = Instance(engine, self, MEMORY_BYTES)
         self.instance.call("_initialize")
-        begun.append(self)
+        instances.append(self)
 
     def read(self, source: str) -> Findings:
         if source == "large":
@@ -32,14 +32,14 @@ class Copy:
 
 
 @pytest.fixture
-def begun() -> list[Copy]:
+def instances() -> list[Copy]:
     return []
 
 
 @pytest.fixture
-def reader(begun: list[Copy], machine_code: Path) -> Iterator[Reader[Findings]]:
+def reader(instances: list[Copy], machine_code: Path) -> Iterator[Reader[Findings]]:
     def begin(engine: Engine) -> Copy:
-        return Copy(engine, begun)
+        return Copy(engine, instances)
 
     reader = Reader(LEXER, SystemClock(), machine_code, begin=begin, failed=Findings)
     yield reader
@@ -47,14 +47,14 @@ def reader(begun: list[Copy], machine_code: Path) -> Iterator[Reader[Findings]]:
 
 
 @pytest.mark.parametrize(
-    ("source", "instances"), [("small", 1), ("large", 2), ("late", 2), ("trap", 2)]
+    ("source", "count"), [("small", 1), ("large", 2), ("late", 2), ("trap", 2)]
 )
 def test_an_instance_is_reused_until_it_grows_or_fails(
-    reader: Reader[Findings], begun: list[Copy], source: str, instances: int
+    reader: Reader[Findings], instances: list[Copy], source: str, count: int
 ) -> None:
     reader.read(source, 5)
     assert reader.read("small", 5) == Findings()
-    assert len(begun) == instances
+    assert len(instances) == count
 
 
 @pytest.mark.parametrize(
