@@ -86,7 +86,7 @@ class Artifacts:
                 output = at_bytes(output, form.schema, placeholders.of_bytes)
             output = placeholders.replace(output)
             if placeholders.has_replaced:
-                envelope, text = Envelope.success(output), _said(output)
+                envelope, text = Envelope.success(output), _text_of(output)
                 files = await self._keep_all(placeholders)
         line = None if clip_at is None else self._preview(output, form.preview)
         shown = LoggedOutcome(envelope, text, line, files=files, is_text=type(output) is str)
@@ -129,13 +129,13 @@ class Artifacts:
     def error_text(self, error: ErrorDetail) -> str:
         """Return a failure as a model reads it: error, code, suggestion, details."""
         most = ERROR_CHARS
-        said: dict[str, Any] = {"error": cut(error.message, most), "code": error.code}
+        shown: dict[str, Any] = {"error": cut(error.message, most), "code": error.code}
         if error.suggestion:
-            said["suggestion"] = cut(error.suggestion, most)
+            shown["suggestion"] = cut(error.suggestion, most)
         if error.details:
             details = compact(error.details)
-            said["details"] = error.details if len(details) <= most else cut(details, most)
-        return compact(said)
+            shown["details"] = error.details if len(details) <= most else cut(details, most)
+        return compact(shown)
 
     async def _failure(self, envelope: Envelope, error: ErrorDetail) -> LoggedOutcome:
         files: tuple[StoredFile, ...] = ()
@@ -195,16 +195,16 @@ class Artifacts:
 
     async def _keep_all(self, placeholders: "Placeholders") -> tuple[StoredFile, ...]:
         kept = []
-        for found in placeholders.found:
-            stored = await self.keep(found.content, found.mime)
-            kept.append(replace(stored, is_image=found.is_image))
+        for part in placeholders.taken_out:
+            stored = await self.keep(part.content, part.mime)
+            kept.append(replace(stored, is_image=part.is_image))
         return tuple(kept)
 
 
 def _kept(output: Any) -> tuple[Any, str]:
     """Return null for NaN and U+FFFD for halves of pairs, as the log does; and the text."""
     if type(output) is str:
-        text = _said(output)
+        text = _text_of(output)
         return text, text
     try:
         text = exact(output)
@@ -214,7 +214,7 @@ def _kept(output: Any) -> tuple[Any, str]:
     return (json.loads(text) if _REPLACED in text else output), text
 
 
-def _said(output: Any) -> str:
+def _text_of(output: Any) -> str:
     """Return an output as a model reads it: JSON, but a text as it is.
 
     A text that is JSON would be encoded twice otherwise, and any text gains quotes and escapes.
@@ -263,7 +263,7 @@ class Placeholders:
         self._limits = limits
         self._images = 0
         self._files = 0
-        self.found: list[FoundBytes] = []
+        self.taken_out: list[FoundBytes] = []
         self.has_replaced = False
 
     def replace(self, value: Any) -> Any:
@@ -315,12 +315,12 @@ class Placeholders:
         fits = len(content) <= self._limits.image_bytes
         if fits and mime in IMAGES and mime == seen and self._images < MOST_IMAGES:
             self._images += 1
-            self.found.append(FoundBytes(content, mime, is_image=True))
+            self.taken_out.append(FoundBytes(content, mime, is_image=True))
             return SHOWN
         if fits and self._files < MOST_IMAGES:
             self._files += 1
             verified = UNKNOWN if mime in IMAGES and mime != seen else mime
-            self.found.append(FoundBytes(content, verified, is_image=False))
+            self.taken_out.append(FoundBytes(content, verified, is_image=False))
         return f"[base64 data: {len(content)} bytes, {mime}]"
 
 

@@ -112,8 +112,8 @@ def _convert_object(value: Any, path: Path, depth: int) -> Any:
         return _number(value, path)
     if isinstance(value, PurePath):
         raise _refused(path, "is a path of this machine; return what the file holds, or its name")
-    wanted = "JSON, a pydantic model, a dataclass, a datetime or bytes"
-    raise _refused(path, f"is {_article(type(value).__name__)}; a tool returns {wanted}")
+    accepted = "JSON, a pydantic model, a dataclass, a datetime or bytes"
+    raise _refused(path, f"is {_article(type(value).__name__)}; a tool returns {accepted}")
 
 
 def _number(value: Any, path: Path) -> int | float:

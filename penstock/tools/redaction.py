@@ -135,9 +135,9 @@ class GivenSecrets:
 
 def note_given(ledger: Ledger, path: CallPath, scope: Scope, key: str) -> None:
     """Record in the log, once per task, that a call received a secret."""
-    given = SecretGiven(scope=scope, key=key)
-    if given not in ledger.task.records.secrets:
-        ledger.add(given, path)
+    event = SecretGiven(scope=scope, key=key)
+    if event not in ledger.task.records.secrets:
+        ledger.add(event, path)
 
 
 async def _add_recorded(redactor: Redactor, events: Iterable[SecretGiven], vault: Vault) -> None:

@@ -100,10 +100,10 @@ class ToolState:
         if settled is None:
             written = self._values.find(invocation.spec.tool_id, key)
             # A list, because null is a value: no item means that there was none.
-            found = [] if written is None else [written.value]
-            settled = invocation.record(path, GET, Envelope.success(found))
-        found = settled.envelope.output
-        return own_copy(found[0]) if found else default
+            values = [] if written is None else [written.value]
+            settled = invocation.record(path, GET, Envelope.success(values))
+        values = settled.envelope.output
+        return own_copy(values[0]) if values else default
 
     async def put(
         self, key: str, value: Any, ttl: float | None = None, *, if_revision: IfRevision = ALWAYS
@@ -130,11 +130,11 @@ class ToolState:
         value = given_json(value, JSON_DEPTH, "the value")
         if is_larger(value, most := limits.state_value_bytes):
             raise ValueError(f"the value must have at most {size_text(most)} as JSON")
-        wanted = "" if isinstance(if_revision, AnyRevision) else [if_revision]
+        expected = "" if isinstance(if_revision, AnyRevision) else [if_revision]
         check_key(secrets := invocation.caller.secrets, key)
         if secrets.holds_secret(value):
             raise StateDenied("secrets belong in the vault")
-        shape = {"key": key, "value": value, "ttl": ttl, "if_revision": wanted}
+        shape = {"key": key, "value": value, "ttl": ttl, "if_revision": expected}
         path = invocation.place(PUT, shape, Effect.WRITE)
         settled = invocation.ledger.find(path)
         if settled is None:

@@ -361,22 +361,22 @@ def test_sixteen_images_are_shown_and_sixteen_files_kept() -> None:
     made = placeholders.replace([URL] * 40)
     assert made[:16] == [SHOWN] * 16
     assert made[16:] == [placed(192, "image/png")] * 24
-    assert [found.is_image for found in placeholders.found] == [True] * 16 + [False] * 16
+    assert [found.is_image for found in placeholders.taken_out] == [True] * 16 + [False] * 16
 
 
 def test_what_is_too_large_is_not_kept() -> None:
     placeholders = Placeholders(Limits(image_bytes=191))
     assert placeholders.replace(URL) == placed(192, "image/png")
-    assert placeholders.found == []
+    assert placeholders.taken_out == []
     placeholders = Placeholders(Limits(image_bytes=192))
     assert placeholders.replace(URL) == SHOWN
-    assert len(placeholders.found) == 1
+    assert len(placeholders.taken_out) == 1
 
 
 def test_a_type_that_the_bytes_deny_is_not_passed_on() -> None:
     placeholders = Placeholders(Limits())
     placeholders.replace(f"data:image/png;base64,{PDF}")
-    (found,) = placeholders.found
+    (found,) = placeholders.taken_out
     assert (found.mime, found.is_image) == ("application/octet-stream", False)
 
 

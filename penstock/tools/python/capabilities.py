@@ -80,10 +80,10 @@ class KeptState:
             entry = await state.find(self._scope, self._own(key))
             # The call may have ended while the database was read: it must not record any more.
             self._invocation.check_running()
-            found = [] if entry is None else [entry.value]
-            settled = self._invocation.record(path, name, Envelope.success(found))
-        found = settled.envelope.output
-        return own_copy(found[0]) if found else default
+            values = [] if entry is None else [entry.value]
+            settled = self._invocation.record(path, name, Envelope.success(values))
+        values = settled.envelope.output
+        return own_copy(values[0]) if values else default
 
     async def put(
         self, key: str, value: Any, ttl: float | None = None, *, if_revision: IfRevision = ALWAYS
@@ -190,8 +190,8 @@ async def secret_of(invocation: Invocation, key: str, shared: str | None) -> str
     try:
         value = await vault.get(scope, key)
     except VaultNotFound:
-        found = [each for each in await vault.notes() if each.key == key]
-        of_all = [each.scope for each in found if each.scope.kind is ScopeKind.SHARED]
+        notes = [each for each in await vault.notes() if each.key == key]
+        of_all = [each.scope for each in notes if each.scope.kind is ScopeKind.SHARED]
         if shared is not None or len(of_all) != 1:
             raise
         scope = of_all[0]

@@ -113,9 +113,9 @@ class ToolContext:
         if not isinstance(tool_id, str):
             raise TypeError(f"tool_id must be a text, not {tool_id!r}")
         invocation = self._invocation
-        given = given_json(dict(input or {}), JSON_DEPTH, f"the input of {tool_id!r}")
+        arguments = given_json(dict(input or {}), JSON_DEPTH, f"the input of {tool_id!r}")
         try:
-            call = invocation.nested(tool_id, given)
+            call = invocation.nested(tool_id, arguments)
         except DepthExceeded as error:
             return error.envelope()
         calls = DetachedCalls(invocation, self._record)

@@ -132,28 +132,28 @@ class FunctionTool(Generic[P, R]):
 
     def check(self) -> list[Diagnostic]:
         """Return all errors of the tool, with lines."""
-        found = list(self._signature.findings)
-        said = str(self._description).strip()
+        findings = list(self._signature.findings)
+        description = str(self._description).strip()
         if not TOOL_ID.fullmatch(str(self.tool_id)):
-            wanted = f"{self.tool_id!r} is no tool id; wanted {TOOL_ID.pattern}"
-            found.append(self._finding("bad-id", wanted))
-        if not said:
+            text = f"{self.tool_id!r} is no tool id; wanted {TOOL_ID.pattern}"
+            findings.append(self._finding("bad-id", text))
+        if not description:
             text = f"tool {self.tool_id!r} has no description; write a docstring"
-            found.append(self._finding("missing-description", text))
-        elif len(said) > DESCRIPTION_CHARACTERS:
+            findings.append(self._finding("missing-description", text))
+        elif len(description) > DESCRIPTION_CHARACTERS:
             text = f"the description has over {DESCRIPTION_CHARACTERS} characters"
-            found.append(self._finding("bad-value", text))
+            findings.append(self._finding("bad-value", text))
         wrong = wrong_options(self._options)
-        for name, wanted in wrong.items():
-            given = self._options.get(name)
-            text = f"{name!r} of tool {self.tool_id!r} must be {wanted}, not {given!r}"
-            found.append(self._finding("bad-value", text))
+        for name, valid in wrong.items():
+            value = self._options.get(name)
+            text = f"{name!r} of tool {self.tool_id!r} must be {valid}, not {value!r}"
+            findings.append(self._finding("bad-value", text))
         promised = (each for each in RESERVED if self._options.get(each) and each not in wrong)
         for name in promised:
             text = f"{name!r} of tool {self.tool_id!r} is reserved and has no effect yet"
             warning = self._finding("reserved-key", text)
-            found.append(replace(warning, severity=Severity.WARNING))
-        return found
+            findings.append(replace(warning, severity=Severity.WARNING))
+        return findings
 
     def preview(self, output: Any) -> str | None:
         """Return None: the default line is shown."""
@@ -200,11 +200,11 @@ class FunctionTool(Generic[P, R]):
                 break
         else:
             return dict(input)
-        given = own_copy(input)
+        arguments = own_copy(input)
         if signature.takes_bytes:
-            given = at_bytes(given, signature.input_schema, self._decoded)
+            arguments = at_bytes(arguments, signature.input_schema, self._decoded)
         try:
-            made = signature.model.model_validate(given)
+            made = signature.model.model_validate(arguments)
         except ValidationError as error:
             problems = [
                 Problem(pointer([*each["loc"]]), each["msg"])
@@ -279,30 +279,30 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return lambda function: FunctionTool(function, **options)
 
 
-def as_tool(given: ToolLike) -> Tool:
+def as_tool(value: ToolLike) -> Tool:
     """Return what a program gave as a tool: a tool, or a function, which becomes one that writes.
 
     Raises TypeError for anything else.
     """
-    if isinstance(given, FunctionTool):
-        return given
-    if inspect.isroutine(given):
-        inner = getattr(given, "__func__", None)
+    if isinstance(value, FunctionTool):
+        return value
+    if inspect.isroutine(value):
+        inner = getattr(value, "__func__", None)
         if isinstance(inner, FunctionTool):  # Python 3.13 binds what @classmethod stands above
-            return inner.__get__(getattr(given, "__self__", None))
-        return FunctionTool(given)
-    if isinstance(given, type) or not hasattr(given, "spec") or not hasattr(given, "run"):
+            return inner.__get__(getattr(value, "__self__", None))
+        return FunctionTool(value)
+    if isinstance(value, type) or not hasattr(value, "spec") or not hasattr(value, "run"):
         raise TypeError(
-            f"tools= takes functions, with @tool above them or not, and tools; found {given!r}"
+            f"tools= takes functions, with @tool above them or not, and tools; found {value!r}"
         )
-    return cast("Tool", given)
+    return cast("Tool", value)
 
 
-def as_tools(given: Iterable[ToolLike]) -> tuple[Tool, ...]:
+def as_tools(values: Iterable[ToolLike]) -> tuple[Tool, ...]:
     """Return a list that a program gave as tools. Raises TypeError for what is no list."""
-    if not isinstance(given, Iterable):
-        raise TypeError(f"tools= takes a list, such as tools=[area]; found {given!r}")
-    return tuple(map(as_tool, given))
+    if not isinstance(values, Iterable):
+        raise TypeError(f"tools= takes a list, such as tools=[area]; found {values!r}")
+    return tuple(map(as_tool, values))
 
 
 def _warn(invocation: Invocation, seconds: float) -> None:

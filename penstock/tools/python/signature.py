@@ -171,13 +171,13 @@ class _Reader:
     def _find(self, code: str, message: str, parameter: str = "") -> None:
         name = getattr(self._function, "__name__", "?")
         code_object = getattr(self._function, "__code__", None)
-        found = Diagnostic(
+        finding = Diagnostic(
             code=code,
             message=f"tool {name!r}: {message}",
             file=Path(code_object.co_filename).name if code_object else "",
             line=self._lines.of(parameter),
         )
-        self._signature.findings.append(found)
+        self._signature.findings.append(finding)
 
 
 class _Lines:
