@@ -8,7 +8,7 @@ again, because a `deny` may match the edited input only. A call that was asked a
 answer even if a rule has since been changed to `allow`.
 
 Proof: `tests/tools/test_active_call.py::
-test_a_person_decides_and_the_rules_hold_for_what_was_edited`.
+test_a_person_decides_and_the_rules_also_check_an_edited_input`.
 """
 
 from typing import Any

@@ -1,13 +1,13 @@
 """The invoker: the only code path by which a tool call runs.
 
 It guarantees that every caller gets exactly one Envelope per call, and that a call is settled in
-the log once. Only Signals and cancellation pass through as exceptions. `_call` names the nine
-steps. A call that is settled in the task's Ledger is replayed and never runs again.
+the log once. Only Signals and cancellation pass through as exceptions. `Edition.call` names the
+nine steps. A call that is settled in the task's Ledger is replayed and never runs again.
 
 It relies on the call's path as its identity (decision 001), and on `Ledger.start`, which commits a
 `write` before the tool runs: otherwise the next process would run the write again after a crash.
-Proof: `tests/tools/test_invoker.py::test_what_a_crash_in_the_middle_means`; `tests/chaos` kills the
-process after each commit.
+Proof: `tests/tools/test_invoker.py::test_a_crash_repeats_a_call_unless_it_writes`; `tests/chaos`
+kills the process after each commit.
 """
 
 import asyncio

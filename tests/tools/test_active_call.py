@@ -24,7 +24,7 @@ CALL = Call(CallPath("task_1/0/add#1"), "add", {})
 
 
 @pytest.mark.parametrize(("origin", "is_root"), [(Origin.DIRECT, True), (Origin.MODEL, False)])
-async def test_a_direct_call_is_the_root_of_what_it_calls(origin: Origin, is_root: bool) -> None:
+async def test_a_direct_call_is_the_root_of_its_nested_calls(origin: Origin, is_root: bool) -> None:
     tool = Act("add", direct_call=True)
     bench = await open_workbench(tool)
     caller = Caller(origin=origin, agent_tools=["add"])
@@ -82,7 +82,7 @@ async def test_a_rule_asks_for_calls_that_match(amount: int, status: TaskStatus)
         ({"decision": "approve", "input": {"amount": 500}}, [], "NOT_PERMITTED"),
     ],
 )
-async def test_a_person_decides_and_the_rules_hold_for_what_was_edited(
+async def test_a_person_decides_and_the_rules_also_check_an_edited_input(
     answer: dict[str, object], runs: list[dict[str, int]], told: str
 ) -> None:
     refund = Act("refund", echo, effect=Effect.WRITE, requires_approval=True)
@@ -96,7 +96,7 @@ async def test_a_person_decides_and_the_rules_hold_for_what_was_edited(
     assert told in str(model.requests[-1].messages[-1])
 
 
-async def test_guards_of_plugins_are_asked_before_a_person_and_again_of_what_was_edited() -> None:
+async def test_plugin_guards_check_a_call_before_a_person_and_again_after_an_edit() -> None:
     """§20: a guard runs last, also behind an input that a person changed."""
     refund = Act("refund", echo, effect=Effect.WRITE, requires_approval=True)
 
@@ -117,7 +117,7 @@ async def test_guards_of_plugins_are_asked_before_a_person_and_again_of_what_was
 
 
 @pytest.mark.parametrize("left", [0.0, -1.0])
-async def test_a_tool_that_begins_when_the_task_s_time_is_up_does_nothing(left: float) -> None:
+async def test_a_tool_does_not_start_when_the_task_s_time_is_over(left: float) -> None:
     clock = FakeClock()
     bench = await open_workbench(look := Act("look"), clock=clock)
     ledger = bench.ledger
@@ -127,7 +127,7 @@ async def test_a_tool_that_begins_when_the_task_s_time_is_up_does_nothing(left: 
     assert look.runs == []
 
 
-async def test_a_call_that_ends_in_any_way_releases_its_reservation() -> None:
+async def test_a_call_releases_its_reservation_however_it_ends() -> None:
     """The log counts a call that was recorded; what is only reserved would count it twice."""
     bench = await open_workbench(
         Act("look"), Act("fails", raising(ToolFailed("no"))), Act("waits", raising(Suspend("q")))
@@ -144,7 +144,7 @@ async def test_a_call_that_ends_in_any_way_releases_its_reservation() -> None:
 
 
 @pytest.mark.parametrize(("kind", "is_noted"), [(SCRIPT, True), ("python", False)])
-async def test_only_a_script_learns_at_which_time_a_call_of_its_own_was_settled(
+async def test_only_a_script_gets_the_time_at_which_its_nested_call_was_settled(
     kind: str, is_noted: bool
 ) -> None:
     bench = await open_workbench(Act("look", direct_call=True))

@@ -63,7 +63,7 @@ async def shown(artifacts: Artifacts, output: Any, clip_at: int | None = 10_000)
         (["a\ud800b"], '["a\ufffdb"]'),
     ],
 )
-async def test_serialised(artifacts: Artifacts, output: Any, context: str) -> None:
+async def test_an_output_becomes_its_text(artifacts: Artifacts, output: Any, context: str) -> None:
     """A text as it is; else JSON, no spaces, keys in the tool's order, NaN as null."""
     seen = await shown(artifacts, output)
     event = CallSettled(tool_id="t", envelope=seen.envelope, context=seen.context)
@@ -151,7 +151,7 @@ async def test_code_gets_a_large_output_whole_also_from_the_ledger() -> None:
 
 
 @pytest.mark.parametrize(("extra", "fits"), [(0, True), (1, False)])
-async def test_an_output_has_so_many_bytes(extra: int, fits: bool) -> None:
+async def test_an_output_over_its_byte_limit_is_refused(extra: int, fits: bool) -> None:
     artifacts = Artifacts(open_blobs("memory:///"), Limits(output_bytes=10), lambda p: p)
     output = ["é" * 3 + "x" * extra]
     if fits:
@@ -165,7 +165,7 @@ async def test_an_output_has_so_many_bytes(extra: int, fits: bool) -> None:
 
 
 @pytest.mark.parametrize(("levels", "fits"), [(200, True), (201, False), (100_000, False)])
-async def test_an_output_has_so_many_levels(artifacts: Artifacts, levels: int, fits: bool) -> None:
+async def test_an_output_too_deep_is_refused(artifacts: Artifacts, levels: int, fits: bool) -> None:
     output: Any = 1
     for _ in range(levels):
         output = [output]
@@ -176,7 +176,7 @@ async def test_an_output_has_so_many_levels(artifacts: Artifacts, levels: int, f
         await shown(artifacts, output)
 
 
-async def test_what_is_no_json_is_refused(artifacts: Artifacts) -> None:
+async def test_an_output_that_is_no_json_is_refused(artifacts: Artifacts) -> None:
     with pytest.raises(InvalidOutput, match="the output is not JSON: Object of type object"):
         await shown(artifacts, {"a": object()})
 
@@ -320,7 +320,7 @@ def examples() -> dict[str, tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize(("value", "expected"), examples().values(), ids=examples())
-def test_what_is_taken_out(value: Any, expected: Any) -> None:
+def test_base64_data_is_replaced_by_a_placeholder(value: Any, expected: Any) -> None:
     """base64 images are replaced, at depth 5, in a JSON string."""
     assert may_hold_base64(json.dumps(value))
     assert replaced(value) == expected
@@ -343,7 +343,7 @@ def kept() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("value", kept().values(), ids=kept())
-def test_what_stays(value: Any) -> None:
+def test_text_that_only_looks_like_base64_stays(value: Any) -> None:
     """Long strings that only look like base64 (letters, hex, DNA) stay."""
     assert replaced(value) is value
 
@@ -364,7 +364,7 @@ def test_sixteen_images_are_shown_and_sixteen_files_kept() -> None:
     assert [found.is_image for found in placeholders.taken_out] == [True] * 16 + [False] * 16
 
 
-def test_what_is_too_large_is_not_kept() -> None:
+def test_data_over_the_size_limit_is_not_kept() -> None:
     placeholders = Placeholders(Limits(image_bytes=191))
     assert placeholders.replace(URL) == placed(192, "image/png")
     assert placeholders.taken_out == []
@@ -373,7 +373,7 @@ def test_what_is_too_large_is_not_kept() -> None:
     assert len(placeholders.taken_out) == 1
 
 
-def test_a_type_that_the_bytes_deny_is_not_passed_on() -> None:
+def test_a_media_type_that_the_bytes_contradict_is_not_stored() -> None:
     placeholders = Placeholders(Limits())
     placeholders.replace(f"data:image/png;base64,{PDF}")
     (found,) = placeholders.taken_out
@@ -393,7 +393,7 @@ def test_a_type_that_the_bytes_deny_is_not_passed_on() -> None:
     ],
     ids=lambda text: text[:12],
 )
-def test_a_megabyte_of_malice_takes_no_longer_than_any(hostile: str) -> None:
+def test_a_megabyte_of_hostile_text_is_read_in_half_a_second(hostile: str) -> None:
     began = time.process_time()
     may_hold_base64(hostile)
     replaced(hostile)

@@ -29,7 +29,7 @@ LEFT = "tool stubborn still ran 0.02 s after it was cancelled, and is left behin
 
 
 @pytest.mark.parametrize("work", STUBBORN)
-async def test_a_tool_that_swallows_its_timeout_is_left_behind_and_said_so_once(
+async def test_a_tool_that_swallows_its_timeout_is_left_behind_and_logged_once(
     work: Callable[[], Awaitable[Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
     tool = stubborn(work, effect=Effect.WRITE, timeout_ms=1)
@@ -52,7 +52,7 @@ async def reported() -> AsyncIterator[list[str]]:
     loop.set_exception_handler(None)
 
 
-async def test_what_a_tool_that_was_left_behind_gathered_is_not_reported_as_lost(
+async def test_tasks_of_a_tool_that_was_left_behind_are_not_reported_as_lost(
     reported: list[str],
 ) -> None:
     bench = await open_workbench(stubborn(gathered, timeout_ms=1), limits=QUICK)
@@ -88,7 +88,7 @@ async def test_a_failure_at_the_moment_of_a_cancel_is_not_reported_as_lost(
     assert reported == []
 
 
-async def test_a_tool_that_gives_in_later_is_a_timeout_whatever_it_returns(
+async def test_a_tool_that_ends_after_its_timeout_is_a_timeout_whatever_it_returns(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     limits = Limits(cut_again_seconds=0, cut_seconds=60)
@@ -97,7 +97,7 @@ async def test_a_tool_that_gives_in_later_is_a_timeout_whatever_it_returns(
     assert [each for each in caplog.records if each.name.startswith("penstock")] == []
 
 
-async def test_a_tool_that_was_left_behind_gets_nothing_done_any_more() -> None:
+async def test_a_tool_that_was_left_behind_can_make_no_more_calls() -> None:
     async def deed(input: Any, invocation: Any) -> None:
         try:
             await swallow()
@@ -136,13 +136,13 @@ async def test_a_tool_that_swallows_a_cancel_and_ends_is_settled_and_nothing_fol
     assert [each.envelope.output for each in await bench.settled()] == ["done"]
 
 
-async def test_a_call_inside_that_is_left_behind_leaves_the_call_around_it_alone() -> None:
+async def test_a_nested_call_that_is_left_behind_does_not_end_its_caller() -> None:
     inner = stubborn(swallow, timeout_ms=1, direct_call=True)
     bench = await open_workbench(inner, Act("outer", calling("stubborn")), limits=QUICK)
     assert (await bench.call("outer")).output == ["timeout"]
 
 
-async def test_a_write_inside_a_call_that_is_left_behind_is_told_as_cut() -> None:
+async def test_a_nested_write_in_a_call_that_is_left_behind_is_interrupted() -> None:
     inner = stubborn(swallow, effect=Effect.WRITE, direct_call=True)
     outer = Act("outer", calling("stubborn"), timeout_ms=1)
     bench = await open_workbench(inner, outer, limits=QUICK)
@@ -150,7 +150,7 @@ async def test_a_write_inside_a_call_that_is_left_behind_is_told_as_cut() -> Non
     assert [code(each.envelope) for each in await bench.settled()] == ["INTERRUPTED", "TIMEOUT"]
 
 
-async def test_a_timeout_inside_a_tool_may_clean_up_for_as_long_as_it_wants() -> None:
+async def test_a_tool_may_clean_up_after_its_own_timeout_for_any_time() -> None:
     async def clean_up() -> str:
         with suppress(TimeoutError):
             async with asyncio.timeout(0):
@@ -212,7 +212,7 @@ async def cancel_a_task() -> None:
 
 
 @pytest.mark.parametrize("effect", list(Effect))
-async def test_a_cancellation_that_nobody_asked_for_is_the_tool_s_own_failure(
+async def test_a_cancellation_that_no_caller_requested_is_the_tool_s_failure(
     effect: Effect,
 ) -> None:
     bench = await open_workbench(stubborn(cancel_a_task, effect=effect))
@@ -225,7 +225,7 @@ async def test_a_cancellation_that_nobody_asked_for_is_the_tool_s_own_failure(
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), GeneratorExit(), BaseException("x")])
 @pytest.mark.parametrize("effect", list(Effect))
-async def test_whatever_a_tool_raises_is_its_failure(error: BaseException, effect: Effect) -> None:
+async def test_any_exception_of_a_tool_is_its_failure(error: BaseException, effect: Effect) -> None:
     bench = await open_workbench(Act("act", raising(error), effect=effect))
     assert code(await bench.call("act")) == "TOOL_FAILED"
 
@@ -256,7 +256,7 @@ async def cancel_itself_and_go_on() -> str:
     ],
 )
 @pytest.mark.parametrize("is_inside", [False, True])
-async def test_a_tool_that_cancels_its_own_task_harms_nobody_else(
+async def test_a_tool_that_cancels_its_own_task_ends_only_itself(
     work: Any, outcome: str | None, *, is_inside: bool
 ) -> None:
     """Its task ends; before, it was taken for the end of the process, and tried for ever."""
@@ -278,7 +278,7 @@ async def test_a_tool_that_cancels_its_own_task_harms_nobody_else(
     assert task.cancelling() == 0
 
 
-async def test_a_cancel_of_the_task_that_comes_in_the_midst_of_a_step_counts() -> None:
+async def test_a_cancellation_of_the_task_during_a_step_is_not_the_tool_s_own() -> None:
     """A call inside takes in what came from outside; nothing of it is the tool's own doing."""
 
     async def deed(input: Any, invocation: Any) -> Any:

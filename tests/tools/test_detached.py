@@ -47,7 +47,9 @@ def twice(first: str, second: str) -> Act:
 
 
 @pytest.mark.parametrize("second", ["detached", "waiting"])
-async def test_e5_a_later_call_takes_the_question_up(project: ProjectFolder, second: str) -> None:
+async def test_e5_a_later_equal_call_resumes_the_question(
+    project: ProjectFolder, second: str
+) -> None:
     """E5: "the nested `send` with the same input takes up q1, runs once, returns `success`"."""
     *_, send = acts()
     project.tool("detached", DETACHED)
@@ -63,7 +65,7 @@ async def test_e5_a_later_call_takes_the_question_up(project: ProjectFolder, sec
     assert len(send.runs) == 1
 
 
-async def test_e5_while_it_is_open_a_further_call_names_the_same_question(
+async def test_e5_an_equal_call_names_the_same_question_while_it_is_open(
     project: ProjectFolder,
 ) -> None:
     """E5: "a call without it parks on q1"; "A task that ends withdraws such questions"."""
@@ -92,7 +94,7 @@ async def test_e5_while_it_is_open_a_further_call_names_the_same_question(
     assert len(send.runs) == 1
 
 
-async def test_e5_what_was_taken_up_is_not_taken_up_again(project: ProjectFolder) -> None:
+async def test_e5_a_resumed_call_is_not_resumed_again(project: ProjectFolder) -> None:
     *_, send = acts()
     project.tool("detached", DETACHED)
     project.tool(
@@ -130,7 +132,7 @@ def posts_from_a_thread(ctx: ToolContext) -> str:
     return ctx.call_sync("send", {"to": "a"}, wait=False).status
 
 
-async def test_a_function_that_does_not_wait_is_told_what_is_open() -> None:
+async def test_a_function_that_does_not_wait_gets_the_open_questions() -> None:
     """`call(tool_id, input, wait=True)`: "same grants as a script"; so is what `wait` does."""
     *_, send = acts()
     bench = await open_workbench(posts, send)
@@ -167,7 +169,7 @@ async def test_a_plain_function_need_not_wait_either() -> None:
     assert (await bench.call("posts_from_a_thread")).output == "suspended"
 
 
-async def test_what_runs_at_once_needs_no_wait() -> None:
+async def test_a_call_that_asks_no_person_returns_its_outcome_without_wait() -> None:
     send = Act("send", echo, effect=Effect.WRITE, direct_call=True)
     bench = await open_workbench(posts, send)
     assert (await bench.call("posts", {"wait": False})).output == ["success", {"to": "a"}]
@@ -177,7 +179,7 @@ async def test_what_runs_at_once_needs_no_wait() -> None:
 
 @pytest.mark.parametrize("effect", Effect)
 @pytest.mark.parametrize("approved", [False, True])
-async def test_a_function_is_cut_at_its_own_work_behind_a_call_that_it_did_not_wait_for(
+async def test_a_crash_after_a_call_without_wait_interrupts_the_function(
     effect: Effect, *, approved: bool
 ) -> None:
     """What ran may not run again: the outcome is on disk before the function goes on."""
@@ -208,7 +210,7 @@ async def posts_twice(ctx: ToolContext) -> Any:
     return [each.status for each in await asyncio.gather(*both)]
 
 
-async def test_who_waits_already_goes_on_with_what_it_asked_itself() -> None:
+async def test_a_call_that_waits_already_keeps_its_own_question() -> None:
     """What a person approved is what runs: nobody is asked a second time for it."""
     *_, send = acts()
     bench = await open_workbench(posts_twice, send)
@@ -220,7 +222,7 @@ async def test_who_waits_already_goes_on_with_what_it_asked_itself() -> None:
     assert len(send.runs) == 1
 
 
-async def test_a_write_that_was_cut_stays_so_whatever_equal_one_is_open() -> None:
+async def test_an_interrupted_write_stays_interrupted_while_an_equal_call_is_open() -> None:
     """It may have happened, so it is told as interrupted, and no other stands in for it."""
 
     async def stand_still(input: Any, invocation: Any) -> Any:
@@ -244,7 +246,7 @@ async def test_a_write_that_was_cut_stays_so_whatever_equal_one_is_open() -> Non
     await asyncio.wait([cut])
 
 
-async def test_each_equal_call_that_is_not_waited_for_is_one_of_its_own() -> None:
+async def test_equal_calls_without_wait_are_separate_calls() -> None:
     send = Act("send", echo, effect=Effect.WRITE, direct_call=True)
     bench = await open_workbench(posts, send)
     for _ in range(4):
@@ -253,7 +255,7 @@ async def test_each_equal_call_that_is_not_waited_for_is_one_of_its_own() -> Non
     assert bench.ledger.task.spent.tool_calls == 8
 
 
-async def test_what_marks_a_wait_is_no_call_that_the_budget_counts() -> None:
+async def test_the_mark_of_a_wait_does_not_count_in_the_budget() -> None:
     *_, send = acts()
     bench = await open_workbench(posts, send)
     with pytest.raises(Suspend):

@@ -23,7 +23,7 @@ TOOLS = (
 RULES = (Rule(tool="denied", action=Action.DENY),)
 
 
-async def test_a_profile_sees_what_it_may_call_by_id() -> None:
+async def test_a_profile_sees_its_direct_call_tools_sorted_by_id() -> None:
     async with memory_runtime(tools=TOOLS, rules=RULES) as runtime:
         direct = DirectTools(runtime.parts.tools.invoker)
         assert [each.spec.tool_id for each in direct.of(CLERK)] == ["look", "write"]
@@ -46,7 +46,7 @@ DENIED = """a rule of this project forbids "denied": [[rules]] 1, tool 'denied'"
         ("denied", NotPermitted, DENIED),
     ],
 )
-async def test_what_may_not_be_called_is_refused(
+async def test_a_tool_that_a_profile_may_not_call_is_refused(
     tool_id: str, error: type[Exception], message: str
 ) -> None:
     async with memory_runtime(tools=TOOLS, rules=RULES) as runtime:

@@ -65,9 +65,7 @@ def test_every_problem_of_an_input_is_named() -> None:
         ([BaseExceptionGroup("inner", [NO, WAIT])], WAIT),
     ],
 )
-def test_of_errors_that_came_together_one_counts(
-    errors: list[BaseException], counts: BaseException
-) -> None:
+def test_one_error_of_a_group_counts(errors: list[BaseException], counts: BaseException) -> None:
     assert foremost(BaseExceptionGroup("together", errors)) is counts
 
 
@@ -106,7 +104,7 @@ def test_a_refused_output_of_a_write_says_that_the_write_was_done(
         (Silent(), "Silent"),
     ],
 )
-def test_what_a_tool_raises_becomes_words(error: BaseException, said: str) -> None:
+def test_an_exception_of_a_tool_becomes_a_message(error: BaseException, said: str) -> None:
     assert str(failure(Act("add").spec, error, Redactor(), most=10)) == said
 
 
@@ -119,7 +117,7 @@ def test_what_a_tool_raises_becomes_words(error: BaseException, said: str) -> No
         (Effect.WRITE, 60, 5, "INTERRUPTED"),
     ],
 )
-def test_the_time_that_was_up_first_says_what_happened(
+def test_the_time_limit_that_was_reached_first_decides_the_error(
     effect: Effect, seconds: float, left: float, code: str
 ) -> None:
     error: CallError = out_of_time(Act("add", effect=effect).spec, seconds, left)
@@ -134,7 +132,7 @@ def test_operators_do_not_read_a_secret_in_a_traceback(caplog: pytest.LogCapture
     assert "s3cr3t-value" not in caplog.text
 
 
-async def test_the_event_says_where_a_tool_failed_and_its_caller_does_not_hear_it() -> None:
+async def test_the_event_has_the_traceback_and_the_caller_does_not() -> None:
     """Section 16: "`{type}: {text}` (≤ 2,000, redacted); traceback in the event"."""
 
     async def breaks(input: Any, invocation: Any) -> Any:
@@ -192,7 +190,7 @@ LACKS: list[tuple[dict[str, Any], BaseException, bool]] = [
 
 
 @pytest.mark.parametrize(("given", "lack", "waits"), LACKS)
-async def test_a_call_that_finds_nothing_left_waits_unless_it_may_have_written(
+async def test_a_call_without_resources_waits_unless_it_may_have_written(
     given: dict[str, Any], lack: BaseException, waits: bool
 ) -> None:
     lacks = 3
@@ -209,7 +207,7 @@ async def test_a_call_that_finds_nothing_left_waits_unless_it_may_have_written(
     assert envelope.ok or (envelope.error and envelope.error.code == "TOOL_FAILED")
 
 
-async def test_a_call_does_not_wait_for_ever_for_what_is_never_there() -> None:
+async def test_a_call_does_not_wait_for_ever_for_missing_resources() -> None:
     """A tool that opens too many files itself is told so after the time of another attempt."""
     runs = 0
 
@@ -225,7 +223,7 @@ async def test_a_call_does_not_wait_for_ever_for_what_is_never_there() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 9_000])
-def test_of_a_long_traceback_its_end_is_kept(length: int) -> None:
+def test_the_end_of_a_long_traceback_is_kept(length: int) -> None:
     spec = ToolSpec(tool_id="t", description="d", input_schema={"type": "object"})
     failed = failure(spec, ValueError("x" * length), Redactor(), most=100)
     assert isinstance(failed, ToolFailed)
@@ -250,7 +248,7 @@ def details(given: Json) -> Json | None:
 
 
 @pytest.mark.parametrize("given", [{}, {"a": None, "b": ["x" * 900]}, {"a": nested(199)}])
-def test_what_fits_stays_as_it_is(given: Json) -> None:
+def test_details_within_their_limit_are_unchanged(given: Json) -> None:
     assert details(given) == given
 
 
@@ -274,23 +272,23 @@ def test_what_fits_stays_as_it_is(given: Json) -> None:
         ({"truncated": "x" * 2_000}, {}),
     ],
 )
-def test_of_what_is_too_large_the_beginning_is_kept(given: Json, kept: Json) -> None:
+def test_the_beginning_of_large_details_is_kept(given: Json, kept: Json) -> None:
     found = details(given)
     assert found == {**kept, "truncated": WHY}
     assert len(compact(found)) < KIB + 100
 
 
-def test_what_is_too_deep_is_left_out() -> None:
+def test_details_that_are_nested_too_deeply_are_left_out() -> None:
     assert details({"a": nested(5_000), "b": 1}) == {"b": 1, "truncated": DEEP}
 
 
-def test_the_words_are_short() -> None:
+def test_messages_and_suggestions_are_cut() -> None:
     error = ErrorDetail(code="X", message="m" * 3_000, suggestion="s" * 3_000)
     found = bounded(error)
     assert (found.message, found.suggestion) == ("m" * 1_999 + "…", "s" * 1_999 + "…")
 
 
-async def test_neither_the_log_nor_a_client_nor_code_gets_endless_details() -> None:
+async def test_log_client_and_code_get_bounded_details() -> None:
     failed = ToolFailed("no", retryable=True, details={"reason": "x", "body": "y" * 300_000})
     retry = RetryPolicy(max_attempts=2, initial_backoff_ms=0)
     bench = await open_workbench(Act("act", raising(failed), retry=retry))

@@ -55,18 +55,18 @@ def task_skills(
     return TaskSkills(EVERY, state, of, profile=profile, **more)
 
 
-def test_what_a_skill_requires_comes_with_it_depth_first_each_once() -> None:
+def test_required_skills_come_first_and_once() -> None:
     selection = EVERY.select(["a", "c"])
     assert selection.skills == ("a", "b", "c")
     assert (selection.tools, selection.script_tools) == (frozenset("tu"), frozenset("h"))
 
 
-def test_nothing_is_selected_without_a_cost() -> None:
+def test_an_empty_selection_is_one_shared_object() -> None:
     assert EVERY.select([]) is NOTHING
     assert task_skills().selection is NOTHING
 
 
-def test_the_same_skills_are_one_selection() -> None:
+def test_equal_skills_share_one_selection() -> None:
     assert EVERY.select(["a", "a"]) is EVERY.select(["a"])
 
 
@@ -88,12 +88,12 @@ def test_which_skills_are_visible(of: SkillsOf, permissions: list[str], names: l
     assert [each.skill_id for each in found] == names
 
 
-def test_a_task_has_the_preselected_those_of_the_session_and_its_own() -> None:
+def test_a_task_has_preselected_session_and_own_skills() -> None:
     of = SkillsOf(preselected=("c",))
     assert task_skills("b", of=of, named=("a",)).selection.skills == ("c", "b", "a")
 
 
-def test_what_is_not_visible_is_not_selected_but_may_be_required() -> None:
+def test_a_hidden_skill_cannot_be_selected_but_may_be_required() -> None:
     of = SkillsOf(only=("a",), preselected=("c",))
     assert task_skills("labelled", of=of).selection is NOTHING
     assert task_skills("a", of=of).selection.skills == ("a", "b", "c")
@@ -105,7 +105,7 @@ def test_a_required_skill_grants_nothing_to_a_profile_that_it_is_closed_to() -> 
     assert task_skills("on_guarded", profile=sender).selection.tools == frozenset("og")
 
 
-def test_a_selection_that_grows_is_seen_at_once_and_the_earlier_one_stays_known() -> None:
+def test_a_growing_selection_counts_at_once_and_the_earlier_one_stays_known() -> None:
     state = SessionState(LogId("log"))
     skills = TaskSkills(EVERY, state, SkillsOf(), profile=ANYBODY)
     before = state.selected
@@ -247,7 +247,7 @@ def test_after_finish_nothing_may_be_called(tool_id: str) -> None:
     assert refused(session, tool_id) == "finish was already called; no further tool calls."
 
 
-def test_of_the_guards_of_plugins_the_first_refusal_counts() -> None:
+def test_the_first_refusal_of_the_plugin_guards_counts() -> None:
     """G20: a plugin guard returns a text."""
     asked: list[str] = []
 
@@ -263,7 +263,7 @@ def test_of_the_guards_of_plugins_the_first_refusal_counts() -> None:
 
 
 @pytest.mark.parametrize(("declared", "other"), [("find", "glob"), ("glob", "find")])
-def test_find_has_another_name_that_it_may_be_called_by(declared: str, other: str) -> None:
+def test_find_can_be_called_by_its_alias(declared: str, other: str) -> None:
     """13.2: "`find` (alias `glob`)"."""
     session = guard(declared=(declared,))
     assert [refused(session, each) for each in (declared, other)] == [None, None]
@@ -276,7 +276,7 @@ def test_a_hint_names_what_the_session_may_call_and_finish() -> None:
     assert guard().nameable({"read", "edit", "ask_user"}) == {"read", "ask_user", "finish"}
 
 
-def test_a_guard_that_changes_what_it_is_shown_changes_no_call() -> None:
+def test_a_guard_that_changes_its_input_does_not_change_the_call() -> None:
     """What runs is what was validated, and what a person approved."""
 
     def changes(call: Call) -> None:

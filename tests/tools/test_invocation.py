@@ -40,7 +40,7 @@ async def test_calls_nest_sixteen_deep(calls: int, found: Any) -> None:
     assert (await bench.call("deeper", {"left": calls})).output == found
 
 
-async def test_one_call_makes_so_many_calls_inside_and_no_more(counted: Counted) -> None:
+async def test_nested_calls_of_one_call_are_bounded(counted: Counted) -> None:
     @tool(effect="none")
     async def many(*, ctx: ToolContext) -> Any:
         """Call again and again."""
@@ -69,7 +69,7 @@ async def test_the_outcomes_of_a_task_are_bounded_over_every_restart() -> None:
     assert len(tells.runs) == 2
 
 
-async def test_a_further_attempt_takes_over_writes_that_succeeded(counted: Counted) -> None:
+async def test_a_retry_reuses_writes_that_succeeded(counted: Counted) -> None:
     """A retry: recorded successes of effect write are reused, everything else runs again."""
 
     @tool(effect="none", retry=Retry(attempts=2, initial=0))
@@ -108,7 +108,7 @@ async def test_a_tool_cannot_stop_a_suspend() -> None:
     assert await bench.settled() == []
 
 
-async def test_siblings_of_a_call_that_waits_run_on_and_settle(counted: Counted) -> None:
+async def test_siblings_of_a_suspended_call_continue_and_settle(counted: Counted) -> None:
     @tool(effect="write")
     async def grouped(*, ctx: ToolContext) -> list[Any]:
         """Do three things at once in a TaskGroup."""
@@ -128,7 +128,7 @@ async def test_siblings_of_a_call_that_waits_run_on_and_settle(counted: Counted)
     assert counted.runs == 3
 
 
-async def test_a_branch_beside_a_call_that_waits_runs_on_to_its_end(counted: Counted) -> None:
+async def test_a_branch_beside_a_suspended_call_runs_to_its_end(counted: Counted) -> None:
     @tool(effect="none")
     async def branching(*, ctx: ToolContext) -> list[Any]:
         """Wait for a person in one branch, and make two calls in the other."""
@@ -149,7 +149,7 @@ async def test_a_branch_beside_a_call_that_waits_runs_on_to_its_end(counted: Cou
     assert counted.runs == 3
 
 
-async def test_what_a_tool_leaves_running_may_call_on_until_its_last_call_is_over(
+async def test_background_work_of_a_tool_may_make_calls_until_the_last_one_ends(
     counted: Counted,
 ) -> None:
     left = []
@@ -172,7 +172,7 @@ async def test_what_a_tool_leaves_running_may_call_on_until_its_last_call_is_ove
     await left[0]
 
 
-async def test_an_error_in_a_task_group_is_told_as_itself() -> None:
+async def test_an_error_in_a_task_group_is_reported_as_itself() -> None:
     @tool(effect="none")
     async def grouped() -> None:
         """Fail inside a group inside a group."""
@@ -193,7 +193,7 @@ async def _raise() -> None:
     raise ValueError("inside")
 
 
-async def test_a_write_cut_by_the_tool_around_it_is_not_run_again(counted: Counted) -> None:
+async def test_a_write_that_its_caller_cancels_is_not_run_again(counted: Counted) -> None:
     """A tool that gives up waiting for a write inside it, and asks: the write stays as it was."""
     runs = 0
 
@@ -264,7 +264,7 @@ async def test_a_script_s_grants_hold_for_python_too(counted: Counted) -> None:
     assert (await bench.call("caller", caller=granted)).output == ["success", "success"]
 
 
-async def test_nobody_is_asked_where_nobody_may_be() -> None:
+async def test_no_question_is_asked_where_questions_are_not_allowed() -> None:
     """An autonomous run: the tool learns it, and nothing waits."""
 
     async def asks(input: Any, invocation: Any) -> str:
@@ -291,7 +291,7 @@ async def test_an_input_over_its_limit_never_runs(counted: Counted) -> None:
         await bench.call("send", {"to": "x" * 20})
 
 
-async def test_an_author_s_event_goes_to_the_log_at_once_and_none_does_after_the_end() -> None:
+async def test_an_author_s_event_is_logged_at_once_and_none_after_the_end() -> None:
     bench = await open_workbench(look := Act("look"))
     invocation = bench.invocation(look)
     await bench.ledger.held.commit()
@@ -306,7 +306,7 @@ async def test_an_author_s_event_goes_to_the_log_at_once_and_none_does_after_the
     assert await bench.log.head(log_id) == before + 1
 
 
-async def test_who_waits_for_the_end_of_a_call_is_woken_by_it() -> None:
+async def test_a_tool_that_waits_for_the_end_of_its_call_is_woken() -> None:
     bench = await open_workbench(look := Act("look"))
     invocation = bench.invocation(look)
     waiting = asyncio.ensure_future(invocation.wait_stopped())

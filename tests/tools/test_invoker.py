@@ -28,7 +28,7 @@ from tests.kit.tools import Act
 # ---- replay --------------------------------------------------------------------------------------
 
 
-async def test_a_settled_call_is_answered_from_the_ledger(counted: Counted) -> None:
+async def test_a_settled_call_is_replayed_from_the_ledger(counted: Counted) -> None:
     bench = await open_workbench(counted.look)
     first = await bench.call("look", {"n": 1})
     bench.enter()
@@ -43,7 +43,7 @@ async def test_two_equal_calls_are_two(counted: Counted) -> None:
     assert counted.runs == 2
 
 
-async def test_a_replay_asks_nobody_for_permission_again(counted: Counted) -> None:
+async def test_a_replay_asks_no_person_again(counted: Counted) -> None:
     """A permission that was taken away later does not undo a settled call."""
     bench = await open_workbench(counted.look)
     await bench.call("look")
@@ -56,7 +56,7 @@ async def test_a_replay_asks_nobody_for_permission_again(counted: Counted) -> No
 
 
 @pytest.mark.parametrize("origin", list(Origin))
-async def test_an_unknown_tool_is_not_found_for_anybody(counted: Counted, origin: Origin) -> None:
+async def test_an_unknown_tool_is_not_found(counted: Counted, origin: Origin) -> None:
     """Row 17 of the visibility table."""
     bench = await open_workbench(counted.look)
     envelope = await bench.call("nothing_such", caller=Caller(origin=origin))
@@ -74,7 +74,7 @@ async def test_the_nearest_name_is_one_that_the_caller_can_see(counted: Counted)
     assert envelope.error.message == "There is no tool 'post'."
 
 
-async def test_a_denied_tool_is_not_permitted_though_it_is_there(counted: Counted) -> None:
+async def test_a_denied_tool_is_not_permitted_although_it_exists(counted: Counted) -> None:
     bench = await open_workbench(counted.look, rules=[Rule(tool="lo*", action=Action.DENY)])
     envelope = await bench.call("look")
     assert envelope.error
@@ -91,7 +91,7 @@ async def test_a_deny_with_when_refuses_only_what_matches(counted: Counted) -> N
     assert code(await bench.call("look", {"n": 4})) == "success"
 
 
-async def test_a_missing_permission_counts_for_every_origin() -> None:
+async def test_a_missing_permission_refuses_every_origin() -> None:
     @tool(effect="none", direct_call=True, requires_permissions=["p.send"])
     def guarded() -> None:
         """Do something not everybody may do."""
@@ -119,7 +119,7 @@ async def test_every_problem_of_an_input_is_named_with_its_path(counted: Counted
     assert counted.runs == 0
 
 
-async def test_an_input_without_end_is_refused_before_its_schema_follows_it_down() -> None:
+async def test_an_endless_input_is_refused_before_its_schema_recurses() -> None:
     inner: list[Any] = []
     for _ in range(300):
         inner = [inner]
@@ -157,7 +157,7 @@ async def test_a_bad_input_never_becomes_a_question(counted: Counted) -> None:
 # ---- ask -----------------------------------------------------------------------------------------
 
 
-async def test_an_approved_call_runs_once_with_what_was_shown(counted: Counted) -> None:
+async def test_an_approved_call_runs_once_with_the_input_that_was_shown(counted: Counted) -> None:
     bench = await open_workbench(counted.send)
     with pytest.raises(Suspend):
         await bench.call("send", {"to": "ann"})
@@ -171,7 +171,7 @@ async def test_an_approved_call_runs_once_with_what_was_shown(counted: Counted) 
     assert counted.runs == 1
 
 
-async def test_an_edited_input_is_what_runs_and_the_call_stays_the_same(counted: Counted) -> None:
+async def test_a_call_runs_with_the_edited_input_and_keeps_its_path(counted: Counted) -> None:
     bench = await open_workbench(counted.send)
     with pytest.raises(Suspend):
         await bench.call("send", {"to": "ann"})
@@ -204,7 +204,7 @@ async def test_a_rejected_call_says_why(
     assert counted.runs == 0
 
 
-async def test_a_question_is_asked_once_however_often_the_call_comes(counted: Counted) -> None:
+async def test_a_repeated_call_asks_its_question_once(counted: Counted) -> None:
     bench = await open_workbench(counted.send)
     for _ in range(3):
         with pytest.raises(Suspend):
@@ -213,7 +213,7 @@ async def test_a_question_is_asked_once_however_often_the_call_comes(counted: Co
     assert sum(isinstance(event, QuestionAsked) for event in await bench.events()) == 1
 
 
-async def test_a_deny_that_came_meanwhile_holds(counted: Counted) -> None:
+async def test_a_deny_that_was_added_meanwhile_refuses_an_approved_call(counted: Counted) -> None:
     """The approved call goes through the door again: a `deny` set meanwhile holds."""
     bench = await open_workbench(counted.send)
     with pytest.raises(Suspend):
@@ -232,7 +232,7 @@ async def test_a_deny_that_came_meanwhile_holds(counted: Counted) -> None:
 # ---- reserve -------------------------------------------------------------------------------------
 
 
-async def test_a_budget_of_calls_ends(counted: Counted) -> None:
+async def test_a_call_over_the_budget_is_refused(counted: Counted) -> None:
     bench = await open_workbench(counted.look)
     ledger = bench.ledger
     ledger.budget = Budget(Allowance(tool_calls=1), ledger.task.spent, bench.world.clock)
@@ -276,7 +276,7 @@ async def test_a_timeout_of_the_tool_s_own_is_a_failure_like_any_other() -> None
     assert (envelope.status, code(envelope)) == (Status.FAILED, "TOOL_FAILED")
 
 
-async def test_what_may_pass_is_tried_again_after_longer_and_longer_waits() -> None:
+async def test_a_retryable_error_is_retried_after_longer_and_longer_waits() -> None:
     clock, attempts = FakeClock(), list[tuple[int, float, str]]()
 
     @tool(effect="none", retry=Retry(attempts=3, initial=1, multiplier=5, maximum=3))
@@ -297,7 +297,7 @@ async def test_what_may_pass_is_tried_again_after_longer_and_longer_waits() -> N
     assert [event.attempt for event in retried] == [1, 2]
 
 
-async def test_what_will_not_pass_is_not_tried_again() -> None:
+async def test_a_permanent_error_is_not_retried() -> None:
     runs = 0
 
     @tool(effect="none", retry=Retry(attempts=3))
@@ -334,7 +334,7 @@ async def test_a_write_is_on_disk_as_started_before_it_runs() -> None:
         ("none", False, "success", 2),
     ],
 )
-async def test_what_a_crash_in_the_middle_means(
+async def test_a_crash_repeats_a_call_unless_it_writes(
     effect: Any, idempotent: bool, outcome: str, runs: int
 ) -> None:
     """Killed in a `write` tool / `idempotent=True`: INTERRUPTED / runs again with the same key."""
@@ -390,7 +390,7 @@ async def test_a_call_is_settled_once_and_counts_once(counted: Counted) -> None:
     assert bench.ledger.task.spent.tool_calls == 1
 
 
-async def test_a_refused_call_is_settled_without_coming_to_the_door(counted: Counted) -> None:
+async def test_a_refused_call_is_settled_without_a_run(counted: Counted) -> None:
     bench = await open_workbench(counted.look)
     call = bench.next_call("look")
     settled = bench.invoker.refuse(call, bench.ledger, Rejected("no"), "")

@@ -99,7 +99,7 @@ def converted() -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize(("value", "expected"), converted())
-def test_what_has_a_json_form_gets_it(value: Any, expected: Any) -> None:
+def test_a_value_with_a_json_form_is_converted(value: Any, expected: Any) -> None:
     """JSON values, pydantic models, dataclasses, datetime, bytes as base64 with mime."""
     made = to_json(value, DEPTH)
     assert made == expected
@@ -131,7 +131,7 @@ class Wide(IntEnum):
         (Point, "is a type"),
     ],
 )
-def test_what_has_none_is_refused_by_its_place(value: Any, said: str) -> None:
+def test_a_value_without_a_json_form_is_refused_with_its_place(value: Any, said: str) -> None:
     """Not serialisable, NaN, depth: INVALID_OUTPUT, names the path."""
     with pytest.raises(InvalidOutput) as refused:
         to_json(value, DEPTH)
@@ -140,7 +140,7 @@ def test_what_has_none_is_refused_by_its_place(value: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize(("levels", "fits"), [(200, True), (201, False)])
-def test_nesting_has_an_end(levels: int, fits: bool) -> None:
+def test_an_output_over_its_depth_is_refused(levels: int, fits: bool) -> None:
     value: Any = 1
     for _ in range(levels):
         value = [value]
@@ -151,7 +151,7 @@ def test_nesting_has_an_end(levels: int, fits: bool) -> None:
         to_json(value, DEPTH)
 
 
-def test_a_value_that_holds_itself_is_too_deep() -> None:
+def test_a_value_that_contains_itself_is_too_deep() -> None:
     value: list[Any] = []
     value.append(value)
     with pytest.raises(InvalidOutput, match="nested"):
@@ -159,7 +159,7 @@ def test_a_value_that_holds_itself_is_too_deep() -> None:
 
 
 @pytest.mark.parametrize("value", [{"a": 1}, [1], {"a": {"b": [1]}}])
-def test_what_a_tool_changes_later_changes_no_outcome(value: Any) -> None:
+def test_a_later_change_of_a_value_does_not_change_the_outcome(value: Any) -> None:
     outcome = to_json(value, DEPTH)
     assert outcome == value
     assert outcome is not value
@@ -230,7 +230,7 @@ async def test_bytes_are_decoded_wherever_a_hint_has_them() -> None:
         ),
     ],
 )
-async def test_what_is_no_base64_is_named_at_its_place(given: Any, path: str) -> None:
+async def test_invalid_base64_is_refused_with_its_place(given: Any, path: str) -> None:
     envelope = await (await open_workbench(echo)).call("echo", given)
     assert envelope.error
     assert envelope.error.code == "INVALID_INPUT"
@@ -238,7 +238,7 @@ async def test_what_is_no_base64_is_named_at_its_place(given: Any, path: str) ->
     assert "is no base64" in envelope.error.message
 
 
-async def test_a_model_reads_no_long_base64_of_a_hint_that_says_bytes() -> None:
+async def test_a_model_reads_a_placeholder_for_long_bytes() -> None:
     """Also of bytes of no known type, which nothing but the hint tells from words."""
     bench = await open_workbench(same)
     await bench.call("same", {"content": "AAEC" * 100})
@@ -247,7 +247,7 @@ async def test_a_model_reads_no_long_base64_of_a_hint_that_says_bytes() -> None:
 
 
 @pytest.mark.parametrize(("value", "kind"), [(Text("x"), str), (Number(7), int), (Level.LOW, int)])
-def test_what_is_kept_is_of_no_kind_of_the_author_s(value: Any, kind: type[Any]) -> None:
+def test_recorded_values_have_plain_types(value: Any, kind: type[Any]) -> None:
     assert type(to_json(value, 200)) is kind
 
 
@@ -261,7 +261,9 @@ def test_what_is_kept_is_of_no_kind_of_the_author_s(value: Any, kind: type[Any])
         (None, None),
     ],
 )
-def test_where_a_schema_has_bytes_only_bytes_become_base64(value: Any, expected: Any) -> None:
+def test_only_values_that_the_schema_declares_as_bytes_become_base64(
+    value: Any, expected: Any
+) -> None:
     assert plain_base64(value, ()) == expected
 
 
@@ -293,23 +295,25 @@ EXTENDED = WEBP + b"VP8X" + bytes(8) + (639).to_bytes(3, "little") + (479).to_by
         (b"", "application/octet-stream", None),
     ],
 )
-def test_known_beginnings(content: bytes, mime: str, size: tuple[int, int] | None) -> None:
+def test_a_media_type_is_recognized_by_the_first_bytes(
+    content: bytes, mime: str, size: tuple[int, int] | None
+) -> None:
     assert sniff(content) == mime
     assert dimensions(content) == size
 
 
 @pytest.mark.parametrize("content", [PNG, GIF, JPEG, LOSSY, LOSSLESS, EXTENDED])
-def test_an_image_that_is_cut_anywhere_breaks_nothing(content: bytes) -> None:
+def test_a_truncated_image_raises_no_error(content: bytes) -> None:
     whole = dimensions(content)
     assert {dimensions(content[:length]) for length in range(len(content))} <= {None, whole}
 
 
-def test_a_jpeg_of_segments_that_go_nowhere_ends() -> None:
+def test_a_jpeg_with_endless_segments_is_read_to_its_end() -> None:
     assert dimensions(b"\xff\xd8\xff" + b"\xe0\x00\x00" + b"\xff\xe0\x00\x00" * 50) is None
 
 
 @pytest.mark.parametrize("content", [PNG, GIF, JPEG, LOSSY, LOSSLESS, EXTENDED])
-def test_the_picture_behind_its_beginning_changes_nothing(content: bytes) -> None:
+def test_bytes_after_the_header_do_not_change_the_type(content: bytes) -> None:
     assert dimensions(content + b"\xff" * 99) == dimensions(content)
 
 

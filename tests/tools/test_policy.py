@@ -87,7 +87,7 @@ def test_every_cell_of_the_visibility_table(tool: str, origin: str, cell: str) -
 
 
 @pytest.mark.parametrize(("kind", "who"), [("script", "script of"), ("python", "tool")])
-def test_code_is_told_what_it_would_have_taken(kind: str, who: str) -> None:
+def test_a_refused_script_learns_the_missing_grants(kind: str, who: str) -> None:
     refusal = refused(spec("t_own2"), replace(ORIGINS["H"], inside_kind=kind))
     assert isinstance(refusal, NotPermitted)
     assert str(refusal) == (
@@ -127,13 +127,13 @@ def test_a_missing_permission_is_named() -> None:
 @pytest.mark.parametrize(
     "profile", [Profile(everything=True), Profile(permissions=frozenset({"admin"}))]
 )
-def test_who_holds_everything_lacks_nothing(profile: Profile) -> None:
+def test_a_profile_with_all_permissions_lacks_none(profile: Profile) -> None:
     assert refused(TOOLS["t_perm"], replace(ORIGINS["C"], profile=profile)) is None
 
 
 @pytest.mark.parametrize("tool_id", [ASK_USER, "search_knowledge"])
 @pytest.mark.parametrize("is_autonomous", [False, True])
-def test_where_nobody_may_be_asked_only_the_tool_that_asks_is_refused(
+def test_an_autonomous_caller_is_refused_only_the_tool_that_asks(
     tool_id: str, is_autonomous: bool
 ) -> None:
     caller = replace(MODEL, agent_tools=AGENT | {ASK_USER}, is_autonomous=is_autonomous)
@@ -212,7 +212,7 @@ def rule(action: Action, tool: str = "*", **more: Any) -> Rule:
         ([rule(DENY, labels=frozenset({"x"}))], None, False, ALLOW),
     ],
 )
-def test_deny_beats_ask_beats_allow_and_only_silence_leaves_the_default(
+def test_deny_beats_ask_beats_allow_and_the_default_counts_last(
     rules: list[Rule], permission: str | None, default: bool, expected: Action
 ) -> None:
     """Only where neither rules nor permissions say anything does the tool's default count."""
@@ -220,13 +220,13 @@ def test_deny_beats_ask_beats_allow_and_only_silence_leaves_the_default(
 
 
 @pytest.mark.parametrize(("amount", "expected"), [(99, ALLOW), (100, DENY)])
-def test_a_rule_with_when_speaks_of_matching_inputs_alone(amount: int, expected: Action) -> None:
+def test_a_rule_with_when_matches_only_fitting_inputs(amount: int, expected: Action) -> None:
     rules = Rules([rule(DENY, when=BIG)])
     assert rules.decide(mail_tool(), caller(), {"amount": amount}) is expected
 
 
 @pytest.mark.parametrize(("amount", "expected"), [(99, ALLOW), (100, ASK)])
-def test_a_tool_may_ask_for_some_inputs_alone(amount: int, expected: Action) -> None:
+def test_a_tool_may_require_approval_for_some_inputs(amount: int, expected: Action) -> None:
     when = {"when": {"properties": {"amount": {"minimum": 100}}}}
     assert Rules().decide(mail_tool(when), caller(), {"amount": amount}) is expected
 
@@ -279,7 +279,7 @@ def test_a_permission_that_denies_is_named_first() -> None:
         (None, SessionGuard(agent="clerk"), ALLOW),
     ],
 )
-def test_what_asks_in_chats_asks_unless_something_else_was_said(
+def test_a_tool_that_asks_in_chats_asks_unless_a_rule_decides(
     permission: str | None, session: SessionGuard | None, expected: Action
 ) -> None:
     asking = replace(mail_tool(), asks_in_chats=True)

@@ -41,7 +41,7 @@ def test_an_output_has_no_secret_at_any_depth() -> None:
     assert found.output == {"a": ["x[secret:token]y", {"[secret:token]": 1}]}
 
 
-def test_an_error_has_none_in_its_words_and_details() -> None:
+def test_an_error_has_no_secret_in_its_message_and_details() -> None:
     error = ErrorDetail(
         code="X", message=WORD, suggestion=WORD, details={"stack": [WORD]}, retryable=True
     )
@@ -61,7 +61,7 @@ def test_no_file_has_a_secret_in_its_name(name: str) -> None:
     check_change(FileChanges(files=(files,)), Redactor())
 
 
-def test_what_is_kept_and_told_has_no_secret_in_its_names() -> None:
+def test_notes_and_changes_have_no_secret_in_their_names() -> None:
     secrets = knowing()
     kept = StoredFile(blob_id=BlobId("b"), mime_type="a/b", size=1, is_image=False, name=WORD)
     assert redacted_files([kept], secrets)[0].name == "[secret:token]"
@@ -84,7 +84,7 @@ async def given(bench: Workbench) -> MemoryVault:
     return vault
 
 
-async def test_all_calls_of_a_task_share_one_redactor_while_its_log_is_in_hand() -> None:
+async def test_all_calls_of_a_task_share_one_redactor_while_its_log_is_held() -> None:
     """What one agent of a run is given, the others may come across."""
     bench, secrets = await open_workbench(), GivenSecrets()
     vault = await given(bench)
@@ -93,7 +93,7 @@ async def test_all_calls_of_a_task_share_one_redactor_while_its_log_is_in_hand()
     assert (await secrets.of(bench.ledger, vault)).redactor is redactor
 
 
-async def test_every_caller_in_a_task_knows_them_and_no_caller_of_another() -> None:
+async def test_every_caller_of_a_task_has_its_redactor_and_no_other_task_does() -> None:
     bench, secrets = await open_workbench(), GivenSecrets()
     known = await secrets.of(bench.ledger, None)
     models = [replace(bench.model, agent=each) for each in ("ada", "bob", "ada")]
@@ -104,7 +104,7 @@ async def test_every_caller_in_a_task_knows_them_and_no_caller_of_another() -> N
     assert not any(each.secrets is known.redactor for each in models)
 
 
-async def test_a_task_knows_nothing_of_the_secrets_of_another() -> None:
+async def test_a_task_does_not_redact_secrets_of_another() -> None:
     bench, secrets = await open_workbench(), GivenSecrets()
     known = (await secrets.of(bench.ledger, await given(bench))).redactor
     bench.ledger.task.task_id = TaskId("task_other")
@@ -113,7 +113,7 @@ async def test_a_task_knows_nothing_of_the_secrets_of_another() -> None:
     assert (known.has_any, other.has_any) == (True, False)
 
 
-async def test_who_takes_the_log_over_knows_the_secret_as_it_is_now() -> None:
+async def test_a_process_that_takes_a_log_over_redacts_the_current_secret() -> None:
     """The vault keeps no old values: only a process that gave one out knows it."""
     bench, secrets = await open_workbench(), GivenSecrets()
     vault = await given(bench)
@@ -130,14 +130,14 @@ async def test_who_takes_the_log_over_knows_the_secret_as_it_is_now() -> None:
     assert after.text(SAID) == "s3cr3t-value and [secret:token]"
 
 
-async def test_a_secret_that_was_deleted_is_passed_over() -> None:
+async def test_a_deleted_secret_is_skipped() -> None:
     bench, secrets = await open_workbench(), GivenSecrets()
     vault = await given(bench)
     await vault.delete(OWN, "token")
     assert not (await secrets.of(bench.ledger, vault)).redactor.has_any
 
 
-async def test_a_secret_is_noted_once_by_its_name() -> None:
+async def test_a_secret_is_recorded_once_by_name() -> None:
     bench = await open_workbench()
     path = bench.next_call("x").path
     for _ in range(2):

@@ -22,7 +22,7 @@ async def look() -> str:
     return ""
 
 
-async def test_the_two_trees_are_of_the_task_and_of_its_conversation() -> None:
+async def test_a_workspace_has_the_trees_of_the_task_and_its_conversation() -> None:
     resources = (await open_workbench()).resources
     workspace = resources.workspace(LogId("conv_1"), TaskId("task_1"), Limits())
     assert workspace is not None

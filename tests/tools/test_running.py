@@ -15,7 +15,7 @@ from tests.kit.resources import no_threads_left
 from tests.tools.stubborn import for_ever
 
 
-async def test_what_a_function_returns_or_raises_comes_back() -> None:
+async def test_the_caller_gets_what_the_function_returns_or_raises() -> None:
     threads = Threads(2)
     assert await threads.run(lambda: 5) == 5
     with pytest.raises(ZeroDivisionError):
@@ -49,7 +49,7 @@ async def test_a_function_waits_for_a_busy_thread_where_no_other_can_be_started(
     threads.close()
 
 
-async def test_only_so_many_run_at_once() -> None:
+async def test_at_most_max_threads_run_at_once() -> None:
     threads, release, running = Threads(2), threading.Event(), list[str]()
 
     def work() -> str:
@@ -73,7 +73,7 @@ async def test_an_idle_thread_is_used_again() -> None:
     threads.close()
 
 
-async def test_a_job_that_nobody_waits_for_any_more_is_not_begun() -> None:
+async def test_a_job_whose_caller_was_cancelled_is_not_started() -> None:
     threads, release, done = Threads(1), threading.Event(), list[int]()
     first = asyncio.ensure_future(threads.run(lambda: release.wait(5)))
     second = asyncio.ensure_future(threads.run(lambda: done.append(2)))
@@ -97,7 +97,7 @@ async def test_the_result_of_a_thread_that_was_left_is_dropped() -> None:
     threads.close()
 
 
-async def test_a_closed_pool_takes_nothing() -> None:
+async def test_a_closed_pool_refuses_work() -> None:
     threads = Threads(1)
     await threads.run(int)
     threads.close()
@@ -113,7 +113,7 @@ def test_a_stuck_thread_does_not_keep_a_process_alive() -> None:
     assert asyncio.run(leave()).daemon
 
 
-async def test_a_thread_that_waits_lets_another_work_and_no_more_stay_than_may() -> None:
+async def test_a_waiting_thread_is_replaced_and_the_bound_holds_afterwards() -> None:
     threads, loop = Threads(1), asyncio.get_running_loop()
 
     def outer(depth: int) -> str:
@@ -142,7 +142,7 @@ async def test_a_thread_that_waits_lets_another_work_and_no_more_stay_than_may()
     threads.close()
 
 
-async def test_a_caller_that_is_cancelled_waits_for_the_end_of_what_must_be_finished() -> None:
+async def test_finish_makes_a_cancelled_caller_wait_for_started_work() -> None:
     threads, begun, release, done = Threads(1), threading.Event(), threading.Event(), list[int]()
 
     def work() -> None:
@@ -164,7 +164,7 @@ async def test_a_caller_that_is_cancelled_waits_for_the_end_of_what_must_be_fini
     threads.close()
 
 
-async def test_what_must_be_finished_and_has_not_begun_never_runs_for_a_cancelled_caller() -> None:
+async def test_finish_never_starts_work_of_a_cancelled_caller() -> None:
     threads, release, ran = Threads(1), threading.Event(), list[str]()
     busy = asyncio.ensure_future(threads.run(lambda: release.wait(5)))
     await settle(rounds=2)
@@ -206,7 +206,7 @@ async def raises(clock: FakeClock) -> str:
 
 
 @pytest.mark.parametrize(("work", "told"), [(quick, []), (slow, [0.5]), (raises, [0.5])])
-async def test_the_first_long_step_is_told(work: Work, told: list[float]) -> None:
+async def test_the_first_long_step_is_reported_once(work: Work, told: list[float]) -> None:
     clock, heard = FakeClock(), list[float]()
     coroutine = work(clock)
     assert asyncio.iscoroutine(coroutine)
@@ -235,7 +235,7 @@ async def test_a_cancel_reaches_the_work() -> None:
     assert seen == ["cancelled"]
 
 
-async def test_what_is_awaited_is_waited_for() -> None:
+async def test_a_detected_coroutine_waits_for_what_it_awaits() -> None:
     clock, event = FakeClock(), asyncio.Event()
 
     async def work() -> str:
@@ -255,7 +255,7 @@ def test_work_that_is_never_awaited_can_be_closed() -> None:
     assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
 
 
-async def test_what_the_work_awaits_after_an_error_is_awaited() -> None:
+async def test_a_detected_coroutine_may_await_after_an_error() -> None:
     clock, heard = FakeClock(), list[float]()
 
     async def work() -> str:
@@ -284,14 +284,14 @@ def here() -> "asyncio.Task[None]":
     return task
 
 
-async def test_what_ends_in_time_is_left_alone() -> None:
+async def test_work_that_ends_in_time_is_not_cancelled() -> None:
     with Deadline(here(), 60) as deadline:
         pass
     assert not deadline.is_over
     assert here().cancelling() == 0
 
 
-async def test_what_ended_in_time_is_not_cut_later() -> None:
+async def test_work_that_ended_in_time_is_not_cancelled_later() -> None:
     with Deadline(here(), 0) as deadline:
         pass
     await settle()
@@ -299,7 +299,7 @@ async def test_what_ended_in_time_is_not_cut_later() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 0.001])
-async def test_what_takes_too_long_is_a_timeout(seconds: float) -> None:
+async def test_work_over_its_deadline_is_a_timeout(seconds: float) -> None:
     deadline = Deadline(here(), seconds)
     with pytest.raises(TimeoutError), deadline:
         await for_ever()
@@ -336,7 +336,7 @@ async def test_the_inner_of_two_deadlines_ends_the_inner_work_alone() -> None:
     assert here().cancelling() == 0
 
 
-async def test_what_fails_while_it_is_cut_fails_for_its_own_reason() -> None:
+async def test_work_that_fails_during_its_cancellation_keeps_its_error() -> None:
     with pytest.raises(KeyError), Deadline(here(), 0):
         try:
             await for_ever()
@@ -345,7 +345,7 @@ async def test_what_fails_while_it_is_cut_fails_for_its_own_reason() -> None:
     assert here().cancelling() == 0
 
 
-async def test_what_swallows_its_cancellation_goes_on() -> None:
+async def test_work_that_swallows_its_cancellation_continues() -> None:
     with Deadline(here(), 0) as deadline:
         with pytest.raises(asyncio.CancelledError):
             await for_ever()

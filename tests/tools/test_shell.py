@@ -153,7 +153,7 @@ def test_a_command_whose_penstock_is_killed_changes_nothing_and_ends(tmp_path: P
     assert names(project) == ["made", "old"]
 
 
-async def test_commands_wait_for_a_place(tmp_path: Path, threads: Threads) -> None:
+async def test_commands_wait_for_a_free_slot(tmp_path: Path, threads: Threads) -> None:
     settings = replace(ENCLOSED, slots=ProcessSlots(1))
     assert settings.slots is not None
     slot = await settings.slots.acquire("another task")

@@ -49,7 +49,7 @@ async def test_calls_with_an_equal_key_take_turns_and_a_bad_input_has_none(
     assert bench.invoker.key_of(bench.next_call("nothing", input)) is None
 
 
-async def test_a_key_that_cannot_be_told_is_a_failure_of_the_call() -> None:
+async def test_a_key_function_that_raises_fails_the_call() -> None:
     bench = await open_workbench(Act("write", exclusive=itemgetter("disk")))
     with pytest.raises(ToolFailed):
         bench.invoker.key_of(bench.next_call("write", {}))

@@ -24,7 +24,7 @@ def using(work: Any) -> FunctionTool[Any, Any]:
     return uses
 
 
-async def test_what_was_put_is_there_for_the_next_call() -> None:
+async def test_a_stored_value_is_read_by_the_next_call() -> None:
     @tool(effect="none")
     async def count(*, ctx: ToolContext) -> int:
         """Count the calls of this task."""
@@ -131,7 +131,9 @@ async def test_a_value_is_gone_when_its_time_is_over() -> None:
         ("k", "x" * 262_144, None, "ValueError: the value must have at most 256 KiB as JSON"),
     ],
 )
-async def test_what_cannot_be_put(key: str, value: Any, ttl: float | None, said: str) -> None:
+async def test_an_invalid_key_value_or_time_is_refused(
+    key: str, value: Any, ttl: float | None, said: str
+) -> None:
     async def puts(state: ToolState) -> StateWrite:
         return await state.put(key, value, ttl)
 
@@ -142,7 +144,7 @@ async def test_what_cannot_be_put(key: str, value: Any, ttl: float | None, said:
 
 
 @pytest.mark.parametrize(("key", "value"), [("a.s3cr3t", 1), ("a", {"b": ["s3cr3t"]})])
-async def test_a_secret_that_a_script_hands_on_is_refused(key: str, value: Any) -> None:
+async def test_a_value_with_a_secret_is_refused(key: str, value: Any) -> None:
     """V6: "`task.put*` refuse a value that contains a given-out secret"."""
     bench = await open_workbench(keeps := using(lambda state: state.put(key, value)))
     (await bench.resources.secrets.of(bench.ledger, None)).redactor.add("token", "s3cr3t")

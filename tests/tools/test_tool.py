@@ -123,7 +123,7 @@ def again() -> None:
     """Do nothing under a name that is taken."""
 
 
-def test_tools_come_in_the_order_they_were_given() -> None:
+def test_tools_are_listed_in_the_order_of_registration() -> None:
     registry = Registry([two, one])
     assert list(registry) == [two, one]
     assert "one" in registry
@@ -139,7 +139,7 @@ def test_the_effect_of_a_tool_is_known_by_its_id() -> None:
     assert effects == [one.spec.effect, Effect.READ, Effect.NONE]
 
 
-def test_a_wrong_name_is_answered_with_the_nearest() -> None:
+def test_an_unknown_id_is_refused_with_the_nearest_one() -> None:
     assert Registry([two, one]).get("one") is one
     with pytest.raises(ToolNotFound, match=r"no tool 'onee'\. Did you mean 'one'\?"):
         Registry([two, one]).get("onee")
@@ -154,7 +154,7 @@ def test_the_same_tool_twice_is_one() -> None:
     assert list(Registry([one, one])) == [one]
 
 
-def test_what_goes_in_and_what_comes_out_is_checked_by_a_schema_compiled_once() -> None:
+def test_input_and_output_schemas_are_compiled_once() -> None:
     registry = Registry([one, two])
     taken, given = registry.schema(one.spec), registry.output_schema(one.spec)
     assert given is not None
@@ -172,7 +172,7 @@ def test_permissions_are_those_that_tools_require_and_others_that_are_named() ->
     assert Registry([guarded], ["a.b"]).permissions == {"a.b", "mail.send"}
 
 
-def test_a_name_of_a_built_in_tool_is_told_as_that() -> None:
+def test_a_tool_with_the_id_of_a_built_in_tool_is_refused_with_a_hint() -> None:
     builtin = Act("one")
     with pytest.raises(
         NameTaken, match=r"'one' is the name of a built-in tool; give yours .*my_one"
@@ -182,7 +182,7 @@ def test_a_name_of_a_built_in_tool_is_told_as_that() -> None:
         Registry([two, tool(id="two")(two.__wrapped__)])
 
 
-def test_a_tool_that_could_not_be_loaded_is_told_with_its_error() -> None:
+def test_an_unloaded_tool_is_refused_with_its_error() -> None:
     registry = Registry([one], broken={"price": "tools/shop.py:3: no docstring"})
     with pytest.raises(ToolNotFound) as caught:
         registry.get("price")

@@ -43,7 +43,7 @@ def test_a_tool_is_named_like_its_function_and_comes_with_skills() -> None:
         ({"names": ["a"]}, False),
     ],
 )
-def test_its_schema_takes_what_it_names_and_nothing_else(input: Json, fits: bool) -> None:
+def test_the_schema_accepts_only_named_fields(input: Json, fits: bool) -> None:
     assert (Schema(count_names.spec.input_schema).problems(input) == []) is fits
 
 
@@ -55,7 +55,7 @@ def test_its_schema_takes_what_it_names_and_nothing_else(input: Json, fits: bool
         ("task://", "/path: the name ends with .csv, found 'task://'"),
     ],
 )
-async def test_an_address_that_is_none_is_an_invalid_input(uri: str, message: str) -> None:
+async def test_a_malformed_address_is_an_invalid_input(uri: str, message: str) -> None:
     invocation = await invocation_for(count_names)
     with pytest.raises(InvalidInput) as refused:
         place({"path": uri}, "path", invocation, ending=".csv")
@@ -67,7 +67,7 @@ async def test_a_suffix_is_known_in_any_case() -> None:
     assert path.name == "A.CSV"
 
 
-def test_people_see_which_file_it_was() -> None:
+def test_the_preview_names_the_file() -> None:
     assert count_names.preview({"path": "task://a"}) == "task://a"
     assert count_names.preview({"output_path": "task://b"}) == "task://b"
     assert count_names.preview({"count": 1}) is None
@@ -105,7 +105,7 @@ def test_only_writes_of_a_file_take_turns_and_only_writes_stay_inside(
     assert (outside.tool_id, outside.stays_inside) == ("look", False)
 
 
-def test_an_old_name_of_a_member_is_taken_and_not_offered() -> None:
+def test_an_old_name_of_a_member_is_accepted_and_not_offered() -> None:
     fields = {"path": URI, "old?": NAME, "new?": NAME, "more?": NAME}
 
     async def look(input: Json, invocation: Invocation) -> Any:

@@ -182,7 +182,7 @@ AFTERWARDS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("work", AFTERWARDS.values(), ids=AFTERWARDS)
-async def test_what_outlives_its_call_writes_nothing_and_learns_no_secret(work: Any) -> None:
+async def test_work_that_outlives_its_call_writes_nothing_and_gets_no_secret(work: Any) -> None:
     """`timeout` settles the call; what a thread or a task that is left does counts no more."""
     kept: list[ToolContext] = []
 
@@ -203,7 +203,7 @@ async def test_what_outlives_its_call_writes_nothing_and_learns_no_secret(work: 
     assert await bench.events() == before
 
 
-async def test_what_one_tool_keeps_another_does_not_find_under_the_same_key() -> None:
+async def test_two_tools_do_not_share_a_key() -> None:
     """`docs/tools.md`: values belong to one tool, in the task, the session and the profile."""
 
     @tool(effect="write")
@@ -303,7 +303,7 @@ def test_a_type_may_have_parameters(mime: str) -> None:
         ({"event_type": "a", "payload": "x" * (32 * 1024 - 1)}, False),
     ],
 )
-def test_an_event_is_taken_up_to_its_limits(note: dict[str, Any], fits: bool) -> None:
+def test_an_event_is_accepted_up_to_its_limits(note: dict[str, Any], fits: bool) -> None:
     made = NoteEmitted(**note)
     if fits:
         assert checked_note(made) == made

@@ -151,7 +151,7 @@ async def test_call_sync_on_the_loop_is_a_mistake_with_a_way_out() -> None:
     )
 
 
-async def test_notes_and_progress_stand_in_the_log() -> None:
+async def test_events_and_progress_are_in_the_log() -> None:
     async def tell(ctx: ToolContext) -> None:
         ctx.emit("order.found", "Found it.", {"order": "A1"}, "warning")
         ctx.progress(1)
@@ -172,7 +172,7 @@ async def test_notes_and_progress_stand_in_the_log() -> None:
 
 
 @pytest.mark.parametrize("is_threaded", [False, True])
-async def test_so_many_events_are_told_and_no_more(*, is_threaded: bool) -> None:
+async def test_events_over_the_limit_are_dropped_with_one_warning(*, is_threaded: bool) -> None:
     def tell(ctx: ToolContext) -> None:
         for number in range(5):
             ctx.emit("counted", payload=number)
@@ -199,7 +199,7 @@ async def test_so_many_events_are_told_and_no_more(*, is_threaded: bool) -> None
         (("x", None, object()), "TypeError: payload at / is an object; wanted: JSON, a pydantic"),
     ],
 )
-async def test_what_is_no_event(event: Any, said: str) -> None:
+async def test_an_invalid_event_is_refused(event: Any, said: str) -> None:
     async def tell(ctx: ToolContext) -> None:
         ctx.emit(*event)
 
@@ -223,7 +223,7 @@ SHAPE = {"type": "object", "required": ["n"], "properties": {"n": {"type": "inte
         (None, SHAPE, {"text": '{"n": 1}'}, {"n": 1}),
     ],
 )
-async def test_asking(options: Any, schema: Any, answer: Any, found: Any) -> None:
+async def test_an_answer_is_returned(options: Any, schema: Any, answer: Any, found: Any) -> None:
     """The call parks and the function is entered again from the top."""
     entered = 0
 
@@ -262,7 +262,7 @@ async def test_only_options_answer_a_question_that_has_some(said: str) -> None:
         )
 
 
-async def test_a_person_who_will_not_say_rejects_the_call() -> None:
+async def test_a_declined_question_rejects_the_call() -> None:
     async def ask(ctx: ToolContext) -> Any:
         return await ctx.ask("Which?")
 
@@ -294,7 +294,7 @@ async def test_bytes_are_kept_beside_the_output() -> None:
     assert await bench.blobs.get(file.blob_id) == b"%PDF-1.7"
 
 
-async def test_a_task_that_somebody_cancels_is_seen_in_a_thread() -> None:
+async def test_a_thread_sees_that_its_task_was_cancelled() -> None:
     begun, seen = threading.Event(), threading.Event()
 
     @tool(effect="none")
@@ -313,7 +313,7 @@ async def test_a_task_that_somebody_cancels_is_seen_in_a_thread() -> None:
     assert (await work).ok
 
 
-async def test_what_a_task_left_behind_still_does_is_refused() -> None:
+async def test_operations_after_the_end_of_a_call_are_refused() -> None:
     """A call that has ended makes no calls, asks nothing and says nothing any more."""
     late: list[str] = []
 
@@ -377,7 +377,7 @@ async def tally() -> dict[str, int]:
     return TALLY
 
 
-async def test_what_code_does_to_a_value_afterwards_changes_nothing_that_is_recorded() -> None:
+async def test_a_later_change_of_a_value_does_not_change_its_record() -> None:
     """A function that is entered again gets what it got before, whatever it made of it."""
 
     async def change(ctx: ToolContext) -> list[Any]:

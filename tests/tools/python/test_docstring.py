@@ -159,7 +159,9 @@ def test_each_style_gives_the_same_parameters_and_keeps_the_rest(
         ),
     ],
 )
-def test_docstrings(text: str, description: str, told: dict[str, str]) -> None:
+def test_a_docstring_is_split_into_description_and_parameters(
+    text: str, description: str, told: dict[str, str]
+) -> None:
     assert parse_docstring(text) == (description, told)
 
 

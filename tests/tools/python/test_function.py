@@ -131,7 +131,7 @@ async def test_a_function_gets_typed_values() -> None:
     assert envelope.output == ["datetime", ["Item"], "Colour"]
 
 
-async def test_a_function_may_be_run_without_the_door() -> None:
+async def test_a_function_can_be_run_without_the_invoker() -> None:
     invocation = await invocation_for(add)
     assert await add.run({"a": 1}, invocation) == ["int", "int", 2]
 
@@ -236,7 +236,7 @@ async def test_a_plain_function_runs_beside_the_loop_with_its_context() -> None:
     assert envelope.output == ["penstock-tool-1", "ada"]
 
 
-async def test_a_sync_tool_past_its_timeout_is_left_and_disturbs_nobody() -> None:
+async def test_a_sync_tool_past_its_timeout_is_left_and_disturbs_no_other() -> None:
     """A sync tool sleeping past `timeout` beside an async one: TIMEOUT; the other is not late."""
     release, ended = threading.Event(), threading.Event()
 
@@ -263,7 +263,7 @@ async def test_a_sync_tool_past_its_timeout_is_left_and_disturbs_nobody() -> Non
     assert [each.tool_id for each in await bench.settled()] == ["quick", "stuck"]
 
 
-async def test_an_async_tool_that_keeps_the_loop_is_told_off_once() -> None:
+async def test_an_async_tool_that_blocks_the_loop_is_warned_once() -> None:
     clock = FakeClock()
 
     @tool(effect="none")
@@ -312,7 +312,7 @@ def fails(how: str) -> Any:
         ("raises", "TOOL_FAILED", "ValueError: " + "x" * 1987 + "…"),
     ],
 )
-async def test_how_a_failure_is_told(how: str, code: str, message: str) -> None:
+async def test_a_failure_has_a_code_and_a_message(how: str, code: str, message: str) -> None:
     envelope = await (await open_workbench(fails)).call("fails", {"how": how})
     assert envelope.status is Status.FAILED
     assert envelope.error
@@ -320,7 +320,7 @@ async def test_how_a_failure_is_told(how: str, code: str, message: str) -> None:
     assert (envelope.error.retryable, envelope.error.continuable) == (False, True)
 
 
-async def test_what_a_tool_says_of_its_failure_reaches_the_model() -> None:
+async def test_the_message_of_a_tool_failure_reaches_the_model() -> None:
     bench = await open_workbench(fails)
     await bench.call("fails", {"how": "says so"})
     (settled,) = await bench.settled()
@@ -330,7 +330,7 @@ async def test_what_a_tool_says_of_its_failure_reaches_the_model() -> None:
     )
 
 
-async def test_an_output_that_is_not_as_hinted_is_refused() -> None:
+async def test_an_output_that_contradicts_its_hint_is_refused() -> None:
     @tool(effect="none")
     async def wrong() -> int:
         """Return what was not promised."""
@@ -383,7 +383,7 @@ async def test_models_and_times_are_valid_outputs_of_their_hints() -> None:
     assert envelope.output == {"at": "2026-01-01T00:00:00Z", "items": [{"sku": "a"}]}
 
 
-async def test_what_a_function_does_to_its_input_stays_with_it() -> None:
+async def test_a_function_that_changes_its_input_changes_only_its_copy() -> None:
     @tool(effect="none")
     def changes(x: Any, y: dict[str, Any], z: list[Any]) -> None:
         """Change what was given."""

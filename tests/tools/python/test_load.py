@@ -81,7 +81,7 @@ def broken() -> dict[str, tuple[str, int, str]]:
 
 
 @pytest.mark.parametrize(("text", "line", "said"), broken().values(), ids=broken())
-def test_what_a_file_runs_into_is_found_at_the_project_s_own_line(
+def test_an_import_error_is_reported_at_the_project_s_own_line(
     tmp_path: Path, text: str, line: int, said: str
 ) -> None:
     loaded = load_tools(project(tmp_path, broken=text))
@@ -92,7 +92,7 @@ def test_what_a_file_runs_into_is_found_at_the_project_s_own_line(
     assert loaded.tools == ()
 
 
-def test_a_fault_of_a_file_that_others_import_is_found_there(tmp_path: Path) -> None:
+def test_an_error_in_an_imported_file_is_reported_there(tmp_path: Path) -> None:
     helper = "\n\nTABLE = {}['x']\n"
     root = project(tmp_path, _table=helper, uses="from ._table import TABLE\n")
     (found,) = load_tools(root).diagnostics
@@ -112,7 +112,7 @@ def test_a_fault_of_a_file_that_others_import_is_found_there(tmp_path: Path) -> 
         ),
     ],
 )
-def test_a_module_that_python_does_not_look_for_in_the_project_is_told_how_to_import(
+def test_a_module_off_the_path_is_reported_with_how_to_import_it(
     tmp_path: Path, text: str, place: str, advice: str
 ) -> None:
     root = project(tmp_path, uses=text)
@@ -165,7 +165,7 @@ def test_the_names_of_built_in_tools_are_taken(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_wrong_with_a_tool_leaves_the_others_of_its_file(tmp_path: Path) -> None:
+def test_an_invalid_tool_does_not_keep_out_the_others_of_its_file(tmp_path: Path) -> None:
     text = GOOD + "\n@tool(id='no id')\ndef bad(x, *y: int):\n    pass\n"
     loaded = load_tools(project(tmp_path, a=text))
     assert [tool.tool_id for tool in loaded.tools] == ["good"]
@@ -185,7 +185,7 @@ def test_a_file_without_tools_is_mentioned_and_one_with_a_dash_is_not_read(tmp_p
     assert (found.code, found.severity) == ("python-no-tools", Severity.WARNING)
 
 
-def test_where_python_is_off_nothing_runs_and_it_is_said(tmp_path: Path) -> None:
+def test_with_python_off_nothing_runs_and_a_warning_says_so(tmp_path: Path) -> None:
     (found,) = load_tools(project(tmp_path, a="raise ValueError"), is_on=False).diagnostics
     assert (found.code, found.severity) == ("python-off", Severity.WARNING)
     assert found.message == "1 file is there, but Python tools are off"
@@ -247,7 +247,7 @@ async def test_the_example_says_what_else_there_is() -> None:
     assert (envelope.error.code, envelope.error.suggestion) == ("CITY_UNKNOWN", "Try Oslo.")
 
 
-def test_ctrl_c_while_a_file_is_imported_is_no_finding(tmp_path: Path) -> None:
+def test_ctrl_c_during_an_import_is_no_finding(tmp_path: Path) -> None:
     text = "import signal\nsignal.raise_signal(signal.SIGINT)\n"
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -257,7 +257,7 @@ def test_ctrl_c_while_a_file_is_imported_is_no_finding(tmp_path: Path) -> None:
         signal.signal(signal.SIGINT, before)
 
 
-async def test_a_tool_that_is_warned_about_is_there(tmp_path: Path) -> None:
+async def test_a_tool_with_a_warning_is_loaded(tmp_path: Path) -> None:
     """What has no effect yet takes no tool away, and hides no mistake in what names tools."""
     text = GOOD.replace("direct_call=True", "direct_call=True, egress=True")
     loaded = load_tools(project(tmp_path, a=text))
@@ -269,7 +269,7 @@ async def test_a_tool_that_is_warned_about_is_there(tmp_path: Path) -> None:
     assert not load_tools(tmp_path, reserved={"good": "a built-in tool"}).is_whole
 
 
-def test_what_is_broken_is_known_by_its_name_and_its_error(tmp_path: Path) -> None:
+def test_a_broken_tool_is_listed_with_its_error(tmp_path: Path) -> None:
     """Also every function of a file that cannot be imported: which are tools nobody knows."""
     half = "from penstock import tool\n\n@tool\ndef half(x) -> None:\n    '''Lack a hint.'''\n"
     gone = "import no_such_module\n\ndef one(): ...\n\nasync def two(): ...\n"

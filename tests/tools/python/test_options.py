@@ -69,7 +69,7 @@ STRANGE: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize(("options", "code", "said"), bad_options().values(), ids=bad_options())
-def test_what_an_option_may_not_be(options: Options, code: str, said: str) -> None:
+def test_an_invalid_option_is_a_finding(options: Options, code: str, said: str) -> None:
     f = with_options(**options)
     (found,) = f.check()
     assert found.code == code
@@ -101,14 +101,14 @@ def test_a_value_of_a_strange_type_is_a_finding_and_no_crash(name: str) -> None:
     ],
     ids=str,
 )
-def test_the_smallest_and_the_largest_value_is_taken(option: dict[str, Any]) -> None:
+def test_the_smallest_and_the_largest_value_are_accepted(option: dict[str, Any]) -> None:
     assert with_options(**option).check() == []
 
 
 @pytest.mark.parametrize(
     "option", [{"egress": True}, {"trust": "ask"}, {"trust": "off"}, {"trusted_source": True}]
 )
-def test_what_has_no_effect_yet_is_taken_and_warned_of(option: dict[str, Any]) -> None:
+def test_an_option_without_effect_is_accepted_with_a_warning(option: dict[str, Any]) -> None:
     """`egress`, `trust`, `trusted_source`; False, None, False: as `reserved-key` of a manifest."""
     f, (name,) = with_options(**option), option
     (found,) = f.check()
@@ -117,7 +117,7 @@ def test_what_has_no_effect_yet_is_taken_and_warned_of(option: dict[str, Any]) -
     assert f.spec.tool_id == "f"
 
 
-def test_the_defaults_of_what_has_no_effect_yet_promise_nothing() -> None:
+def test_the_defaults_of_options_without_effect_warn_of_nothing() -> None:
     assert with_options(egress=False, trust=None, trusted_source=False).check() == []
 
 

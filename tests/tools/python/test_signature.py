@@ -123,7 +123,7 @@ def test_a_description_in_annotated_wins_over_args() -> None:
     assert read_signature(f).input_schema["properties"]["x"]["description"] == "Mine."
 
 
-def test_a_model_that_holds_itself_keeps_its_definition() -> None:
+def test_a_recursive_model_keeps_its_definition() -> None:
     def grow(tree: Tree) -> None:
         """Grow."""
 
@@ -292,7 +292,7 @@ def test_a_default_that_is_no_json_is_not_shown() -> None:
         (field_default, "python-parameter", "write x: Annotated[…, Field(…)] = …"),
     ],
 )
-def test_what_makes_no_tool_is_found_by_line(
+def test_an_invalid_signature_is_reported_by_line(
     function: Callable[..., Any], code: str, said: str
 ) -> None:
     (found,) = read_signature(function).findings
@@ -302,7 +302,7 @@ def test_what_makes_no_tool_is_found_by_line(
     assert found.line == function.__code__.co_firstlineno
 
 
-def test_each_parameter_is_found_on_its_own_line() -> None:
+def test_each_parameter_is_reported_on_its_own_line() -> None:
     def several(
         good: int,
         *args: int,
@@ -345,7 +345,9 @@ NAME = {"type": "string", "title": "Name"}
         ({"oneOf": [True], "items": False, "discriminator": {}}, {"oneOf": [True], "items": False}),
     ],
 )
-def test_inlined(schema: dict[str, Any], expected: dict[str, Any] | None) -> None:
+def test_references_are_replaced_by_their_definitions(
+    schema: dict[str, Any], expected: dict[str, Any] | None
+) -> None:
     assert inlined(schema, formats=True) == (schema if expected is None else expected)
 
 
