@@ -1,1 +1,1 @@
-"""The one place where concrete things meet."""
+"""Opens a project as a Runtime: the one package that constructs and connects all parts."""

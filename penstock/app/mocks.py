@@ -86,19 +86,19 @@ class Mocks(Struct, frozen=True, kw_only=True):
     """The contents of a mocks file."""
 
     has_vault: bool = False
-    """Whether they say which secrets there are; then there are no others."""
+    """Whether the file has a `vault` section; then there are no other secrets."""
     secrets: Mapping[str, str] = field(default_factory=dict)
-    """Of the profile."""
+    """The secrets of the profile."""
     shared_secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By scope id."""
+    """The shared secrets, by scope id."""
     runtime_config: Mapping[str, str] = field(default_factory=dict)
     state: Mapping[ScopeKind, Mapping[str, Mapping[str, Json]]] = field(default_factory=dict)
-    """Entries by kind, scope id and key."""
+    """The entries of the State, by kind, scope id and key."""
     has_state_bindings: bool = False
-    """They are passed over: the manifest counts."""
+    """Whether the file has state bindings. They are ignored: those of the manifest apply."""
     context: Json = field(default_factory=dict)
     tools: Mapping[str, Any] = field(default_factory=dict)
-    """Outcomes by tool."""
+    """The outcomes of nested calls, by tool."""
     fetch: Sequence[Json] = ()
 
 

@@ -192,7 +192,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True):
 
 
 class EngineParts(Struct, frozen=True, kw_only=True):
-    """How tasks run, and how readers hear of them at once."""
+    """The parts that run tasks and publish their events."""
 
     launcher: Launcher
     bus: Bus

@@ -32,7 +32,7 @@ from penstock.manifest.skill import is_resource
 from penstock.tools.tool import Registry, Tool
 
 SECONDS = 0.5
-"""Between two polls of the files."""
+"""The time between two polls of the files."""
 READ = (".yaml", ".md", ".py", ".mts", ".mjs", ".ts", ".js", ".json")
 """The endings of watched files outside of skill folders: what authors write, and no output."""
 HIDDEN = ".pi"

@@ -1,4 +1,10 @@
-"""The runtime of one project, which an embedding program holds."""
+"""The runtime of one project, which an embedding program holds.
+
+Each verb is one outside event, committed by `chat/inbox` when the method returns. A verb that waits
+makes the request through TaskWaiter, which listens before the request is written: a fast task could
+end between the two. Nothing is lost when a caller stops waiting, because the task continues in the
+log. Shown by tests/app/test_runtime.py and tests/chat/test_inbox.py.
+"""
 
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any

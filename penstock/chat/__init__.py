@@ -1,1 +1,1 @@
-"""A conversation: what comes in, the work on it, what readers see of it."""
+"""Conversations without HTTP: requests, the work of their tasks, and what readers see."""

@@ -76,7 +76,7 @@ class Directory:
     async def delete(self, session: SessionRecord, erasure: Erasure) -> None:
         """Cancel the work of a conversation, erase it, and end its streams.
 
-        The runs of flows that its calls began go with it.
+        The flow runs that its calls started are erased, too.
         """
         await self._delete([session], erasure)
 

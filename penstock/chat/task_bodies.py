@@ -6,7 +6,7 @@ requested it, says which. TaskDispatcher chooses the body. Requirements compares
 
 A task that has started never fails for what is missing here: the agent, the model or the tool may
 be Python objects of another process, and the log has their names only. The log is the evidence: an
-agent, a model or a tool that the task began to use was there once, so it is missing. A name that
+agent, a model or a tool that the task has used was available once, so it is missing. A name that
 the log does not show in use is a mistake of a model or an author, and gets TOOL_NOT_FOUND or its
 like. A task that has not started needs only its agent, so a mistake in the settings of a model
 still ends it with a reason.
@@ -14,12 +14,12 @@ still ends it with a reason.
 What counts, by kind:
 
 - The agent of the conversation, and the model that the task started with.
-- The model of each agent session that has begun in the task (steps of a flow, `subagent`) and has
+- The model of each agent session that has started in the task (steps of a flow, `subagent`) and has
   not ended. Its agent counts only in logs that do not keep the agent's settings.
 - A tool with an open call of a model that was offered the tool.
-- A tool whose call the log shows begun, at any depth: a write that started, a call that was tried
-  again, waited, or asked a person. A nested read leaves no such trace.
-- What a step of a flow lacked when it was its turn: `flows/runner` notes that in `task_blocked`.
+- A tool whose call the log shows as started, at any depth: a write that started, a call that was
+  retried, waited, or asked a person. A nested read leaves no such trace.
+- What a step of a flow lacked when its turn came: `flows/runner` records that in `task_blocked`.
 
 Shown by tests/journeys/test_blocked.py and tests/journeys/test_blocked_flows.py.
 """
@@ -127,11 +127,11 @@ class Requirements:
         return MissingParts(needs) if needs else None
 
     def has(self, log_id: LogId, lack: MissingParts) -> bool:
-        """Return whether this process has by now what a task of the log lacked."""
+        """Return whether this process has the missing parts of a blocked task now."""
         return not any(self._lacking(lack.needs))
 
     def _lacking(self, needs: Iterable[Need]) -> Iterator[Need]:
-        """Yield what is not here; without an agent nothing can be said about its model or tools."""
+        """Yield the missing needs. Without its agent, a model or tool cannot be looked up."""
         agents: dict[tuple[str, bool], Agent | None] = {}
         for need in needs:
             key = (need.agent or "", need.is_worker)
@@ -152,7 +152,7 @@ class Requirements:
             return None
 
     def _has(self, need: Need, agent: Agent | None) -> bool:
-        """Return whether the tool or the model is here. A worker may be gone: the log keeps it."""
+        """Return whether the tool or the model is available. A missing worker is in the log."""
         name = need.missing.id
         if need.missing.kind is MissingKind.TOOL:
             if agent is None or need.is_worker:
@@ -196,9 +196,9 @@ def _open(dialogue: Dialogue, offered: Iterable[str]) -> Iterable[str]:
 
 
 def _begun(task: TaskState) -> Iterator[str]:
-    """Yield the tools whose calls have begun and are not settled, nor is a call around them.
+    """Yield the tools with a started call that is not settled, nor is a call around it.
 
-    The handler of a code step is found by its step, and its name has a colon.
+    The handler of a code step belongs to its step, and its name has a colon.
     """
     for path in chain(task.entered, task.waits.parked, task.waits.asked):
         if not _is_over(path, task.settled):
@@ -207,7 +207,7 @@ def _begun(task: TaskState) -> Iterator[str]:
 
 
 def _sessions(task: TaskState) -> Iterator[Need]:
-    """Yield what the agent sessions need that have begun in the task and have not ended."""
+    """Yield the needs of the agent sessions that started in the task and have not ended."""
     over = {path for path, event in task.story if path and isinstance(event, StepSettled)}
     for frame, began in task.started_agents.items():
         dialogue = task.agents[frame]
@@ -225,7 +225,7 @@ def _session(began: AgentStarted, dialogue: Dialogue) -> Iterator[Need]:
 
 
 def _noted(missing: Missing) -> Need:
-    """Return the need of a step whose turn came in a process that could not begin it."""
+    """Return the need of a step that an earlier process could not start."""
     agent = missing.id if missing.kind is MissingKind.AGENT else None
     return Need(missing, agent, is_worker=agent is not None)
 
