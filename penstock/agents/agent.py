@@ -97,6 +97,8 @@ class AgentModels:
         if not (own is None or isinstance(own, str)) and requested in {None, own.card.model_id}:
             return own
         name, level = agent.model_name(requested), agent.profile.thinking
+        # A configured name is used as written, even if it looks like `provider:model` or ends like
+        # a level of thinking: the operator's table wins over the syntax of names.
         if name is None or self._models.has(name):
             model = self._models.get(name)
         else:

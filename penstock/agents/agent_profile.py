@@ -1,4 +1,4 @@
-"""What an agent file promises and asks for beyond a chat: what flows, guards and catalogs read."""
+"""The part of an agent file that chats do not use: flows, guards and catalogs read it."""
 
 from enum import StrEnum
 
@@ -17,7 +17,7 @@ class Tier(StrEnum):
 
 
 class AgentInput(Struct, frozen=True, kw_only=True):
-    """A name that steps wire, and the instructions read."""
+    """An input that steps wire and the instructions can read."""
 
     name: str
     description: str = ""
@@ -36,7 +36,7 @@ class ArchitectNotes(Struct, frozen=True, kw_only=True):
     """Notes about the agent that the flow architect sees."""
 
     use_when: str = ""
-    """The description, where the file does not say it."""
+    """The description, if the file does not set it."""
     produces: str = ""
     depends_on: str = ""
     domain: str = ""
@@ -51,7 +51,7 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     content_hash: str = ""
     """SHA-256 of the whole text."""
     thinking: str | None = None
-    """None: what the suffix of the model says, or the model itself."""
+    """The level; None: the suffix of the model's name decides, or the model itself."""
     tools: tuple[str, ...] = ()
     """The declared tools. A guard allows only these and those of the context."""
     handbooks: tuple[str, ...] = ()
@@ -61,15 +61,15 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     outputs: tuple[Output, ...] = ()
     is_interactive: bool = True
     output: str = ""
-    """A hint what the file of its result is called."""
+    """Hint for the agent: the name of the file to write."""
     context_files: tuple[str, ...] = ()
     access: Access = OPEN
     card: DisplayCard = field(default_factory=DisplayCard)
     purpose: ArchitectNotes = field(default_factory=ArchitectNotes)
     max_turns: int | None = None
-    """Model calls in one visit; None is what the limits say."""
+    """Model calls in one visit; None means the limit of the runtime."""
     reply_tokens: int | None = None
-    """Tokens of one reply, if the file says them; None is as much as files need."""
+    """Tokens of one reply, if the file sets them; None leaves room to write whole files."""
 
 
 NO_FILE = AgentProfile()

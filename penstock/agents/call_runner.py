@@ -62,6 +62,7 @@ class CallRunner:
             return
         waiting: list[Suspend] = []
         for batch in self._batches(calls):
+            # With return_exceptions, because a call that waits must not cancel the others.
             ended = await asyncio.gather(*self._start(batch, caller), return_exceptions=True)
             for outcome in ended:
                 if isinstance(outcome, Suspend):
@@ -74,6 +75,7 @@ class CallRunner:
     def _start(self, calls: Sequence[Call], caller: Caller) -> "list[asyncio.Task[Any]]":
         keyed = [(call, key) for call in calls for key in self._keys(call)]
         invoke, ledger = self.invoker.call, self.ledger
+        # The usual reply has few calls and no keys: it needs no slots and no task around each call.
         if len(keyed) <= self._max_parallel and not any(key for _, key in keyed):
             create = asyncio.get_running_loop().create_task
             return [create(invoke(call, caller, ledger)) for call, _ in keyed]

@@ -1,4 +1,9 @@
-"""Every agent by name: a project's own before those of packages, these before the built-in ones."""
+"""The catalog: every agent of a project by name.
+
+A name may occur in several tiers. The project's own agents hide those of packages, and these hide
+the built-in ones. Agents that a program passes to `penstock.open` hide all of them, and stay when
+the files are read again. Flows see only agents that have a file.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
@@ -19,7 +24,7 @@ BUILTIN = (
         profile=AgentProfile(tier=Tier.BUILT_IN),
     ),
 )
-"""What every project has."""
+"""Agents of every project that have no file."""
 _TIERS = tuple(Tier)
 
 
@@ -36,17 +41,19 @@ class Catalog:
         self._builtin = tuple(builtin)
         self._added: dict[str, Agent] = {}
         self.broken: Mapping[str, str] = {}
-        """Names that only agents with errors have, with the file that is to be mended."""
+        """Names of agents that only broken files define, with the file to repair."""
         self.renew(local)
 
     def renew(self, local: Iterable[Agent]) -> None:
-        """Put others in the place of the project's own; what was added stays."""
-        found = (*self._builtin, *self._package, *local, *self._added.values())
-        self._agents = {agent.name: agent for agent in found}
-        self._of_files = {agent.name: agent for agent in found if agent.has_file}
+        """Replace the project's own agents. Added agents stay."""
+        # Lowest tier first: in a dict the last agent of a name wins.
+        agents = (*self._builtin, *self._package, *local, *self._added.values())
+        self._agents = {agent.name: agent for agent in agents}
+        # Kept apart, because an agent that a program added must not hide a file's from flows.
+        self._of_files = {agent.name: agent for agent in agents if agent.has_file}
 
     def take(self, files: AgentFiles) -> None:
-        """Put what was read in the place of what files said before, in every tier."""
+        """Replace the agents of all files by the ones that were read now."""
         self._package = tuple(files.packaged)
         self._builtin = (*BUILTIN, *files.built_in)
         self.broken = files.broken
@@ -61,27 +68,27 @@ class Catalog:
         return [self._agents[name] for name in sorted(self._agents)]
 
     def of_files(self) -> Sequence[Agent]:
-        """Return the agents that flows may name, by name; what a program added hides none."""
+        """Return the agents that flows may name, by name. Agents without a file hide none."""
         return [self._of_files[name] for name in sorted(self._of_files)]
 
     def find(self, name: str) -> Agent | None:
-        """Return the agent that a flow may name; None if there is none of this name with a file."""
+        """Return the agent with a file of this name, or None."""
         return self._of_files.get(name)
 
     def worker(self, name: str) -> Agent:
-        """Return the agent that a flow names, or raise NotFound with the nearest name."""
+        """Return the agent that a flow names. Raises NotFound with the nearest name."""
         return self._of_files.get(name) or _missing(name, self._of_files)
 
     def get(self, name: str) -> Agent:
-        """Return the agent, or raise NotFound with the nearest name."""
+        """Return the agent. Raises NotFound with the nearest name."""
         return self._agents.get(name) or _missing(name, self._agents)
 
     def look_up(self, name: str) -> Agent | None:
-        """Return the agent, or None: what it did may outlive it."""
+        """Return the agent, or None: conversations may outlive their agent."""
         return self._agents.get(name)
 
     def add(self, agent: Agent) -> Agent:
-        """Take an agent in, in place of one of its name; return it."""
+        """Add an agent, or replace the one of its name. Return it."""
         self._agents[agent.name] = self._added[agent.name] = agent
         if agent.has_file:
             self._of_files[agent.name] = agent
@@ -89,9 +96,10 @@ class Catalog:
 
 
 def catalog_entries(catalog: Catalog) -> list[Json]:
-    """Return what `agent_catalog` tells: the agents of files, by tier and name."""
-    found = catalog.of_files()
-    by_tier = sorted(found, key=lambda each: (_TIERS.index(each.profile.tier), each.name))
+    """Return the entries of `agent_catalog`: agents with files, by tier and name."""
+    by_tier = sorted(
+        catalog.of_files(), key=lambda each: (_TIERS.index(each.profile.tier), each.name)
+    )
     return [_entry(each) for each in by_tier]
 
 
@@ -106,12 +114,12 @@ def _entry(agent: Agent) -> Json:
     entry = {
         "inputs": [each.name for each in agent_profile.inputs],
         "outputs": [
-            {"name": each.name, **_told(description=each.description)}
+            {"name": each.name, **_non_empty(description=each.description)}
             for each in agent_profile.outputs
         ],
-        "card": _told(type=card.card_type, label=card.label, metric=card.metric),
+        "card": _non_empty(type=card.card_type, label=card.label, metric=card.metric),
     }
-    source = _told(source_path=agent_profile.file) if agent_profile.tier is Tier.LOCAL else {}
+    source = _non_empty(source_path=agent_profile.file) if agent_profile.tier is Tier.LOCAL else {}
     return {
         "name": agent.name,
         "description": agent.description,
@@ -119,7 +127,7 @@ def _entry(agent: Agent) -> Json:
         **{key: value for key, value in entry.items() if value},
         "source_type": agent_profile.tier.value,
         **source,
-        "architect": _told(
+        "architect": _non_empty(
             use_when=purpose.use_when,
             produces=purpose.produces,
             depends_on=purpose.depends_on,
@@ -128,5 +136,5 @@ def _entry(agent: Agent) -> Json:
     }
 
 
-def _told(**texts: str) -> dict[str, str]:
+def _non_empty(**texts: str) -> dict[str, str]:
     return {key: text for key, text in texts.items() if text}

@@ -48,7 +48,7 @@ class KnownNames(Struct, frozen=True, kw_only=True):
     roles: Collection[str] | None = None
     """In addition to those that are always known."""
     families: Mapping[str, Sequence[str]] = MappingProxyType({})
-    """Families of built-in tools, for the hint to one who names a family as a tool."""
+    """Families of built-in tools, for the hint to authors who name a family as a tool."""
 
 
 NOTHING_KNOWN = KnownNames()
@@ -56,26 +56,26 @@ NOTHING_KNOWN = KnownNames()
 
 WHAT = "the agent"
 MOST_CHAT_TURNS = 50
-"""What a chat grants of `max_turns`."""
+"""Limit of a chat on `max_turns`, which is meant for flows."""
 
 
 class ParsedAgent(Struct, frozen=True, kw_only=True):
-    """What was read of an agent file, and all that is wrong in it."""
+    """A parsed agent file, with its findings."""
 
     agent: Agent | None = None
     """None if there is an error."""
     name: str = ""
-    """What it would be called; empty when the file does not say it."""
+    """Its name; empty if the file has no valid one."""
     place: SourceRange = _TOP
-    """Where the file says its name."""
+    """Place of its name in the file."""
     findings: Sequence[Diagnostic] = ()
-    """By line, of one line the errors first."""
+    """By line; errors before warnings of the same line."""
 
 
 def parse_agent(
     text: str, file: str, known: KnownNames = NOTHING_KNOWN, tier: Tier = Tier.LOCAL
 ) -> ParsedAgent:
-    """Read one agent file; whatever the text is, problems are noted, and nothing raises."""
+    """Parse one agent file. Never raises: problems are findings."""
     matter = parse_front_matter(text, file)
     head = matter.head
     if not isinstance(head.value, dict):
@@ -84,11 +84,11 @@ def parse_agent(
     node = Node(document=head, home=NOWHERE, what=WHAT, value=values)
     fields = read_table(node, FIELDS, WHAT)
     if values.get("name") is None:
-        said, hint = 'missing required field "name"', 'add "name:" at the top of the file'
-        node.refuse("missing-field", said, at=_TOP, suggestion=hint)
+        message, hint = 'missing required field "name"', 'add "name:" at the top of the file'
+        node.refuse("missing-field", message, at=_TOP, suggestion=hint)
     check_names(node, fields["name"], known)
     digest = sha256(text.encode()).hexdigest()
-    agent_profile = _charter(
+    agent_profile = _profile(
         fields, matter, AgentProfile(tier=tier, file=file, content_hash=digest)
     )
     check_body(matter, agent_profile)
@@ -100,7 +100,7 @@ def parse_agent(
     )
 
 
-def _charter(fields: Mapping[str, Any], matter: FrontMatter, origin: AgentProfile) -> AgentProfile:
+def _profile(fields: Mapping[str, Any], matter: FrontMatter, origin: AgentProfile) -> AgentProfile:
     purpose = fields["architect"]
     described = one_line(fields["description"])
     return replace(
@@ -146,7 +146,7 @@ def _once(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_names(node: Node, name: str, known: KnownNames) -> None:
-    """Note every name in the front matter that nothing has."""
+    """Report every name in the front matter that does not exist."""
     _check_missing(node, name)
     _check_tools(node.at("tools"), name, known)
     _check_permissions(node.at("settings", "tool_permissions"), known.tools)
@@ -165,6 +165,7 @@ def check_body(matter: FrontMatter, agent_profile: AgentProfile) -> None:
     """Report inputs that the instructions read but nothing declares, each once."""
     declared = {each.name for each in agent_profile.inputs}
     template = parse(matter.body)
+    # Reversed, so that of equal texts the first one in the body stays in the dict.
     singles = {each.text: each for each in reversed([*single_braces(matter.body)])}
     if not (template.refs or template.broken or singles):
         return
@@ -173,13 +174,13 @@ def check_body(matter: FrontMatter, agent_profile: AgentProfile) -> None:
         ref.names[0]: ref.offset for ref in reversed(template.refs) if ref.kind is ValueSource.INPUT
     }.items():
         if name not in declared:
-            said = f'the body reads "${{{{input.{name}}}}}", which inputs: does not declare'
-            places.warn("body-input-unknown", said, offset)
+            message = f'the body reads "${{{{input.{name}}}}}", which inputs: does not declare'
+            places.warn("body-input-unknown", message, offset)
     for text, offset in {each.text: each.offset for each in reversed(template.broken)}.items():
         places.warn("body-template-unknown", f"{quoted(text)} in the body is left as it is", offset)
     for text, single in singles.items():
-        said = f"{quoted(text)} in the body is not expanded"
-        places.warn("template-single-brace", said, single.offset, f'write "{single.meant}"')
+        message = f"{quoted(text)} in the body is not expanded"
+        places.warn("template-single-brace", message, single.offset, f'write "{single.meant}"')
 
 
 def body_inputs(body: str) -> frozenset[str]:
@@ -188,7 +189,7 @@ def body_inputs(body: str) -> frozenset[str]:
 
 
 class _Lines:
-    """The lines of a body, for what is found in it."""
+    """Line starts of a body, to report findings at their line and column."""
 
     def __init__(self, matter: FrontMatter) -> None:
         self._matter = matter
@@ -196,7 +197,7 @@ class _Lines:
         self._starts = [0, *accumulate(len(line) + 1 for line in lines)]
 
     def warn(self, code: str, message: str, offset: int, advice: str | None = None) -> None:
-        """Note a warning at a place of the body."""
+        """Report a warning at an offset in the body."""
         line = bisect_right(self._starts, offset) - 1
         column = offset - self._starts[line] + 1
         place = SourceRange(line=self._matter.body_line + line, column=column)
@@ -204,7 +205,10 @@ class _Lines:
 
 
 def _check_missing(node: Node, name: str) -> None:
-    """Warn of what flows miss; who selects skills, and the assistant of chats, need no `tools:`."""
+    """Warn about missing fields that flows need.
+
+    An agent that selects skills, and the assistant of chats, need no `tools:`.
+    """
     if name != ASSISTANT and not {"tools", SELECTED} & set(node.value):
         _warn(
             node,
@@ -226,14 +230,14 @@ def _check_missing(node: Node, name: str) -> None:
 def _check_tools(node: Node, name: str, known: KnownNames) -> None:
     for tool, place in named_items(node):
         if tool == SUBAGENT:
-            said = f"{quoted(tool)} is only for the main session"
-            _warn(node, "tool-not-granted", said, at=place)
+            message = f"{quoted(tool)} is only for the main session"
+            _warn(node, "tool-not-granted", message, at=place)
         elif tool in AUTHORING and name != ARCHITECT:
-            said = f"{quoted(tool)} is only for {ARCHITECT}"
-            _warn(node, "tool-not-granted", said, at=place)
+            message = f"{quoted(tool)} is only for {ARCHITECT}"
+            _warn(node, "tool-not-granted", message, at=place)
         elif known.tools is not None and tool not in STANDARD_TOOLS and tool not in known.tools:
-            said = f"unknown tool {quoted(tool)}"
-            node.refuse("unknown-tool", said, at=place, suggestion=_instead(tool, known))
+            message = f"unknown tool {quoted(tool)}"
+            node.refuse("unknown-tool", message, at=place, suggestion=_instead(tool, known))
 
 
 def _instead(tool: str, known: KnownNames) -> str | None:
@@ -253,9 +257,9 @@ def _check_permissions(node: Node, known: Collection[str] | None) -> None:
 def _check_skills(node: Node, known: Collection[str] | None) -> None:
     for skill, place in named_items(node) if known is not None else ():
         if skill not in (known or ()):
-            said = f"{quoted(skill)} in {quoted(node.name)} is not a skill of this bundle"
+            message = f"{quoted(skill)} in {quoted(node.name)} is not a skill of this bundle"
             near = meant(nearest(skill, known or ()))
-            node.refuse("unknown-skill-ref", f"{said} or a built-in", at=place, suggestion=near)
+            node.refuse("unknown-skill-ref", f"{message} or a built-in", at=place, suggestion=near)
 
 
 def _check_handbooks(node: Node, known: Collection[str] | None) -> None:
@@ -272,16 +276,16 @@ def _check_role(node: Node, known: Collection[str]) -> None:
     if suffix not in THINKING or not role:
         role = node.value.removeprefix("@")
     if role not in known:
-        said = f"unknown model role {quoted('@' + role)}"
-        _warn(node, "unknown-role", said, f"known: {', '.join(sorted(known))}")
+        message = f"unknown model role {quoted('@' + role)}"
+        _warn(node, "unknown-role", message, f"known: {', '.join(sorted(known))}")
 
 
 def _check_patterns(node: Node) -> None:
     for pattern, place in named_items(node):
         if pattern.startswith("/") or ".." in PurePosixPath(pattern).parts:
-            said = f"access pattern {quoted(pattern)} can never match"
-            said = f"{said}: patterns are relative to the project"
-            _warn(node, "odd-pattern", said, at=place)
+            message = f"access pattern {quoted(pattern)} can never match"
+            message = f"{message}: patterns are relative to the project"
+            _warn(node, "odd-pattern", message, at=place)
 
 
 def _warn(

@@ -1,4 +1,14 @@
-"""Where agent files lie: a project's folders before those of packages, these before our own."""
+"""Agent files on disk: find and read them all, and write one.
+
+Reading guarantees: a broken file, an unreadable folder or a name that is defined twice becomes a
+finding; the other agents work. Of one name in several folders the first counts: the project's
+folders, then those of packages, then the built-in one. No file leads out of its project through a
+link.
+
+Writing guarantees: a file is written whole or not at all, and never with an error in it. The text
+is checked together with the other files: a second agent of one name in a folder is an error. Shown
+by tests/agents/test_folders.py.
+"""
 
 import os
 import re
@@ -19,38 +29,43 @@ from penstock.manifest.paths import escape_of
 from penstock.resources.project.files import ProjectFiles, ProjectPath
 
 FOLDERS = ("agents", ".pi/flows/agents")
-"""Where a project's agents lie; an earlier folder hides names of a later one."""
+"""Folders of a project's agents. An earlier folder hides names of a later one."""
 BUILT_IN = Path(__file__).parent / "builtin"
 """The agents that every project has for flows."""
 HANDBOOKS = Path(__file__).parent / "handbooks"
 """The handbooks that every project has."""
 MOST_FILES = 2000
 MOST_BYTES = 1024 * 1024
-"""Of one file, of an agent or of a flow."""
+"""Limit on the size of one file, of an agent or of a flow."""
+WHERE = "an agent file must be agents/NAME.md or .pi/flows/agents/NAME.md"
+SUFFIX = ".md"
+_PLACE = re.compile(rf"(?:{'|'.join(map(re.escape, FOLDERS))})/[^/]+{re.escape(SUFFIX)}")
+_LEFT_OUT = ".chain.md"
+"""Chains of agents: another format, which is not read."""
 
 
 class AgentFiles(Struct):
-    """What was found: the agents that can be used, and every finding."""
+    """The agents that can be used, by tier, and all findings."""
 
     agents: list[Agent] = field(default_factory=list)
     """The project's own."""
     packaged: list[Agent] = field(default_factory=list)
     built_in: list[Agent] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
-    """Names that only agents with errors have, with the file that is to be mended."""
+    """Names of agents that only broken files define, with the file to repair."""
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
 class _Folder(Struct, frozen=True, kw_only=True):
     path: Path
     label: str
-    """How its files are named in findings."""
+    """The name of the folder in findings."""
     tier: Tier
     root: Path | None = None
-    """The project, out of which no file may lead; of a package or our own there is none."""
+    """The project that no file may lead out of; None for packages and built-in agents."""
 
     def escape(self, name: str = "") -> Diagnostic | None:
-        """Return what is said if the folder, or a file of it, leads out of its project."""
+        """Return the finding if the folder, or a file of it, leads out of its project."""
         path = f"{self.label}/{name}".rstrip("/")
         return None if self.root is None else escape_of(self.root, path)
 
@@ -58,32 +73,35 @@ class _Folder(Struct, frozen=True, kw_only=True):
 def load_agents(
     root: Path, known: KnownNames = NOTHING_KNOWN, packages: Sequence[Path] = ()
 ) -> AgentFiles:
-    """Read every agent of a project, of its packages and our own; one with an error takes no part.
+    """Read the agents of a project, of its packages, and the built-in ones.
 
-    Packages are given in the order in which they were registered.
+    Agents with errors are left out. `packages` are folders in the order of their registration.
     """
-    found = AgentFiles()
-    given = [_Folder(path=each, label=_label(each, root), tier=Tier.PACKAGE) for each in packages]
-    own = [_Folder(path=BUILT_IN, label="builtin", tier=Tier.BUILT_IN)]
-    found.agents = _tier(_local(root), known, found)
-    found.packaged = _tier(given, known, found)
-    found.built_in = _tier(own, known, found)
-    for each in (*found.agents, *found.packaged, *found.built_in):
-        found.broken.pop(each.name, None)
-    found.diagnostics.sort(key=lambda each: (each.file, each.line, each.column, each.code))
-    return found
+    result = AgentFiles()
+    packaged = [
+        _Folder(path=path, label=_label(path, root), tier=Tier.PACKAGE) for path in packages
+    ]
+    built_in = [_Folder(path=BUILT_IN, label="builtin", tier=Tier.BUILT_IN)]
+    result.agents = _tier(_local(root), known, result)
+    result.packaged = _tier(packaged, known, result)
+    result.built_in = _tier(built_in, known, result)
+    # A name is broken only if no tier has a working agent for it.
+    for agent in (*result.agents, *result.packaged, *result.built_in):
+        result.broken.pop(agent.name, None)
+    result.diagnostics.sort(key=lambda each: (each.file, each.line, each.column, each.code))
+    return result
 
 
 def find_namesakes(
     root: Path, name: str, path: str, known: KnownNames = NOTHING_KNOWN
 ) -> Sequence[str]:
-    """Return the other files of a project that have an agent of a name; one with errors has none.
+    """Return the other files of a project that define an agent of this name without errors.
 
-    Those that hide others come first.
+    A file that hides others comes before them.
     """
-    found = AgentFiles()
-    read = (each for folder in _local(root) for each in _read(folder, known, found))
-    return [file for file, other in read if other.agent and other.name == name and file != path]
+    ignored = AgentFiles()
+    parsed = (each for folder in _local(root) for each in _read(folder, known, ignored))
+    return [file for file, other in parsed if other.agent and other.name == name and file != path]
 
 
 def _local(root: Path) -> Sequence[_Folder]:
@@ -95,18 +113,18 @@ def _label(folder: Path, root: Path) -> str:
     return (folder.relative_to(root) if inside else folder).as_posix()
 
 
-def _tier(folders: Iterable[_Folder], known: KnownNames, found: AgentFiles) -> list[Agent]:
-    """Return the agents of one tier; of two with one name the first one counts."""
+def _tier(folders: Iterable[_Folder], known: KnownNames, result: AgentFiles) -> list[Agent]:
+    """Return the agents of one tier. Of two with the same name the first one counts."""
     agents: dict[str, Agent] = {}
     homes: dict[str, tuple[_Folder, str, ParsedAgent]] = {}
     for folder in folders:
-        for file, read in _read(folder, known, found):
-            found.diagnostics += read.findings
+        for file, read in _read(folder, known, result):
+            result.diagnostics += read.findings
             if read.agent is None:
                 if read.name:
-                    found.broken.setdefault(read.name, file)
+                    result.broken.setdefault(read.name, file)
             elif home := homes.get(read.name):
-                found.diagnostics.append(_again(read, file, home, is_same=home[0] is folder))
+                result.diagnostics.append(_again(read, file, home, is_same=home[0] is folder))
             else:
                 homes[read.name] = (folder, file, read)
                 agents[read.name] = read.agent
@@ -114,15 +132,16 @@ def _tier(folders: Iterable[_Folder], known: KnownNames, found: AgentFiles) -> l
 
 
 def _read(
-    folder: _Folder, known: KnownNames, found: AgentFiles
+    folder: _Folder, known: KnownNames, result: AgentFiles
 ) -> Iterable[tuple[str, ParsedAgent]]:
     if escape := folder.escape():
-        found.diagnostics.append(escape)
+        result.diagnostics.append(escape)
         return
     names = _names(folder.path)
     if len(names) > MOST_FILES:
-        said = f"the folder has {len(names)} files, only {MOST_FILES} are read"
-        found.diagnostics.append(Diagnostic(code="too-many-files", message=said, file=folder.label))
+        message = f"the folder has {len(names)} files, only {MOST_FILES} are read"
+        finding = Diagnostic(code="too-many-files", message=message, file=folder.label)
+        result.diagnostics.append(finding)
     for name in names[:MOST_FILES]:
         file = f"{folder.label}/{shown(name)}"
         escape = folder.escape(name)
@@ -134,10 +153,12 @@ def _names(folder: Path) -> list[str]:
     try:
         names = [each.name for each in os.scandir(folder)]
     except OSError as error:
+        # Without free file descriptors or memory, "no agents" would be a wrong answer: raise.
         raise_exhaustion(error)
         return []
-    wanted = (each for each in names if each.endswith(".md") and not each.endswith(".chain.md"))
-    return sorted(wanted, key=os.fsencode)
+    agent_files = (name for name in names if name.endswith(SUFFIX) and not name.endswith(_LEFT_OUT))
+    # By bytes: names that are not UTF-8 have surrogates, which have no order that all agree on.
+    return sorted(agent_files, key=os.fsencode)
 
 
 def _read_file(path: Path, file: str, known: KnownNames, tier: Tier) -> ParsedAgent:
@@ -157,7 +178,7 @@ def _refused(code: str, message: str, file: str) -> ParsedAgent:
 def _again(
     read: ParsedAgent, file: str, home: tuple[_Folder, str, ParsedAgent], *, is_same: bool
 ) -> Diagnostic:
-    """Return what is said of a second agent of one name: in one folder at it, else at the first."""
+    """Return the finding for a second agent of a name, at it or (another folder) at the first."""
     _, first, winner = home
     if is_same:
         message = f'agent "{read.name}" is already defined in {first}'
@@ -175,27 +196,21 @@ def _again(
     )
 
 
-WHERE = "an agent file must be agents/NAME.md or .pi/flows/agents/NAME.md"
-SUFFIX = ".md"
-_PLACE = re.compile(rf"(?:{'|'.join(map(re.escape, FOLDERS))})/[^/]+{re.escape(SUFFIX)}")
-_LEFT_OUT = ".chain.md"
-
-
 class WrittenAgent(Struct, frozen=True, kw_only=True):
     """The result of writing an agent."""
 
     path: str
-    """Relative to the project; as it was given, if that leads nowhere."""
+    """Relative to the project; as it was passed if it is no valid place."""
     is_written: bool = False
     diagnostics: Sequence[Diagnostic] = ()
     error: str = ""
-    """Why it was not written, other than by its text."""
+    """The reason other than findings why it was not written."""
 
 
 def write_agent(files: ProjectFiles, path: str, content: str, known: KnownNames) -> WrittenAgent:
-    """Write an agent in the project, in the place of one that is there, unless it has errors.
+    """Write or replace an agent file of the project, unless the text has errors.
 
-    What is wrong with the text is said, too, where the place is none.
+    The findings are complete even if the path is refused, so that the author can fix both at once.
     """
     try:
         encoded = content.encode()
@@ -204,12 +219,12 @@ def write_agent(files: ProjectFiles, path: str, content: str, known: KnownNames)
     place, error = _place(files, path)
     shown = place.real if place is not None else path
     read = parse_agent(content, shown, known)
-    found = read.findings
+    findings = read.findings
     if place is not None and read.agent is not None:
         others = find_namesakes(files.root, read.name, place.real, known)
-        found = in_file_order([*found, *(_beside(read, place.real, each) for each in others)])
-    written = WrittenAgent(path=shown, diagnostics=found, error=error)
-    if place is None or has_error(found):
+        findings = in_file_order([*findings, *(_beside(read, place.real, each) for each in others)])
+    written = WrittenAgent(path=shown, diagnostics=findings, error=error)
+    if place is None or has_error(findings):
         return written
     try:
         files.write(place, encoded)
@@ -219,10 +234,10 @@ def write_agent(files: ProjectFiles, path: str, content: str, known: KnownNames)
 
 
 def _place(files: ProjectFiles, path: str) -> tuple[ProjectPath | None, str]:
-    """Return where an agent is to lie, or why it cannot lie there."""
-    wanted = path if "/" in path else f"{FOLDERS[0]}/{_with_suffix(path)}"
+    """Return the place of an agent file, or the reason why it cannot be written there."""
+    full_path = path if "/" in path else f"{FOLDERS[0]}/{_with_suffix(path)}"
     try:
-        place = files.at(wanted)
+        place = files.at(full_path)
     except CallError:
         return None, f"path is outside the project: {path}"
     if files.is_hidden(place.real):
@@ -237,7 +252,7 @@ def _with_suffix(name: str) -> str:
 
 
 def _beside(read: ParsedAgent, path: str, other: str) -> Diagnostic:
-    """Return what is said of an agent that has the name of one in another file of the project."""
+    """Return the finding for an agent whose name another file of the project has, too."""
     finding = Diagnostic(
         code="duplicate-agent",
         message=f'agent "{read.name}" is already defined in {other}',
@@ -250,11 +265,11 @@ def _beside(read: ParsedAgent, path: str, other: str) -> Diagnostic:
     if folders[0] == folders[1]:
         return finding
     is_first = folders[0] < folders[1]
-    said = f"hides the one in {other}" if is_first else f"is hidden by the one in {other}"
+    relation = f"hides the one in {other}" if is_first else f"is hidden by the one in {other}"
     return replace(
         finding,
         code="hidden",
-        message=f'agent "{read.name}" {said}',
+        message=f'agent "{read.name}" {relation}',
         severity=Severity.WARNING,
         suggestion=None if is_first else finding.suggestion,
     )

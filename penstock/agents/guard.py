@@ -86,6 +86,7 @@ class LoopGuard:
         self._keys = []
         limit = self._settings.loop_no_progress
         self._blocked_round = bool(limit) and self._stale >= limit
+        # Blocked once, the model gets as many rounds again to find something new.
         if self._blocked_round:
             self._stale = 0
 

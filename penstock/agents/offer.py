@@ -1,4 +1,4 @@
-"""Which tools a model is offered, for the model's request and for the list of tools alike."""
+"""The tools that a model is offered: the same rule for its requests and for lists of tools."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -75,6 +75,7 @@ class TaskOffers:
         skills = self._caller.skills
         selection = NOTHING if skills is None else skills.at(selected)
         newest = self._newest
+        # Identity is enough: `TaskSkills` keeps its selections, and a turn need not compare sets.
         if newest is None or newest[0] is not selection:
             newest = self._newest = (selection, self._offer(selection))
         return newest[1]
@@ -100,6 +101,7 @@ class TaskOffers:
         initial = [tool for tool in map(registry.find, fixed) if tool is not None]
         if caller.selection is NOTHING:
             return initial
+        # Behind the tools of the start, so that the beginning of the list stays the same.
         added = (caller.selection.tools | caller.selection.inline).difference(fixed)
         more = [tool for tool in registry if tool.spec.tool_id in added]
         usable = [tool for tool in more if _may_be_used(tool, self.agent, caller.profile)]

@@ -75,6 +75,7 @@ class ReplyReader:
             reasoning="".join(self._reasoning),
             order=_order(live.pieces) if self._reasoning and self._text else (),
             calls=calls,
+            # Only these figures are the model's; the counts of calls follow from the log.
             usage=Usage(
                 input_tokens=usage.input_tokens,
                 output_tokens=usage.output_tokens,

@@ -27,6 +27,7 @@ from penstock.engine.dialogue import Dialogue, Trimming
 
 _MARGIN = 0.05
 _AFTER_TRIMMING = 0.8
+"""Share of the limit that trimming aims at, so that not every following turn trims again."""
 _PREVIEW = 200
 WINDOW_TOKENS = 32_000
 """Context window of a model that declares none in `context_tokens`."""
@@ -80,6 +81,7 @@ class Transcript:
 
     def begin(self, system: str) -> None:
         """Set the system prompt of the next request."""
+        # Compared by identity: offers keep their prompt, and a long text need not be compared.
         if system is not self._system:
             self._fixed += estimate_tokens(system) - estimate_tokens(self._system)
             self._system = system

@@ -135,6 +135,7 @@ class Turns:
             self.take_back(closing=closing is not None)
             return None
         finally:
+            # Also after an error: a reservation that stayed would block parallel work for good.
             ledger.budget.settle_model(*self._weight(transcript.estimated, max_tokens))
         # The reply is in the log before its calls start, so that a replay finds the same paths.
         transcript.measure(reply.usage.input_tokens)
@@ -149,6 +150,7 @@ class Turns:
         call_runner = self._call_runner
         calls = self._admitted(round_)
         if calls:
+            # Readers see a slow call before it ends; a quick one costs no commit of its own.
             submit = call_runner.ledger.held.submit
             timer = asyncio.get_running_loop().call_later(_SHOWN_AFTER_SECONDS, submit)
             try:
@@ -262,6 +264,8 @@ class Turns:
             call = Call(path, requested.name, requested.arguments, 0, requested.call_id)
             if verdict is not None:
                 looped = LoopDetected(verdict.message, suggestion=SUGGESTION)
+                # Refused calls are settled in the log, too: each call of a reply needs an outcome,
+                # or providers reject the next request.
                 call_runner.invoker.refuse(call, call_runner.ledger, looped, verdict.detector)
             elif requested.arguments_text is not None:
                 malformed = _malformed(requested, JSON_DEPTH)
@@ -296,6 +300,7 @@ def open_turns(
         Transcript(dialogue, system=system, limit=limit),
         world=world,
         bus=bus,
+        # Pieces may have been shown only if an earlier activation was asking the model here.
         restart=not (is_new or held.begins) and (reply is None or not reply.calls),
     )
 
