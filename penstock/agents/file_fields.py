@@ -154,16 +154,16 @@ CARD = tuple(
     _row(key, AnyValue(), "For displays.", "") for key in ("type", "label", "metric", "role")
 )
 PURPOSE = (
-    _row("use_when", _TEXT, "When to choose it; else the description.", ""),
-    _row("produces", _TEXT, "What comes of it.", ""),
+    _row("use_when", _TEXT, "When to choose it. Default: the description.", ""),
+    _row("produces", _TEXT, "What it produces.", ""),
     _row("depends_on", _TEXT, "What it needs.", ""),
     _row("domain", _TEXT, "What it knows about.", ""),
 )
 BASH = (_row("deny", _PATTERNS, "Commands that are refused.", ()),)
 ACCESS = (
-    _row("read", _PATTERNS, "Files it may read; else all that are not protected."),
-    _row("write", _PATTERNS, "Files it may write; else all that are not protected."),
-    _row("bash", LenientRecord(fields=BASH, build=lambda deny: deny), "Its shell."),
+    _row("read", _PATTERNS, "Files it may read. Default: all that are not protected."),
+    _row("write", _PATTERNS, "Files it may write. Default: all that are not protected."),
+    _row("bash", LenientRecord(fields=BASH, build=lambda deny: deny), "Its access to the shell."),
 )
 FIELDS = (
     Field(
@@ -177,13 +177,13 @@ FIELDS = (
     _row(
         "model",
         Text(expected="a model name", least=1),
-        "A configured name, `provider/id` or `@role`; `:high` behind it is how much it thinks. "
-        "Else the default of the project.",
+        "A configured name, `provider/id` or `@role`; a suffix such as `:high` sets the level of "
+        "thinking. Default: the model of the project.",
     ),
     _row(
         "thinking",
         OneOf(words=THINKING),
-        "Level of thinking; wins over the suffix of the model.",
+        "Level of thinking; takes precedence over the suffix of the model.",
     ),
     _row(
         "tools",
@@ -193,20 +193,20 @@ FIELDS = (
     _row(
         "skills",
         Names(expected="a list of handbook names", item_expected="a handbook name"),
-        "Handbooks of which it reads the index.",
+        "Handbooks whose index is in its prompt.",
         (),
     ),
     _row("inputs", Inputs(), "What a step passes to it: `${{input.NAME}}`.", ()),
-    _row("outputs", Outputs(), "What it hands on with `finish`.", ()),
+    _row("outputs", Outputs(), "Fields of its result, which it passes to `finish`.", ()),
     _row("interactive", Boolean(), "Whether it may ask a person.", default=True),
-    _row("output", _TEXT, "A hint what the file of its result is called.", ""),
-    _row("context_files", _PATHS, "Files that it reads from the start.", ()),
-    _row("context", _PATHS, "Another name of `context_files`.", ()),
+    _row("output", _TEXT, "Hint for the agent: the name of the file to write.", ""),
+    _row("context_files", _PATHS, "Files whose text is in its prompt.", ()),
+    _row("context", _PATHS, "Another name for `context_files`.", ()),
     _row("fork_session", Boolean(), "Has no effect.", default=False),
     _row(
         "access",
         LenientRecord(fields=ACCESS, build=_access),
-        "What it may do with the project.",
+        "Its access to the project.",
         OPEN,
     ),
     _row("card", LenientRecord(fields=CARD, build=_card), "How displays show it.", DisplayCard()),
@@ -219,7 +219,7 @@ FIELDS = (
     _row(
         "max_turns",
         AuthoredInteger(low=1, high=MOST_TURNS),
-        "How often the model is asked in one visit; a chat grants 50.",
+        "Model calls in one visit of a step; in a chat at most 50.",
     ),
     _row(
         SELECTED,
@@ -230,10 +230,10 @@ FIELDS = (
     _row(
         "labels",
         Names(expected="a list of texts"),
-        "In a chat: what skills ask for with `requires_labels`.",
+        "In a chat: labels for skills with `requires_labels`.",
         (),
     ),
-    _row("settings", AgentSettings(), "How it works: limits, budgets, permissions.", {}),
+    _row("settings", AgentSettings(), "Its limits, budgets and permissions.", {}),
 )
 """In the order of the page. Skills and labels are read by chats alone, `model` and `tools` by both,
 and of the settings budgets and iterations by chats alone."""

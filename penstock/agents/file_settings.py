@@ -95,35 +95,53 @@ def _row(key: str, kind: Kind, meaning: str) -> Field:
 
 SETTINGS = (
     _row("tools_enabled", Boolean(), "Whether it is offered tools."),
-    _row("llm_temperature", Number(low=0, high=2), "How freely it chooses its words."),
+    _row("llm_temperature", Number(low=0, high=2), "Sampling temperature of the model."),
     _row("llm_max_tokens", AuthoredInteger(low=1, high=200_000), "Tokens of one reply."),
-    _row("tool_permissions", Permissions(), "What it may call, what a person is asked for."),
+    _row(
+        "tool_permissions",
+        Permissions(),
+        "Tools that it may call, and those that a person must approve.",
+    ),
     _row(
         "skills",
         Nullable(kind=Names(expected="a list of skill ids", item_expected="a skill id")),
         "Skills that may be selected in a chat.",
     ),
     _row(
-        "max_iterations", AuthoredInteger(low=1, high=50), "Replies with calls; beats `max_turns`."
+        "max_iterations",
+        AuthoredInteger(low=1, high=50),
+        "Replies with calls; takes precedence over `max_turns`.",
     ),
-    _row("max_parallel_tools", AuthoredInteger(low=1, high=32), "Calls of one reply at once."),
-    _row("loop_window", AuthoredInteger(low=1, high=100), "Calls among which equal ones count."),
+    _row(
+        "max_parallel_tools",
+        AuthoredInteger(low=1, high=32),
+        "Calls of one reply that run at once.",
+    ),
+    _row(
+        "loop_window",
+        AuthoredInteger(low=1, high=100),
+        "Number of newest calls in which equal ones are counted.",
+    ),
     _row(
         "loop_max_repeats",
         AuthoredInteger(low=0, high=100),
-        "Equal calls that run; 0 is any number.",
+        "Equal calls that run; 0 means no limit.",
     ),
     _row("loop_cycles", Boolean(), "Whether cycles are stopped."),
-    _row("loop_no_progress", AuthoredInteger(low=0, high=50), "Rounds that may bring nothing new."),
+    _row(
+        "loop_no_progress",
+        AuthoredInteger(low=0, high=50),
+        "Rounds of calls without a new result before one is blocked.",
+    ),
     _row(
         "result_max_chars",
         AuthoredInteger(low=500, high=200_000),
-        "Characters of a result it reads.",
+        "Characters of a result that the model reads.",
     ),
     _row(
         "context_max_tokens",
         Nullable(kind=AuthoredInteger(low=1_000, high=2_000_000)),
-        "Tokens that it is sent at most.",
+        "Largest request in tokens.",
     ),
     _row(
         "budget_tool_calls", AuthoredInteger(low=1, high=1_000_000), "Calls of tools in one task."
@@ -141,12 +159,12 @@ SETTINGS = (
     _row(
         "budget_cost_usd",
         Nullable(kind=Number(low=0.001, high=10_000)),
-        "What one task may cost; its model needs a price.",
+        "Cost limit of one task; its model needs a price.",
     ),
-    _row("budget_seconds", Number(low=1, high=86_400), "How long one task may be at work."),
+    _row("budget_seconds", Number(low=1, high=86_400), "Working time of one task in seconds."),
     _row(
         "question_ttl_seconds",
         Nullable(kind=Number(low=60, high=31_536_000)),
-        "How long a question waits for a person.",
+        "Seconds that a question waits for a person.",
     ),
 )

@@ -1,4 +1,10 @@
-"""Arguments for a tool, read from a message: JSON, `key=value`, addresses, numbers, quoted text."""
+"""Extracts arguments for a tool from a message of a person.
+
+In this order: a JSON object, `name=value` and `name: value`, values beside the name of a parameter
+(`order A1`), then values that look like the parameter (an address, a number, a quoted text). Each
+part of the text is used once, so that two parameters never get the same words. What is left goes
+to the last missing text parameter. Shown by tests/models/test_offline_arguments.py.
+"""
 
 import re
 from collections.abc import Mapping
@@ -49,16 +55,16 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 
 
 class FilledArguments(Struct):
-    """Arguments as far as the message gives them."""
+    """The arguments that the message contains."""
 
     arguments: dict[str, Any] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
-    """What does not fit, as sentences."""
+    """Sentences about values that do not fit."""
 
 
 def fill(text: str, parameters: Json, before: str = "") -> FilledArguments:
-    """Return the arguments that the text gives for these parameters, or else what came before."""
+    """Return the arguments in a text. What the text lacks is looked for in `before`."""
     required = [str(name) for name in parameters.get("required") or ()]
     declared = {**dict.fromkeys(required), **(parameters.get("properties") or {})}
     properties = {name: each if isinstance(each, dict) else {} for name, each in declared.items()}
@@ -69,26 +75,26 @@ def fill(text: str, parameters: Json, before: str = "") -> FilledArguments:
         reading.take_pairs(properties, filled)
         reading.take_neighbours(properties, filled)
     only_numbers = all(_kind(each) in _NUMERIC for each in properties.values())
-    told = {wrong.split("`")[1] for wrong in filled.wrong}
-    unread = properties.keys() - told - filled.arguments.keys()
+    reported = {wrong.split("`")[1] for wrong in filled.wrong}
+    unread = properties.keys() - reported - filled.arguments.keys()
     for name in sorted(unread, key=[*required, *properties].index):
-        wanted = name in required or only_numbers
-        values = (each.find(name, properties[name], needed=wanted) for each in readings)
+        is_needed = name in required or only_numbers
+        values = (reading.find(name, properties[name], needed=is_needed) for reading in readings)
         if (value := next((each for each in values if each is not None), None)) is not None:
             filled.arguments[name] = value
-    filled.missing = [name for name in required if name not in told | filled.arguments.keys()]
+    filled.missing = [name for name in required if name not in reported | filled.arguments.keys()]
     texts = [name for name in filled.missing if _is_any_text(properties[name])]
     if texts and (rest := readings[0].rest() or readings[1].rest()):
         filled.arguments[texts[-1]] = rest
         filled.missing.remove(texts[-1])
     order = {name: place for place, name in enumerate(properties)}
-    given = sorted(filled.arguments.items(), key=lambda pair: order.get(pair[0], len(order)))
-    filled.arguments = dict(given)
+    pairs = sorted(filled.arguments.items(), key=lambda pair: order.get(pair[0], len(order)))
+    filled.arguments = dict(pairs)
     return filled
 
 
 def describe(name: str, schema: Any) -> str:
-    """Return a parameter in words: its name, its type and what it is for."""
+    """Describe a parameter: its name, its type and its purpose."""
     if not isinstance(schema, dict):
         return f"`{name}`"
     options = schema.get("enum")
@@ -98,13 +104,13 @@ def describe(name: str, schema: Any) -> str:
 
 
 class _Reading:
-    """A text, of which each part is used once."""
+    """A text whose parts are used once each."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def take_json(self, properties: Mapping[str, Json], filled: FilledArguments) -> None:
-        """Take the first JSON object that has one of the names, or is all there is."""
+        """Take the first JSON object with one of these names; any object if there are no names."""
         for start in [hit.start() for hit in re.finditer(r"\{", self._text)][:20]:
             value, end = _json_at(self._text, start)
             if end and (value.keys() & properties.keys() or not properties):
@@ -113,7 +119,7 @@ class _Reading:
                 return
 
     def take_pairs(self, properties: Mapping[str, Json], filled: FilledArguments) -> None:
-        """Take `name=value` and `name: value`; text after a colon goes on to the next name."""
+        """Take `name=value` and `name: value`; text after a colon extends to the next name."""
         names = {name.lower().replace("-", "_"): name for name in properties}
         pairs = [
             (hit, names[key])
@@ -121,16 +127,17 @@ class _Reading:
             if (key := hit[1].lower().replace("-", "_")) in names
         ]
         limit = len(self._text)
+        # From the end, so that cutting a pair does not move the places of those before it.
         for hit, name in reversed(pairs):
             schema = properties[name]
-            given_later = name in filled.arguments
+            is_repeated = name in filled.arguments
             whole = hit[2] == ":" and _kind(schema) == "string"
             text, end = _value_at(self._text[:limit], hit.end(), whole=whole)
             value = _read(text, schema)
             if value is not None:
                 filled.arguments.setdefault(name, value)
-            elif not given_later:
-                filled.wrong.append(f"`{name}` must be {_wanted(schema)}, found {text!r}")
+            elif not is_repeated:
+                filled.wrong.append(f"`{name}` must be {_expected(schema)}, found {text!r}")
             self._cut(hit.start(), end)
             limit = hit.start()
 
@@ -155,7 +162,7 @@ class _Reading:
                     self._cut(*hit.span())
 
     def find(self, name: str, schema: Json, *, needed: bool) -> Any:
-        """Take what looks like a value of this parameter, or return None."""
+        """Take a part that looks like a value of this parameter. Return None if there is none."""
         kind = _kind(schema)
         if options := schema.get("enum"):
             return self._option(options)
@@ -168,7 +175,7 @@ class _Reading:
         return _read_found(self._next(_BY_KIND.get(kind, _QUOTED)), schema)
 
     def rest(self) -> str:
-        """Return what is left, without the words around it."""
+        """Return the unused text without words such as `please` around it."""
         text = _LEADING.sub("", self._text[:MOST_TEXT]).rstrip(_AROUND)
         return _TRAILING.sub("", text).rstrip(_AROUND)
 
@@ -190,10 +197,10 @@ class _Reading:
         items = schema.get("items")
         item: Json = items if isinstance(items, dict) else {}
         pattern = _NUMBER if _kind(item) in _NUMERIC else _QUOTED
-        found: list[Any] = []
+        values: list[Any] = []
         while (text := self._next(pattern)) is not None:
-            found.append(_read(text, item))
-        return found or None
+            values.append(_read(text, item))
+        return values or None
 
     def _next(self, pattern: re.Pattern[str]) -> str | None:
         hit = pattern.search(self._text)
@@ -207,7 +214,7 @@ class _Reading:
 
 
 def _telling(name: str, kind: str, schema: Json) -> re.Pattern[str] | None:
-    """Return how a value looks whose place is known by the parameter's name or format."""
+    """Return the pattern of a value if the parameter's name or format says what it is."""
     place = f"{name} {schema.get('format', '')}".lower()
     if kind not in {"string", ""}:
         return None
@@ -227,8 +234,8 @@ def _value_at(text: str, start: int, *, whole: bool) -> tuple[str, int]:
         return next(group for group in quoted.groups() if group is not None), quoted.end()
     if text[start : start + 1] in {"[", "{"} and (end := _json_at(text, start)[1]):
         return text[start:end], end
-    found = re.compile(r"[^\n]*" if whole else r"\S*").match(text, start)
-    word = found[0] if found else ""
+    match = re.compile(r"[^\n]*" if whole else r"\S*").match(text, start)
+    word = match[0] if match else ""
     return word.rstrip(" ,;") or word, start + len(word)
 
 
@@ -260,7 +267,7 @@ def _is_any_text(schema: Json) -> bool:
     return _kind(schema) in {"string", ""} and not schema.keys() & {"enum", "const"}
 
 
-def _wanted(schema: Json) -> str:
+def _expected(schema: Json) -> str:
     if options := schema.get("enum"):
         return "one of " + ", ".join(map(str, options))
     kind = _kind(schema)
@@ -270,7 +277,7 @@ def _wanted(schema: Json) -> str:
 
 
 def _kind(schema: Any) -> str:
-    """Return the first type of a schema that is not null; empty when any will do."""
+    """Return the first type of a schema that is not null; empty if it allows any type."""
     if not isinstance(schema, Mapping):
         return ""
     kinds = schema.get("type")

@@ -1,4 +1,9 @@
-"""Finds the tools that a message means: those it names, or the one with the best description."""
+"""Chooses the tools for a message: those that it names, or the one whose description fits best.
+
+A tool that is not named is called only if its score is high enough and no other tool has the same
+score: a wrong call is worse than a question. Words count by how rare they are among the tools, and
+words of a name count twice.
+"""
 
 import re
 from collections import Counter
@@ -57,15 +62,16 @@ class ToolMention(Struct, frozen=True):
 
 def mentioned(text: str, tools: Sequence[ToolDefinition]) -> list[ToolMention]:
     """Return the tools that the message names, in its order, each with its part of the message."""
-    found: list[tuple[int, int, ToolDefinition]] = []
+    hits: list[tuple[int, int, ToolDefinition]] = []
     for tool in tools:
         name = re.sub(r"(?:\\?[_\-. ])+", r"[_\\-. ]", re.escape(tool.name))
         word = rf"(?<![\w.-]){name}(?![\w-])"
-        hits = re.finditer(word, text, re.IGNORECASE)
-        found.extend((hit.start(), -hit.end(), tool) for hit in hits)
-    found.sort(key=lambda hit: hit[:2])
+        matches = re.finditer(word, text, re.IGNORECASE)
+        hits.extend((match.start(), -match.end(), tool) for match in matches)
+    # Of names that begin at one place the longest comes first: `search` begins `search_web`.
+    hits.sort(key=lambda hit: hit[:2])
     apart: list[tuple[int, int, ToolDefinition]] = []
-    for start, end, tool in found:
+    for start, end, tool in hits:
         if not apart or start >= apart[-1][1]:
             apart.append((start, -end, tool))
     ends = [start for start, _, _ in apart[1:]] + [len(text)]

@@ -1,4 +1,4 @@
-"""What tools answered, in words for people."""
+"""Describes results of tools in words for people, within bounded lengths."""
 
 import json
 from collections.abc import Sequence
@@ -14,26 +14,29 @@ CELL_CHARS = 300
 
 
 def report(results: Sequence[ToolMessage]) -> str:
-    """Say what each call gave, in order."""
+    """Describe each result, in the order of the calls."""
     return "\n\n".join(_success(result) if result.ok else _failure(result) for result in results)
 
 
 def values_in(results: Sequence[ToolMessage]) -> str:
-    """Say in one line what the calls gave, without the names of their tools."""
-    said = [_value(result) for result in results if result.ok] or [
-        f"It failed: {_reason(result)}" for result in results
-    ]
-    return cut("; ".join(said), MOST_CHARS)
+    """Return the values of the successful calls in one line, or the failures if none succeeded.
+
+    Names of tools are left out: the text becomes the result of a step, and a model that reads it
+    would take a name for an order.
+    """
+    values = [_value(result) for result in results if result.ok]
+    failures = [f"It failed: {_reason(result)}" for result in results if not result.ok]
+    return cut("; ".join(values or failures), MOST_CHARS)
 
 
 def found_values(results: Sequence[ToolMessage]) -> dict[str, Any]:
-    """Return the values that successful calls gave by name; of one name the first."""
-    found: dict[str, Any] = {}
+    """Return the members of all successful results. Of one name the first value counts."""
+    members: dict[str, Any] = {}
     for result in results:
         value = _parsed(result.content) if result.ok else None
         if isinstance(value, dict):
-            found = {**value, **found}
-    return found
+            members = {**value, **members}
+    return members
 
 
 def _value(result: ToolMessage) -> str:

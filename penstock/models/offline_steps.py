@@ -1,9 +1,11 @@
-"""The offline model as the agent of a step of a flow.
+"""The offline model as the agent of a flow step.
 
-Its result is read by people and by the steps that follow, so it holds no name of a tool: a model
-that read one in its task would take it for an order. It calls a tool that its task names or
-describes, if the task has all that the tool needs, and hands over what came back. Otherwise it
-makes up a result that shows which task it got, with a value for each declared output.
+It calls the tools that its task names or describes, if the task has all arguments that they need,
+and finishes with their results. Otherwise it finishes with an invented result that repeats the
+task and has a value for each declared output.
+
+People and later steps read the result, so it contains no name of a tool: a model that found one in
+its task would take it for an order. Shown by tests/models/test_offline_steps.py.
 """
 
 import re
@@ -40,9 +42,9 @@ _BACK = re.compile(
     r"revis\w*|rewrite|wrong",
     re.IGNORECASE,
 )
-"""How options are called that lead back; whoever takes them always never ends."""
+"""Names of options that usually lead back. A run that always took one would never end."""
 _CONTEXT_TOOLS = frozenset({ASK_USER, SKILL_READ})
-"""Offered to every agent: called where the task spells their names, never for what they do."""
+"""Tools that every agent has. Called only if the task spells their names."""
 _VALUES: Mapping[str, Any] = {"number": 1, "boolean": True, "array": ["example"]}
 _LIKELY = (
     "2026-01-31",
@@ -52,7 +54,7 @@ _LIKELY = (
     "192.0.2.1",
     "Example-1",
 )
-"""Texts that patterns of outputs often want."""
+"""Texts that often match the patterns of outputs."""
 _BY_NAME = (
     (re.compile(r"ur[il]$|link|href", re.IGNORECASE), "https://example.com/"),
     (re.compile(r"mail", re.IGNORECASE), "ann@example.com"),
@@ -64,16 +66,16 @@ Call = tuple[str, dict[str, Any]]
 
 
 def step_calls(request: ModelRequest, finish: ToolDefinition) -> tuple[Call, ...]:
-    """Return what the agent of a step calls next: tools that its task wants, then `finish`."""
+    """Return the next calls of a step's agent: first the tools for its task, then `finish`."""
     task, results = _task_of(request.messages), _results(request.messages)
     tools = [tool for tool in request.tools if tool.name != FINISH]
-    if not results and not request.closing and (calls := _wanted_calls(task, tools)):
+    if not results and not request.closing and (calls := _calls_for(task, tools)):
         return calls
     return ((finish.name, _result(task, results, finish.parameters, tools)),)
 
 
 def _task_of(messages: Sequence[Message]) -> str:
-    """Return what the step gave its agent; reminders come after it."""
+    """Return the text of the task. It is in the first message; reminders come later."""
     first = next((each for each in messages if isinstance(each, UserMessage)), None)
     return "" if first is None else _TASK.sub("", first.content)
 
@@ -83,8 +85,8 @@ def _results(messages: Sequence[Message]) -> list[ToolMessage]:
     return [each for each in tools if each.name != FINISH]
 
 
-def _wanted_calls(task: str, tools: Sequence[ToolDefinition]) -> tuple[Call, ...]:
-    """Return the calls that the task wants and has all input for."""
+def _calls_for(task: str, tools: Sequence[ToolDefinition]) -> tuple[Call, ...]:
+    """Return the calls of tools that the task means and has all arguments for."""
     own = [tool for tool in tools if tool.name not in _CONTEXT_TOOLS]
     text = _PARTS.split(task, maxsplit=1)[0]
     spelled = [tool for tool in tools if tool in own or is_spelled(tool.name, text)]
@@ -99,16 +101,17 @@ def _wanted_calls(task: str, tools: Sequence[ToolDefinition]) -> tuple[Call, ...
 
 
 def _complete(mentions: Iterable[ToolMention], inputs: str) -> Iterator[Call]:
-    """Yield a call for each tool whose input is there and valid: no person can be asked for it."""
-    for each in mentions:
-        filled = fill(f"{each.text}{inputs}", each.tool.parameters, each.before)
-        is_whole = not (filled.missing or filled.wrong)
-        if is_whole and _fits(each.tool.parameters, filled.arguments):
-            yield each.tool.name, filled.arguments
+    """Yield a call for each tool whose arguments are complete and valid. No person can be asked."""
+    for mention in mentions:
+        tool = mention.tool
+        filled = fill(f"{mention.text}{inputs}", tool.parameters, mention.before)
+        is_complete = not (filled.missing or filled.wrong)
+        if is_complete and _fits(tool.parameters, filled.arguments):
+            yield tool.name, filled.arguments
 
 
 def _is_obvious(tool: ToolDefinition) -> bool:
-    """Whether an agent that has this tool alone is there to call it."""
+    """Whether an agent that has only this tool should call it: it needs input and is harmless."""
     needs = tool.parameters.get("required") or ()
     return bool(needs) and not (tool.is_builtin or has_side_effects(tool))
 
@@ -116,16 +119,16 @@ def _is_obvious(tool: ToolDefinition) -> bool:
 def _result(
     task: str, results: Sequence[ToolMessage], parameters: Json, tools: Sequence[ToolDefinition]
 ) -> dict[str, Any]:
-    """Return the parameters of `finish`: a value for each that is declared."""
+    """Return the arguments of `finish`, with a value for each declared output."""
     properties: Mapping[str, Any] = parameters.get("properties") or {}
-    found, subject = found_values(results), _subject(task)
-    said = _without_names(values_in(results), tools)
+    from_tools, subject = found_values(results), _subject(task)
+    answer = _without_names(values_in(results), tools)
     branch = _branch(properties["branch"], task) if "branch" in properties else None
     has_failed = bool(results) and not any(each.ok for each in results) and branch is None
     made_up = f"{MADE_UP} {subject}" if branch is None else f"I choose {_shown(branch)}."
     arguments: dict[str, Any] = {
         "status": "error" if has_failed else "complete",
-        "summary": said or made_up,
+        "summary": answer or made_up,
         "files": [],
     }
     if branch is not None:
@@ -133,22 +136,23 @@ def _result(
     about = cut(_SENTENCE.split(subject, maxsplit=1)[0], SUBJECT_CHARS).rstrip(".!?")
     for name, schema in properties.items():
         if name not in arguments and name != "artifacts" and isinstance(schema, dict):
-            arguments[name] = _value(name, schema, found, said or f"{name} of “{about}”")
+            text = answer or f"{name} of “{about}”"
+            arguments[name] = _value(name, schema, from_tools, text)
     return arguments
 
 
 def _subject(task: str) -> str:
-    """Return what the task is about, in short: its words, without those that stand around them."""
+    """Return the beginning of the task in one line, without markers of this model and of loops."""
     text = one_line(_PARTS.split(task, maxsplit=1)[0]).replace(f"{MADE_UP} ", "")
     return cut(_ROUND.sub("", text).strip(), SUMMARY_CHARS - len(MADE_UP) - 1)
 
 
-def _value(name: str, schema: Json, found: Mapping[str, Any], text: str) -> Any:
-    """Return a value that fits: what a tool found under this name, else one that is made up."""
+def _value(name: str, schema: Json, from_tools: Mapping[str, Any], text: str) -> Any:
+    """Return a value that fits the schema: of a tool's result by this name, or an invented one."""
     if "enum" in schema:
         return schema["enum"][0]
-    if name in found and _fits(schema, found[name]):
-        return found[name]
+    if name in from_tools and _fits(schema, from_tools[name]):
+        return from_tools[name]
     if schema.get("type", "string") != "string":
         return _VALUES.get(str(schema["type"]), {"example": text})
     likely = next((value for names, value in _BY_NAME if names.search(name)), text)
@@ -167,7 +171,7 @@ def _fits(schema: Json, value: Any) -> bool:
 
 
 def _branch(schema: Json, task: str) -> Any:
-    """Return the branch that is chosen: one that the person or the task names, else one onward."""
+    """Return the chosen branch: one that the person or the task names, or one that leads on."""
     if "enum" not in schema:
         options = (schema.get("items") or {}).get("enum") or ()
         return [_option(options, task)] if options else []
@@ -178,10 +182,12 @@ def _option(options: Sequence[Any], task: str) -> Any:
     if (round_ := _ROUND.search(task)) is not None and {"loop", "exit"} <= {*options}:
         now, most = map(int, round_.groups())
         return "loop" if now == 1 < most else "exit"
-    said = _OWN_WORDS.search(task)
-    text = _OPTIONS_LINE.sub("", task) if said is None else said[1]
-    onward = [each for each in options if not _BACK.fullmatch(str(each))] or options
-    named = [each for each in (onward if said is None else options) if is_spelled(str(each), text)]
+    own_words = _OWN_WORDS.search(task)
+    text = _OPTIONS_LINE.sub("", task) if own_words is None else own_words[1]
+    onward = [option for option in options if not _BACK.fullmatch(str(option))] or options
+    # A person may choose to go back; on its own this model only goes on.
+    candidates = onward if own_words is None else options
+    named = [option for option in candidates if is_spelled(str(option), text)]
     return named[0] if len(named) == 1 else onward[0]
 
 
@@ -190,7 +196,7 @@ def _shown(branch: Any) -> str:
 
 
 def _without_names(text: str, tools: Sequence[ToolDefinition]) -> str:
-    """Return the text without names of tools, as far as these are no plain words."""
+    """Replace names of tools. A name of letters only may be a plain word, and stays."""
     names = [tool.name for tool in tools if not tool.name.isalpha()]
     for name in names:
         text = re.sub(rf"`?(?<![\w-]){re.escape(name)}(?![\w-])`?", NO_NAME, text)

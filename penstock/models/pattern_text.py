@@ -1,10 +1,12 @@
-"""A text that matches a pattern, for made-up values of outputs that declare one.
+"""Builds a text that matches a regular expression, as a sample value of an output.
 
-The pattern is read into parts, and each part gives the shortest text that looks plausible. What a
-set of characters allows (`[a-z]`, `.`) is asked of the engine that checks outputs, so both
-read a set alike. What looks ahead or back, and a word's edge, adds nothing: the text as a whole is
-checked at the end, and one that does not match is not returned. The length is bounded, and so is
-the depth, because the pattern is an author's. Proof: tests/models/test_pattern_text.py.
+It guarantees that a returned text matches, and that time and length are bounded whatever the
+pattern is, because authors write it. Not every pattern gets a text.
+
+How: the pattern is parsed into parts, and each part yields a short plausible text. Whether a set
+(`[a-z]`, `.`) allows a character is decided by the engine that checks outputs, so that both agree.
+Lookarounds and word boundaries add nothing: the whole text is checked at the end, and discarded if
+it does not match. Proof: tests/models/test_pattern_text.py.
 """
 
 import re
@@ -29,7 +31,7 @@ _GROUP = re.compile(r"\?(?:P?<\w+>|[imsxU-]*:)|\?")
 _ADDS_NOTHING = re.compile(r"\?(?:[=!]|<[=!]|[imsxU-]+\))")
 _EDGES = frozenset("bBAzZG")
 _SETS = frozenset("nrtfv0dDwWsSpPxu")
-"""What `\\` before it makes a set or a character of; anything else means itself."""
+"""Characters that mean a set or another character after a backslash. Others mean themselves."""
 
 
 @lru_cache(256)
@@ -51,14 +53,14 @@ def matches(pattern: str, text: str) -> bool:
 
 
 class _Pattern:
-    """Reads a pattern from left to right; raises ValueError where it cannot."""
+    """Parses a pattern from left to right. Raises ValueError at syntax that it does not know."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._groups: list[str] = []
 
     def choice(self, at: int, depth: int) -> tuple[str, int]:
-        """Return a text for the first of the alternatives, and where the last one ends."""
+        """Return a text for the first alternative that has one, and the end of the last."""
         if depth > MOST_DEPTH:
             raise ValueError(at)
         texts = [""]
@@ -72,7 +74,7 @@ class _Pattern:
         return next((each for each in texts if each), ""), at
 
     def _repeated(self, at: int, depth: int) -> tuple[str, int]:
-        """Return a text for one part with what stands behind it about its repetition."""
+        """Return a text for one part and its repetition, and their end."""
         part, end = self._part(at, depth)
         least, most, after = self._times(end)
         if isinstance(part, _Characters):
@@ -122,13 +124,13 @@ class _Pattern:
         return text, end + 1
 
     def _characters(self, kind: re.Pattern[str], at: int) -> tuple["_Characters", int]:
-        found = kind.match(self._pattern, at)
-        if found is None:
+        match = kind.match(self._pattern, at)
+        if match is None:
             raise ValueError(at)
-        return _Characters(found[0]), found.end()
+        return _Characters(match[0]), match.end()
 
     def _times(self, at: int) -> tuple[int, int | None, int]:
-        """Return how often a part must and may come, and where that ends."""
+        """Return the least and the largest count of a part, and the end of that syntax."""
         sign = self._pattern[at : at + 1]
         if sign and sign in "*+?":
             least, most, end = int(sign == "+"), 1 if sign == "?" else None, at + 1
@@ -143,14 +145,14 @@ class _Pattern:
 
 
 class _Characters:
-    """A set of characters, as a pattern writes it."""
+    """A set of characters in the syntax of patterns."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._one = Schema({"pattern": f"^{source}$"})
 
     def text(self, least: int, most: int | None) -> str:
-        """Return so many of them: a word, if they make one and may be as many as it has."""
+        """Return `least` characters or more: a word if the set has its letters."""
         fits = "".join(each for each in self._candidates() if not self._one.problems(each))
         if not fits:
             raise ValueError(self._source)
@@ -167,7 +169,7 @@ class _Characters:
 
 
 def _nearest(fits: str, place: int) -> str:
-    """Return the character for a place of a text: the digits in their order, else any."""
+    """Return a character for an index of a text: the next digit if the set has it."""
     digit = _DIGITS[place % len(_DIGITS)]
     return digit if digit in fits else fits[0]
 
