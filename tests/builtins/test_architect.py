@@ -182,7 +182,7 @@ async def test_one_place_is_named_in_a_project(
     assert envelope.error.code == code
 
 
-async def test_who_may_not_write_the_project_writes_no_agents_and_flows() -> None:
+async def test_writing_agents_and_flows_requires_the_permission() -> None:
     bench = await open_workbench(*TOOLS)
     reader = Profile(profile_id=ProfileId("ann"), permissions=frozenset({"chat", "read"}))
     caller = replace(bench.model, session=ARCHITECT, profile=reader)

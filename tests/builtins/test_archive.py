@@ -1,4 +1,4 @@
-"""Zip archives: what goes in comes out, and what would do harm comes to nothing."""
+"""Zip archives: they round-trip, and unsafe ones are refused."""
 
 import asyncio
 import stat
@@ -26,7 +26,7 @@ async def furnished(**more: object) -> Desk:
     return desk
 
 
-async def test_what_goes_in_comes_out() -> None:
+async def test_an_archive_round_trips() -> None:
     desk = await furnished()
     inputs = ["session://d", "task://c.txt"]
     output = await desk.made("zip", input_paths=inputs, output_path="task://x.zip")
@@ -78,7 +78,7 @@ NOT_PACKED = [
 
 
 @pytest.mark.parametrize(("inputs", "target", "why"), NOT_PACKED)
-async def test_what_is_not_packed(inputs: list[str], target: str, why: str) -> None:
+async def test_a_refused_input_is_not_packed(inputs: list[str], target: str, why: str) -> None:
     desk = await furnished()
     assert await desk.refusal("zip", input_paths=inputs, output_path=target) == why
     assert await desk.get("task://c.txt") == b"c"
@@ -242,7 +242,7 @@ NOT_UNPACKED = [
 
 
 @pytest.mark.parametrize(("source", "target", "why"), NOT_UNPACKED)
-async def test_what_is_not_unpacked(source: str, target: str, why: str) -> None:
+async def test_an_unsafe_archive_is_not_unpacked(source: str, target: str, why: str) -> None:
     desk = await open_desk(*TOOLS)
     await desk.put("task://x.zip", named("new.txt", "old.txt"))
     await desk.put("task://taken/old.txt", "mine")
@@ -251,7 +251,7 @@ async def test_what_is_not_unpacked(source: str, target: str, why: str) -> None:
     assert not await desk.files.exists(parse_path("task://taken/new.txt"))
 
 
-async def test_what_does_not_fit_is_not_unpacked_in_part() -> None:
+async def test_an_archive_over_the_quota_is_not_unpacked_in_part() -> None:
     desk = await open_desk(*TOOLS, limits=Limits(session_bytes=10))
     await desk.put("task://x.zip", named("first.txt", "second.txt"))
     where = {"input_path": "task://x.zip", "output_dir": "session://out"}

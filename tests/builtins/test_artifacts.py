@@ -122,7 +122,7 @@ async def test_only_artifacts_of_this_task(artifact: str) -> None:
 @pytest.mark.parametrize(
     "input", [{}, {"artifact_id": "a", "limit": 16_385}, {"artifact_id": "a", "json_pointer": "x"}]
 )
-async def test_what_cannot_be_asked(input: dict[str, Any]) -> None:
+async def test_an_invalid_request_is_refused(input: dict[str, Any]) -> None:
     bench, _ = await made()
     envelope = await bench.call("read_tool_result_artifact", input)
     assert envelope.error
@@ -173,7 +173,7 @@ async def test_the_list_has_ten_unless_more_are_wanted() -> None:
     assert (len(output["entries"]), output["next_offset"]) == (10, 10)
 
 
-async def test_what_is_read_survives_another_process() -> None:
+async def test_another_process_reads_the_artifact() -> None:
     bench, (artifact,) = await made("object")
     await bench.ledger.held.release(wake_at=None)
     await bench.take_over()

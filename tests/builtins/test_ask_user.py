@@ -98,7 +98,7 @@ async def test_a_bad_answer_leaves_the_question_open(
     assert len(bench.questions) == 1
 
 
-async def test_what_a_person_sees_of_a_typed_question() -> None:
+async def test_a_typed_question_is_shown_with_its_form() -> None:
     """T11: "Other (describe)", the last option of `allowCustom`."""
     bench = await asked(
         {"type": "select", "options": COLOURS, "allowCustom": True, "context": "For the wall."}
@@ -136,7 +136,7 @@ async def test_a_question_without_a_type_tells_what_became_of_it(
     assert found == output
 
 
-async def test_who_does_not_answer_a_typed_question_rejects_it() -> None:
+async def test_cancelling_a_typed_question_rejects_it() -> None:
     envelope = await answered({"type": "confirm"}, {"cancel": True})
     assert envelope.error
     assert envelope.error.code == "REJECTED"
@@ -238,7 +238,7 @@ def test_a_model_is_offered_the_form_of_the_seed() -> None:
 
 
 @pytest.mark.parametrize("kind", ["input", "select", "confirm"])
-async def test_what_a_model_may_send_is_taken(kind: str) -> None:
+async def test_valid_input_of_a_model_is_accepted(kind: str) -> None:
     """All that the offered form allows fits the form that the tool takes."""
     sent = {
         "question": "Which?",
@@ -263,7 +263,7 @@ async def test_what_a_model_may_send_is_taken(kind: str) -> None:
         ),
     ],
 )
-async def test_what_belongs_to_another_type_is_passed_over(
+async def test_fields_of_another_type_are_ignored(
     input: dict[str, Any], form: dict[str, Any]
 ) -> None:
     """T09: "select only", "input only"; 14.1: "a field of another type is ignored"."""

@@ -1,4 +1,4 @@
-"""`bash`: what it gives, and what it refuses before a shell is begun."""
+"""`bash`: its results, and the commands that it refuses before a shell starts."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ async def folder(tmp_path: Path) -> Folder:
         ("echo x > .env", '".env" is protected.'),
     ],
 )
-async def test_what_is_refused(folder: Folder, command: str, words: str) -> None:
+async def test_a_forbidden_command_is_refused(folder: Folder, command: str, words: str) -> None:
     """G9 to G12."""
     assert await folder.refusal("bash", G, command=command) == ("NOT_PERMITTED", words)
     assert (folder.root / "src/a.py").read_text() == "src/a.py\n"
@@ -51,13 +51,13 @@ async def test_what_is_refused(folder: Folder, command: str, words: str) -> None
         ("git pull 2> /dev/null || echo tried", "tried\n"),
     ],
 )
-async def test_what_runs(folder: Folder, command: str, stdout: str) -> None:
+async def test_an_allowed_command_runs(folder: Folder, command: str, stdout: str) -> None:
     """G10, G12."""
     output = await folder.output("bash", G, command=command)
     assert output == {"exitCode": 0, "stdout": stdout, "stderr": "", "truncated": False}
 
 
-async def test_it_is_off_unless_the_settings_say_so(tmp_path: Path) -> None:
+async def test_bash_is_off_by_default(tmp_path: Path) -> None:
     """G13."""
     folder = await open_folder(tmp_path, *TOOLS, shell=OFF)
     assert await folder.refusal("bash", command="ls") == (
@@ -126,7 +126,7 @@ async def test_an_agent_without_patterns_writes_what_is_not_protected(folder: Fo
         {"command": "\ud800"},
     ],
 )
-async def test_what_is_no_valid_input_is_refused(folder: Folder, input: dict[str, Any]) -> None:
+async def test_invalid_input_is_refused(folder: Folder, input: dict[str, Any]) -> None:
     assert (await folder.call("bash", **input)).status == "validation_error"
 
 
@@ -177,7 +177,7 @@ async def test_its_own_patterns_bind_an_agent_exactly(folder: Folder) -> None:
 
 
 @pytest.mark.slow("a second is the shortest timeout")
-async def test_what_a_late_command_changed_is_taken_over(folder: Folder) -> None:
+async def test_changes_of_a_late_command_are_applied(folder: Folder) -> None:
     found = await folder.call(
         "bash", command="echo x > new; echo > x.tool.yaml; sleep 9", timeout=1
     )
@@ -212,7 +212,7 @@ async def test_a_variable_file_at_any_depth_and_its_other_names_are_not_there(
         ("ls; echo $(curl x)", "curl", "curl x"),
     ],
 )
-def test_what_is_denied_is_said(command: str, pattern: str, matched: str) -> None:
+def test_a_denied_command_names_the_pattern(command: str, pattern: str, matched: str) -> None:
     """G9, G10, G11."""
     with pytest.raises(NotPermitted) as error:
         check_denied(G.deny, command, parts(command))
@@ -221,7 +221,7 @@ def test_what_is_denied_is_said(command: str, pattern: str, matched: str) -> Non
 
 
 @pytest.mark.parametrize("command", ["echo rm -rf x", "git pull", "rm -r x", "ls 'a; rm -rf'"])
-def test_what_no_pattern_fits_is_let_through(command: str) -> None:
+def test_a_command_without_a_matching_pattern_is_allowed(command: str) -> None:
     """G10."""
     check_denied(G.deny, command, parts(command))
 

@@ -26,7 +26,7 @@ async def test_a_file_comes_and_overwrites() -> None:
     assert await desk.get("task://a") == b""
 
 
-async def test_it_is_bound_by_what_the_project_allows_and_has_a_minute() -> None:
+async def test_a_download_obeys_the_policy_and_takes_at_most_a_minute() -> None:
     egress = Answers(answered(), answered())
     desk = await open_desk(*TOOLS, egress=egress)
     await desk.made("download_url_to_file", **WHERE)
@@ -45,9 +45,7 @@ FAILURES: list[tuple[HttpResponse | Exception, str]] = [
 
 
 @pytest.mark.parametrize(("answer", "why"), FAILURES)
-async def test_what_does_not_come_leaves_no_file(
-    answer: HttpResponse | Exception, why: str
-) -> None:
+async def test_a_failed_download_leaves_no_file(answer: HttpResponse | Exception, why: str) -> None:
     desk = await open_desk(*TOOLS, egress=Answers(answer))
     assert await desk.refusal("download_url_to_file", **WHERE) == why
     assert not await desk.files.exists(parse_path("task://a"))
@@ -77,7 +75,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("input", "why"), REFUSED)
-async def test_what_is_refused(input: dict[str, Any], why: str) -> None:
+async def test_invalid_input_is_refused(input: dict[str, Any], why: str) -> None:
     """Private targets are never reached, whatever the project names for its own tools."""
     bounds: dict[str, Any] = {"allow": ["*", "http://*:9"], "allow_private": ["127.0.0.1:9"]}
     egress = Egress(Limits(), resolve=itself, **bounds)
@@ -85,7 +83,7 @@ async def test_what_is_refused(input: dict[str, Any], why: str) -> None:
     assert await desk.refusal("download_url_to_file", **{**WHERE, **input}) == why
 
 
-async def test_without_a_way_out_it_is_not_configured() -> None:
+async def test_without_egress_the_tool_is_not_configured() -> None:
     desk = await open_desk(*TOOLS)
     assert await desk.refusal("download_url_to_file", **WHERE) == "NOT_CONFIGURED"
 

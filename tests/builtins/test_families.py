@@ -54,7 +54,7 @@ def test_the_core_holds_what_can_be_used(there: dict[str, bool], more: set[str])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_is_offered_as_soon_as_it_is_named(family: str) -> None:
+def test_a_named_family_is_offered(family: str) -> None:
     there = dict.fromkeys(ProjectFeatures.__struct_fields__, True)
     assert offered(family, **there) == core(EVERYTHING) | set(FAMILIES[family])
 

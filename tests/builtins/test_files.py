@@ -71,7 +71,7 @@ READ: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("tool_id", "input", "output"), READ)
-async def test_what_is_read(tool_id: str, input: dict[str, Any], output: Any) -> None:
+async def test_a_file_is_read(tool_id: str, input: dict[str, Any], output: Any) -> None:
     desk = await furnished()
     assert await desk.made(tool_id, **input) == output
 
@@ -115,7 +115,9 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("tool_id", "input", "reason"), REFUSED)
-async def test_what_is_refused(tool_id: str, input: dict[str, Any], reason: str) -> None:
+async def test_an_invalid_path_or_size_is_refused(
+    tool_id: str, input: dict[str, Any], reason: str
+) -> None:
     desk = await furnished()
     assert await desk.refusal(tool_id, **input) == reason
     assert await desk.get("task://a.txt") == "é".encode()
@@ -135,7 +137,7 @@ async def test_names_are_nfc() -> None:
     assert (await desk.made("read_text_file", path="task://\u00e9"))["content"] == "x"
 
 
-async def test_a_directory_of_more_than_a_thousand_says_that_it_is_cut() -> None:
+async def test_a_directory_of_more_than_a_thousand_entries_is_truncated() -> None:
     desk = await open_desk(*TOOLS)
     for number in range(1001):
         await desk.put(f"task://{number:04}", "")

@@ -119,7 +119,7 @@ async def test_an_answer_has_twenty_attachments() -> None:
     await desk.made("send_media_attachment", media_id=sent[0])
 
 
-async def test_twenty_is_the_most_also_for_those_that_are_sent_together() -> None:
+async def test_at_most_twenty_attachments_also_in_parallel() -> None:
     desk = await open_desk(*TOOLS)
     sent = [await pushed(desk, bytes([each])) for each in range(25)]
     calls = (desk.call("send_media_attachment", media_id=each) for each in sent)
@@ -174,7 +174,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("tool_id", "input", "why"), REFUSED)
-async def test_what_is_refused(tool_id: str, input: dict[str, Any], why: str) -> None:
+async def test_an_invalid_call_is_refused(tool_id: str, input: dict[str, Any], why: str) -> None:
     desk = await open_desk(*TOOLS)
     await desk.put("task://a", b"a")
     assert await desk.refusal(tool_id, **input) == why

@@ -63,7 +63,7 @@ async def test_a_text_fits_every_channel(naming: str) -> None:
     assert asker.egress == read_patterns(["https://hooks.test"])
 
 
-async def test_it_is_a_write_to_the_world() -> None:
+async def test_send_notification_is_a_write() -> None:
     desk, _ = await desk_with(TAKEN)
     await desk.made("send_notification", channel_name="wecom", message=HI)
     assert any(isinstance(each, CallStarted) for each in await desk.bench.events())
@@ -117,7 +117,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("input", "why"), REFUSED)
-async def test_what_is_not_sent(input: dict[str, Any], why: str) -> None:
+async def test_an_invalid_message_is_not_sent(input: dict[str, Any], why: str) -> None:
     desk, egress = await desk_with()
     envelope = await desk.call("send_notification", **{"message": HI, **input})
     found = await desk.refusal("send_notification", **{"message": HI, **input})
@@ -138,7 +138,7 @@ FAILURES: list[tuple[str, HttpResponse | Exception, str]] = [
 
 
 @pytest.mark.parametrize(("channel", "answer", "why"), FAILURES)
-async def test_what_did_not_arrive(
+async def test_a_failed_delivery_is_reported(
     channel: str, answer: HttpResponse | Exception, why: str
 ) -> None:
     desk, egress = await desk_with(answer)
@@ -150,7 +150,7 @@ async def test_what_did_not_arrive(
     assert len(egress.asked) == 1
 
 
-async def test_a_rejection_says_what_the_service_said() -> None:
+async def test_a_rejection_includes_the_answer_of_the_service() -> None:
     desk, _ = await desk_with(answered(b'{"errcode":93000,"errmsg":"invalid webhook"}'))
     envelope = await desk.call("send_notification", channel_name="wecom", message=HI)
     assert envelope.error is not None

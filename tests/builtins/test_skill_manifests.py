@@ -31,7 +31,7 @@ SEVERAL = {
 @pytest.mark.parametrize(
     ("skill_id", "tools"), [*((each, each) for each in ONE_TOOL), *SEVERAL.items()]
 )
-def test_each_has_its_tools_and_version(skill_id: str, tools: str) -> None:
+def test_each_skill_has_its_tools_and_version(skill_id: str, tools: str) -> None:
     skill = SKILLS[skill_id]
     assert (skill.skill_id, skill.version) == (skill_id, "1.0.0")
     assert skill.tools == tuple(tools.split())

@@ -101,7 +101,7 @@ async def test_an_activated_skill_is_selected_in_the_session_with_what_it_requir
 
 
 @pytest.mark.parametrize(("named", "again"), [((), "plus"), ((), "docs"), (("docs",), "docs")])
-async def test_what_is_selected_already_changes_nothing(
+async def test_selecting_a_skill_again_changes_nothing(
     skills: Skills, named: tuple[str, ...], again: str
 ) -> None:
     """Already selected: success, nothing changes."""
@@ -114,7 +114,7 @@ async def test_what_is_selected_already_changes_nothing(
 
 
 @pytest.mark.parametrize("skill_id", ["gone", "guarded", ""])
-async def test_what_is_not_visible_is_no_skill(skills: Skills, skill_id: str) -> None:
+async def test_an_invisible_skill_does_not_exist(skills: Skills, skill_id: str) -> None:
     desk = await at_work(skills)
     assert await desk.refusal("activate_skill", skill_id=skill_id) == "no_such_skill"
     assert desk.bench.ledger.held.state.selected == ()
@@ -156,7 +156,7 @@ async def test_a_file_of_a_skill_is_read_as_text(skills: Skills) -> None:
         ("guarded", "resource.1", "no_such_skill"),
     ],
 )
-async def test_what_cannot_be_read_as_text_says_why(
+async def test_an_unreadable_resource_gives_a_reason(
     skills: Skills, skill_id: str, resource_id: str, reason: str
 ) -> None:
     desk = await at_work(skills, "docs")
@@ -178,7 +178,7 @@ async def test_a_file_of_a_skill_is_taken_into_the_workspace(
     assert await desk.get("task://x/y") == content
 
 
-async def test_an_import_wants_to_know_where_to(skills: Skills) -> None:
+async def test_an_import_requires_a_destination(skills: Skills) -> None:
     desk = await at_work(skills, "docs")
     asked = {"skill_id": "docs", "resource_id": "resource.1", "mode": "import_to_vfs"}
     assert await desk.refusal("read_skill_resource", **asked) == "invalid"
@@ -307,7 +307,7 @@ async def bench_over(books: Handbooks) -> Workbench:
     return await open_workbench(*with_handbooks(HANDBOOK_TOOLS, books))
 
 
-async def test_a_topic_file_comes_as_it_is(books: Handbooks) -> None:
+async def test_a_topic_file_is_returned_unchanged(books: Handbooks) -> None:
     """T13: "Read a topic file from a registered skill bundle"; "Raw file content as text"."""
     bench = await bench_over(books)
     envelope = await bench.call("skill_read", {"skill": "docs", "file": "api.md"})
@@ -329,7 +329,7 @@ UNLISTED = 'File "{}" is not listed in skill "docs". Listed: api.md, gone.md, bi
         ("bare", "x.md", 'File "x.md" is not listed in skill "bare". Listed: none.'),
     ],
 )
-async def test_what_cannot_be_read_is_an_error_string(
+async def test_an_unreadable_topic_is_an_error_text(
     books: Handbooks, skill: str, file: str, said: str
 ) -> None:
     """T14: "or an error string if the skill or file is not found"; T16: unlisted is refused."""

@@ -32,7 +32,7 @@ def test_a_crash_enters_it_again_and_an_agent_has_an_hour() -> None:
         ({"agent": "a", "task": "t", "model": "x"}, "INVALID_INPUT"),
     ],
 )
-async def test_what_it_takes(input: dict[str, Any], code: str) -> None:
+async def test_the_input_schema_is_checked(input: dict[str, Any], code: str) -> None:
     """T20: "agent: string; task: string; inputs?: Record<string, string>"."""
     bench = await open_workbench(*TOOLS)
     envelope = await bench.call("subagent", input)
@@ -40,8 +40,8 @@ async def test_what_it_takes(input: dict[str, Any], code: str) -> None:
     assert envelope.error.code == code
 
 
-async def test_an_agent_is_told_no_secret_that_the_task_was_given() -> None:
-    """What it is told is recorded, and a model reads it."""
+async def test_an_agent_receives_no_secret_of_the_task() -> None:
+    """Its input is recorded, and a model reads it."""
     told: list[Any] = []
 
     async def run_agent(request: SubagentRequest, ledger: Ledger) -> Json:

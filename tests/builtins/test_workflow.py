@@ -92,7 +92,9 @@ async def test_the_output_is_the_result_of_the_run() -> None:
         (call("execute_workflow"), "INVALID_INPUT", "workflowId"),
     ],
 )
-async def test_what_cannot_begin_is_said(reply: ScriptedReply, code: str, said: str) -> None:
+async def test_a_run_that_cannot_start_is_reported(
+    reply: ScriptedReply, code: str, said: str
+) -> None:
     envelope = await ran(reply)
     assert envelope.error is not None
     assert envelope.error.code == code
@@ -186,7 +188,7 @@ async def test_runs_that_start_each_other_end_somewhere() -> None:
     assert (len(runs), codes) == (RUN_DEPTH, ["DEPTH_EXCEEDED"])
 
 
-async def test_where_nothing_runs_flows_the_call_says_so() -> None:
+async def test_without_flows_the_call_is_not_configured() -> None:
     bench = await open_workbench(*TOOLS)
     envelope = await bench.call("execute_workflow", {"workflowId": "x"})
     assert envelope.status is Status.FAILED
@@ -231,7 +233,7 @@ async def test_a_process_that_stops_ends_no_run(inner: str) -> None:
 
 
 async def test_the_time_of_the_call_counts_while_the_run_works() -> None:
-    """14.6: `TIMEOUT`; nobody wants the run any more then."""
+    """14.6: `TIMEOUT`; the run is cancelled then."""
     here, ever = place(), Hold()
     here.flows = flows_of(slow=steps("  - {id: one, agent: scout, task: slow}"))
     model = model_of({"slow": wait(ever) + finish()}, wanted("slow"), say("Done."))
@@ -246,7 +248,7 @@ async def test_the_time_of_the_call_counts_while_the_run_works() -> None:
     assert ended.status is TaskStatus.CANCELLED
 
 
-async def test_the_time_of_the_call_stands_still_while_people_are_waited_for() -> None:
+async def test_the_timeout_stops_while_the_run_waits_for_people() -> None:
     here = place()
     model = model_of({}, wanted("dom:asks"), say("Done."))
     tools = with_seconds(TOOLS, 0.2)
@@ -266,7 +268,7 @@ def test_how_long_a_workflow_may_take_is_a_setting() -> None:
     assert (tool.spec.timeout_ms, TOOLS[0].spec.timeout_ms) == (9_500, 300_000)
 
 
-async def test_a_run_is_told_no_secret_that_the_task_was_given() -> None:
+async def test_a_run_receives_no_secret_of_the_task() -> None:
     """What it begins with is recorded in its own log, and models read it."""
     told: list[Any] = []
 

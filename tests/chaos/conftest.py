@@ -4,7 +4,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let the page on durability be written anew."""
+    """Whether the page on durability is written again."""
     parser.addoption("--write-durability", action="store_true", help="write docs/durability.md")
 
 

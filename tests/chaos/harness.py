@@ -112,7 +112,7 @@ class Server:
     def leave_the_file(self, directory: Path) -> None:
         """Nudge a frozen process out of the transaction it may have been frozen in.
 
-        SQLite gives its one write lock to nobody else until then: no lease can help with that.
+        SQLite has one write lock and grants it to no other process until then; no lease can help.
         """
         while self._state == "T" and is_locked(directory / ".penstock" / "penstock.db"):
             os.kill(self.pid, signal.SIGCONT)

@@ -3,7 +3,7 @@
 Reads a line of JSON for each server to start, `{"directory", "port", "kind", "number", "signal",
 "settings"}`,
 and answers with its process id. The server sends itself the signal at the moment, which is the n-th
-`commit` of this process (on disk, nobody told yet), its n-th `effect` (done, nothing noted yet), or
+`commit` of this process (on disk, not yet reported), its n-th `effect` (done, not yet recorded), or
 the n-th `ask` of its model.
 """
 
@@ -56,7 +56,7 @@ class Moment:
         self._counts = {"commit": 0, "effect": 0, "ask": 0}
 
     def committed(self, records: Sequence[Record]) -> None:
-        """Count a commit; it is on disk, and nobody was told."""
+        """Count a commit, which is on disk and not yet reported."""
         self._pass("commit", " + ".join(map(label_of, records)))
 
     def effect(self, name: str) -> None:
@@ -147,7 +147,7 @@ def callbacks(moment: Moment) -> tuple[Any, ...]:
 
     @tool(effect="none")
     async def hurried(ctx: ToolContext) -> Any:
-        """Have it posted, then wait for what nobody waited for."""
+        """Send it, then wait for the detached calls."""
         posted, guarded = await ctx.call("posting"), await ctx.call("guarded")
         return [posted.status.value, posted.output, guarded.status.value]
 

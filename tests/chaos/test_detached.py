@@ -55,7 +55,7 @@ def check(talk: Talk, server: Server, directory: Path) -> set[str]:
 
 
 @pytest.mark.slow("seven conversations, each over a crash of a real process")
-def test_every_beginning_and_effect_of_calls_that_nobody_waits_for_is_survived(
+def test_detached_calls_survive_a_kill_at_every_start_and_effect(
     nursery: Nursery, tmp_path: Path
 ) -> None:
     """SIGKILL around `wait=False`: a function that went on is not entered again."""

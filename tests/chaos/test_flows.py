@@ -1,4 +1,4 @@
-"""A flow with every kind of step: killed at every moment, it ends as the one that nobody killed."""
+"""A flow with every kind of step: killed at every moment, it ends like one that was not killed."""
 
 import signal
 from collections import Counter

@@ -75,7 +75,7 @@ def test_a_model_that_is_shown_a_cut_history_is_refused() -> None:
         run.check("done")
 
 
-def test_of_several_repeats_the_smallest_figures_are_kept() -> None:
+def test_the_smallest_figures_of_several_repeats_are_kept() -> None:
     figures = iter(
         [{"a": 2.0, "b": {"us": 1.0, "cal_ms": 9.0}}, {"a": 1.0, "b": {"us": 2.0, "cal_ms": 1.0}}]
     )
@@ -126,14 +126,14 @@ def test_a_bar_follows_the_speed_of_the_machine_but_for_memory() -> None:
 
 
 @pytest.mark.parametrize(("warm", "said"), [(2.0, "met"), (2.1, "MISSED")])
-def test_a_long_conversation_stands_beside_a_new_one(warm: float, said: str) -> None:
+def test_a_long_conversation_is_compared_with_a_new_one(warm: float, said: str) -> None:
     line = {"bench": "fold", "target": "penstock", "cold_10k_ms": 90.0, "new_first_event_ms": 2.0}
     rows = rows_of([line | {"warm_first_event_ms": warm}])
     name = "first event after 10,000 events, as soon as in a new conversation, ms"
     assert rows[name][:4] == ["≤ 2", "2.00", f"{warm:.2f}", said]
 
 
-def test_a_streamed_reply_stands_beside_an_sdk() -> None:
+def test_a_streamed_reply_is_compared_with_an_sdk() -> None:
     rows = rows_of([{"bench": "model", "target": "penstock", "stream_share": 0.31}])
     assert rows["streamed reply, CPU beside an SDK"][:4] == ["≤ 0.3", "0.30", "0.31", "MISSED"]
 
@@ -151,7 +151,7 @@ def test_a_slow_moment_is_named() -> None:
     assert "From slow moments, to be repeated: cli penstock (1.6)." in report.table(lines)
 
 
-def test_of_two_lines_for_one_target_the_last_counts(tmp_path: Path) -> None:
+def test_the_last_of_two_lines_for_one_target_counts(tmp_path: Path) -> None:
     kept = tmp_path / "lines.jsonl"
     kept.write_text(
         "".join(json.dumps({"bench": "cli", "target": "x", "n": n}) + "\n" for n in (1, 2))

@@ -92,7 +92,7 @@ def test_blobs_come_out_of_their_packages_with_their_licences(
     assert (folder / "inside.wasm").read_bytes() == WASM
 
 
-def test_what_is_there_is_left_alone(registry: Registry, tmp_path: Path) -> None:
+def test_an_existing_blob_is_not_fetched(registry: Registry, tmp_path: Path) -> None:
     script = registry.fetcher()
     script.fetch(tmp_path / "blobs", registry.npm)
     assert script.fetch(tmp_path / "blobs", []) == []
@@ -113,7 +113,7 @@ def test_a_damaged_blob_is_fetched_again(registry: Registry, tmp_path: Path) -> 
         ("embedded", True, "plain@1: wanted wasm as base64 in dist/plain.wasm, found none"),
     ],
 )
-def test_what_is_not_pinned_is_not_used(
+def test_an_unpinned_blob_is_not_used(
     registry: Registry, tmp_path: Path, pin: str, value: object, said: str
 ) -> None:
     registry.pins["plain.wasm"][pin] = value
@@ -133,10 +133,10 @@ def test_without_npm_it_says_what_to_do(registry: Registry, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("npm", ["/nowhere/npm", "/bin/false"])
-def test_an_npm_that_fails_is_told(registry: Registry, tmp_path: Path, npm: str) -> None:
+def test_a_failing_npm_is_reported(registry: Registry, tmp_path: Path, npm: str) -> None:
     with pytest.raises(SystemExit, match=r"npm could not download plain@1, inside@1: "):
         registry.fetcher().fetch(tmp_path, [npm])
 
 
-def test_npm_is_the_one_that_was_named(registry: Registry) -> None:
+def test_the_named_npm_is_used(registry: Registry) -> None:
     assert registry.fetcher().npm_command({"NPM": "/my/npm"}) == ["/my/npm"]

@@ -137,7 +137,7 @@ def test_a_test_that_hangs_fails_with_its_stack(
     [(SWALLOWS, "in swallow_everything"), (BLOCKS_IN_C, "in deaf_to_signals")],
     ids=["swallows", "blocks in C"],
 )
-def test_what_no_exception_can_stop_ends_with_its_process(
+def test_a_hang_that_no_exception_stops_ends_with_its_process(
     text: str, frame: str, tmp_path: Path
 ) -> None:
     ended = run(tmp_path, text, "-n1")

@@ -96,7 +96,7 @@ def test_an_editable_install_reads_the_blobs_of_make_setup() -> None:
 
 @pytest.mark.slow("installs what was built into an environment of its own")
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
-def test_what_is_built_works_in_an_empty_environment(
+def test_the_built_wheel_works_in_an_empty_environment(
     kind: str, built: Built, tmp_path: Path
 ) -> None:
     """It prints its version, starts a project, and calls a Python tool and a script.

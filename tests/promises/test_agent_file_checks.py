@@ -91,7 +91,7 @@ ROLES = "known: architect, coding, compact, fast, planning, research, vision, wr
         ),
     ],
 )
-def test_what_a_file_names_in_vain_is_told(head: str, said: str) -> None:
+def test_a_missing_name_is_a_finding(head: str, said: str) -> None:
     assert said_of_head(head, KNOWN) == [said]
 
 
@@ -109,14 +109,14 @@ def test_what_a_file_names_in_vain_is_told(head: str, said: str) -> None:
         "selected_skills: [zip]",
     ],
 )
-def test_what_there_is_gives_no_finding(head: str) -> None:
+def test_existing_names_give_no_finding(head: str) -> None:
     assert said_of_head(head, KNOWN) == []
 
 
 @pytest.mark.parametrize(
     "head", ["tools: [x]", "skills: [x]", "selected_skills: [x]", 'model: "@x"']
 )
-def test_where_nobody_knows_what_there_is_nobody_looks(head: str) -> None:
+def test_unknown_inventories_are_not_checked(head: str) -> None:
     assert said_of_head(head) == []
 
 
@@ -174,7 +174,9 @@ def single(line: int, text: str) -> str:
         ("", []),
     ],
 )
-def test_what_the_instructions_read_in_vain_is_told_at_its_line(body: str, said: list[str]) -> None:
+def test_a_missing_variable_of_the_instructions_is_a_finding_with_its_line(
+    body: str, said: list[str]
+) -> None:
     assert said_of(f"---\nname: n\n\ninputs: [a]\n---\n\n{body}\n") == said
 
 
@@ -193,7 +195,7 @@ def test_the_inputs_that_instructions_read_are_known_declared_or_not() -> None:
         ("name: assistant\ndescription: d", []),
     ],
 )
-def test_who_needs_tools_and_a_description_is_told_so(head: str, codes: list[str]) -> None:
+def test_an_agent_without_tools_or_description_is_a_finding(head: str, codes: list[str]) -> None:
     """An agent that selects skills has tools of them; the assistant of chats has every tool."""
     findings = parse_agent(f"---\n{head}\n---\n", "a.md").findings
     assert [each.code for each in findings] == codes

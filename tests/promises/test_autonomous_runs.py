@@ -1,4 +1,4 @@
-"""In an autonomous run nobody is asked, from wherever; only approvals wait for a person."""
+"""An autonomous run asks no person, from any place in it; only approvals wait."""
 
 from typing import Any
 
@@ -95,7 +95,7 @@ async def test_no_agent_asks_nor_does_a_tool_of_its(task: str) -> None:
     assert not [each for each in events if isinstance(each, QuestionAsked)]
 
 
-async def test_a_run_that_an_agent_begins_asks_nobody_either() -> None:
+async def test_a_run_started_by_an_agent_asks_no_person() -> None:
     """14.1: "inside an autonomous run every `ask_user`, also one of a script, is refused"."""
     inner = steps("  - {id: two, agent: a, task: ask}")
     outer = steps("  - {id: one, agent: a, task: begin}")

@@ -43,7 +43,7 @@ async def test_nothing_waits_for_another_attempt_longer_than_the_task_may_work(
     assert (code(await work), runs, clock.monotonic()) == (expected, [0], 5)
 
 
-async def test_what_a_person_agreed_to_is_checked_by_the_tool_that_there_is_now() -> None:
+async def test_an_approved_call_is_validated_by_the_current_tool() -> None:
     """The page: "`input` as the person edited it (validated: …)", here across a new version."""
 
     def version(most: int) -> Act:

@@ -50,7 +50,7 @@ def parameters(model: ScriptedModel, task: str) -> Mapping[str, Any]:
         {"summary": None},
     ],
 )
-async def test_a_finish_that_is_not_valid_is_told_so_and_a_second_try_works(
+async def test_an_invalid_finish_is_rejected_and_a_second_try_works(
     wrong: dict[str, Any],
 ) -> None:
     """T24: "other status or action → `validation_error`, a second try works"."""

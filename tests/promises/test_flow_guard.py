@@ -70,7 +70,7 @@ def error_of(envelope: Envelope) -> ErrorDetail:
 
 
 @pytest.mark.parametrize("path", ["src/a/b.py", "docs/x.md", "src/../docs/x.md", "{root}/src/a.py"])
-async def test_what_its_patterns_say_is_read(project: ProjectFolder, path: str) -> None:
+async def test_paths_that_match_the_patterns_are_read(project: ProjectFolder, path: str) -> None:
     """G1."""
     envelope = await done(project, "read", path=path.format(root=project.root))
     assert envelope.ok, envelope
@@ -96,7 +96,7 @@ async def test_what_its_patterns_say_is_read(project: ProjectFolder, path: str) 
     ],
     ids=["G2", "G2 top", "G2 link", "G6", "G3", "G3 whole", "G3 link", "G4", "G7", "G7 own"],
 )
-async def test_what_they_do_not_say_is_refused_in_the_words_of_the_page(
+async def test_other_paths_are_refused_with_the_specified_message(
     project: ProjectFolder, tool: str, given: dict[str, Any], said: str
 ) -> None:
     """§12.2, through a session whose file has `access`."""
@@ -124,7 +124,7 @@ async def test_it_writes_where_its_pattern_says(project: ProjectFolder) -> None:
 
 
 @pytest.mark.parametrize(("access", "is_written"), [("src/**", False), ("agents/**", True)])
-async def test_agents_are_written_by_who_has_a_pattern_of_its_own_for_them(
+async def test_agent_files_are_written_only_with_an_explicit_pattern(
     project: ProjectFolder, access: str, is_written: bool
 ) -> None:
     """G8."""
@@ -194,7 +194,7 @@ async def test_a_command_that_none_denies_runs(project: ProjectFolder, command: 
     ],
     ids=["G5", "G13", "G14", "G18"],
 )
-async def test_what_is_not_declared_or_granted_is_refused(
+async def test_an_undeclared_or_ungranted_tool_is_refused(
     project: ProjectFolder, tool: str, given: dict[str, Any], more: dict[str, Any], said: str
 ) -> None:
     """T46: "agents only call tools they declared"."""

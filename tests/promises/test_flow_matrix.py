@@ -61,7 +61,7 @@ INPUTS: dict[str, dict[str, Any]] = {
     PLUGIN: {"text": "hi"},
     GLOBAL: {},
 }
-"""What each tool is called with. The others get what no tool takes: who may call hears of that."""
+"""The input of each tool. The other tools get an invalid input, whose error shows that they ran."""
 
 
 class Stamp:
@@ -146,9 +146,7 @@ async def test_each_cell_of_the_matrix_is_offered_and_runs_or_neither(
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-async def test_who_may_ask_is_answered_and_who_may_finish_ends(
-    project: ProjectFolder, column: str
-) -> None:
+async def test_permitted_agents_can_ask_and_finish(project: ProjectFolder, column: str) -> None:
     """T08, T01: `ask_user` in the main session and "all subagent sessions"; `finish` in these."""
     opening = set_up(project, column)
     agent = NAMES.get(column, column)
@@ -190,7 +188,7 @@ async def test_a_chat_with_the_architect_itself_has_no_tools_of_agent_sessions(
     assert {settled[each].error.code for each in AUTHORING} == {"TOOL_NOT_FOUND"}
 
 
-async def test_an_agent_that_declares_them_is_told_that_they_are_not_granted(
+async def test_declared_tools_that_are_not_granted_are_reported_to_the_agent(
     project: ProjectFolder,
 ) -> None:
     """G18: such a tool "is not granted to agent", even if declared."""
@@ -300,7 +298,7 @@ ASK = call("ask_user", question="Which?", type="input")
 BLOCKED = "ask_user is blocked: {}. Decide on your own and go on."
 
 
-async def test_an_agent_that_is_not_interactive_asks_nobody_nor_does_its_code(
+async def test_a_non_interactive_agent_and_its_code_ask_no_person(
     project: ProjectFolder,
 ) -> None:
     """G16: `interactive: false`."""
@@ -313,7 +311,7 @@ async def test_an_agent_that_is_not_interactive_asks_nobody_nor_does_its_code(
     assert (asked.error.message, polled.output) == (said, said)
 
 
-async def test_in_an_autonomous_run_nobody_is_asked_and_the_agent_goes_on() -> None:
+async def test_an_autonomous_run_asks_no_person_and_continues() -> None:
     """T12, G16: "In autonomous mode, ask_user is blocked in subagent sessions"."""
     poll, said = Act("poll", polling), BLOCKED.format("this run is autonomous")
     model = ScriptedModel([ASK, call("poll"), finish("decided")])

@@ -298,7 +298,7 @@ You have access to backend documentation. Use `skill_read` to look up:
 """
 
 
-async def test_the_usage_pattern_of_the_seed_works_as_it_is(project: ProjectFolder) -> None:
+async def test_the_usage_pattern_of_the_seed_works_unchanged(project: ProjectFolder) -> None:
     """T17: "Usage pattern": that file as it is loads, and its session can read the topics."""
     project.write("agents/my-agent.md", SEED_AGENT)
     project.write("handbooks/my-backend-docs/SKILL.md", "files:\n- api-patterns.md\n")

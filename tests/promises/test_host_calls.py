@@ -1,4 +1,4 @@
-"""What a script may ask of its host with flo and fetch, and what it is told when it errs."""
+"""What a script can request of its host with flo and fetch, and the errors that it gets."""
 
 from typing import Any
 

@@ -89,7 +89,7 @@ ODD = (
 
 @pytest.mark.parametrize("tool", ["read", "ls", "grep", "find", "write", "edit"])
 @pytest.mark.parametrize("path", ODD, ids=range(len(ODD)))
-async def test_what_is_odd_is_answered_in_words_at_once(
+async def test_an_odd_file_gets_a_message_without_delay(
     folder: Folder, tool: str, path: str
 ) -> None:
     more: dict[str, Any] = {
@@ -141,7 +141,7 @@ MAKE: Mapping[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", MAKE)
-def test_what_is_odd_among_authored_files_is_a_finding_and_the_rest_works(
+def test_an_odd_authored_file_is_a_finding_and_the_rest_works(
     project: ProjectFolder, kind: str
 ) -> None:
     for name, text in GOOD.items():

@@ -176,7 +176,7 @@ async def erase_profile(erasure: Erasure) -> None:
 @pytest.mark.parametrize(
     ("erase", "left"), [(erase_messages, 2), (erase_log, 1), (erase_profile, 0)]
 )
-async def test_what_the_blob_store_did_not_delete_goes_when_the_next_process_starts(
+async def test_the_next_process_deletes_blobs_that_were_left(
     log: SqlLog,
     blobs: BrittleBlobs,
     erasure: Erasure,
@@ -184,7 +184,7 @@ async def test_what_the_blob_store_did_not_delete_goes_when_the_next_process_sta
     erase: Callable[[Erasure], Awaitable[None]],
     left: int,
 ) -> None:
-    """No hour passes: what was erased is due at once. Files and media belong to who is left."""
+    """Erased data is due at once, without an hour of grace. Files and media of others remain."""
     await log.append(await talk(log, blobs), [ended()])
     assert len(kept(blobs)) == 6
     blobs.is_broken = True
@@ -255,10 +255,10 @@ async def test_a_message_is_blanked_after_its_runs_are_gone(log: SqlLog, erasure
     assert [await log.head(each) for each in runs] == [0, 0]
 
 
-async def test_what_a_holder_appends_while_its_log_is_erased_goes_too(
+async def test_events_appended_during_an_erasure_are_erased(
     log: SqlLog, blobs: BrittleBlobs, erasure: Erasure
 ) -> None:
-    """One result stands in the log, and one in the blob store: both name bytes."""
+    """One result is in the log and one in the blob store; both refer to bytes."""
     lease = await talk(log, blobs)
     more = [await outcome(blobs, "small"), await outcome(blobs, "more", size=100)]
 
@@ -271,7 +271,7 @@ async def test_what_a_holder_appends_while_its_log_is_erased_goes_too(
     assert len(kept(blobs)) == 1  # the picture is the profile's
 
 
-async def test_what_a_task_writes_for_its_profile_while_that_is_erased_goes_too(
+async def test_writes_for_a_profile_during_its_erasure_are_erased(
     log: SqlLog, database: Database, blobs: BrittleBlobs, erasure: Erasure
 ) -> None:
     lease = await talk(log, blobs)

@@ -58,7 +58,7 @@ async def hold(log: MemoryLog, *, since: float) -> HeldLog:
     return HeldLog(log, lease, SessionState(LOG), WORLD, since=since)
 
 
-async def test_a_silent_lease_is_renewed_for_as_long_as_it_is_held() -> None:
+async def test_an_idle_lease_is_renewed_while_it_is_held() -> None:
     log = WatchedLog()
     held = {LOG: await hold(log, since=WORLD.clock.monotonic() - 1)}
     LeaseKeeper(held, 0.001).watch()
@@ -93,7 +93,7 @@ async def test_work_whose_lease_is_lost_is_stopped_once() -> None:
     held.clear()
 
 
-async def test_a_lease_that_cannot_be_renewed_yet_is_told_to_operators(
+async def test_a_failed_renewal_is_reported_to_operators(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     said = "the lease of log conv_1 could not be renewed yet: full"
@@ -221,7 +221,7 @@ async def test_work_whose_log_another_process_took_stops_at_the_next_look() -> N
     await asyncio.gather(run, return_exceptions=True)
 
 
-async def test_a_task_that_is_begun_here_is_gone_on_with_under_the_same_lease() -> None:
+async def test_a_task_started_here_resumes_under_the_same_lease() -> None:
     active = ActiveLog(finish)
     opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
     entries = [Entry(opened), Entry(message(), ONE), Entry(TaskStarted(), ONE)]
@@ -236,7 +236,7 @@ async def test_a_task_that_is_begun_here_is_gone_on_with_under_the_same_lease() 
     assert await active.is_free()
 
 
-async def test_a_lease_that_nobody_came_for_is_given_back_at_the_end() -> None:
+async def test_an_unclaimed_lease_is_released_at_the_end() -> None:
     active = ActiveLog(finish)
     opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
     await active.activations.begin(LOG, [Entry(opened), Entry(message(), ONE)], head=0)

@@ -77,7 +77,7 @@ async def folder(tmp_path: Path) -> Folder:
 
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("kind", KINDS)
-async def test_each_kind_has_one_answer(folder: Folder, kind: str, tool: str) -> None:
+async def test_each_kind_of_odd_file_has_one_answer(folder: Folder, kind: str, tool: str) -> None:
     make, words = KINDS[kind]
     make(folder.root / "odd")
     code = "NOT_PERMITTED" if words == HIDDEN else "TOOL_FAILED"

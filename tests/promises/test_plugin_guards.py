@@ -42,7 +42,7 @@ def failing(call: Call) -> str:
         (lambda _: False, "a guard returns None or a text, found bool"),
     ],
 )
-def test_what_a_guard_says_of_a_call(guard: Any, said: str | None) -> None:
+def test_a_guard_decides_about_a_call(guard: Any, said: str | None) -> None:
     """`factory(session) → guard(call) → None or text`."""
     guards = guards_of([lambda _: guard], SESSION)
     assert not isinstance(guards, str)
@@ -67,7 +67,7 @@ async def run(
     tools: str = "read",
     hear: Callable[[Mapping[str, Any]], None] = lambda _: None,
 ) -> Envelope:
-    """Run a flow of one agent; `hear` is told of errors of its steps."""
+    """Run a flow of one agent; `hear` receives the errors of its steps."""
     head = f"name: scout\ndescription: d\ntools: {tools}\n"
     project.write("agents/scout.md", f"---\n{head}---\nYou look.\n")
     project.write(
@@ -84,7 +84,7 @@ async def run(
         return await runtime.run_flow(NewRun(command="f", task="t"))
 
 
-async def test_a_refused_call_is_told_to_the_model_and_the_session_goes_on(
+async def test_the_model_sees_a_refused_call_and_the_session_continues(
     project: ProjectFolder,
 ) -> None:
     """G20: "a plugin guard returns a text": refused with that text."""

@@ -11,7 +11,7 @@ from tests.kit.stage import Stage
 
 
 def found_in(project: ProjectFolder) -> list[str]:
-    """Return the codes of what is wrong with a project."""
+    """Return the codes of the findings in a project."""
     return [each.code for each in load_project(load(project.root)).diagnostics]
 
 

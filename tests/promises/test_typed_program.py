@@ -100,7 +100,7 @@ async def test_methods_are_tools_of_their_object() -> None:
     assert yen.price.spec.effect is Effect.READ
 
 
-def test_a_method_without_its_object_is_told_how_to_give_it_one() -> None:
+def test_an_unbound_method_gets_an_error_that_says_how_to_bind_it() -> None:
     with pytest.raises(DeclarationError, match=r"it is a method of a class; give a bound one"):
         _ = Till.price.spec
 
@@ -132,7 +132,7 @@ NO_TOOL = "tools= takes functions, with @tool above them or not"
 
 
 @pytest.mark.parametrize("given", ["look_up", 3, Till, Till("x"), None, {"name": "x"}])
-def test_what_is_no_tool_is_refused_where_it_is_given(given: Any) -> None:
+def test_an_invalid_tool_is_refused_at_its_argument(given: Any) -> None:
     with pytest.raises(TypeError, match=NO_TOOL):
         as_tool(given)
     with pytest.raises(TypeError, match=NO_TOOL):

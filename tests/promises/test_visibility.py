@@ -36,7 +36,7 @@ def test_every_cell(
 @pytest.mark.parametrize(
     ("skills", "hint"), [(("a",), " Did you mean 't_listed'?"), ((), ""), (("b",), "")]
 )
-async def test_a_model_is_told_the_nearest_tool_that_it_can_see(
+async def test_an_unknown_tool_suggests_the_nearest_visible_one(
     project: ProjectFolder, skills: tuple[str, ...], hint: str
 ) -> None:
     """`TOOL_NOT_FOUND` for a model or an outside caller names the nearest id it can see."""

@@ -8,7 +8,7 @@ KEY, NONCE, PLACE = bytes(range(32)), bytes(NONCE_BYTES), b"profile/p1/token"
 SEALED = encrypt(KEY, NONCE, "s3cret \u00fc", PLACE)
 
 
-def test_what_was_sealed_is_opened() -> None:
+def test_a_sealed_text_is_opened() -> None:
     assert decrypt(KEY, SEALED, PLACE) == "s3cret \u00fc"
     assert b"s3cret" not in SEALED
 
@@ -34,5 +34,5 @@ OTHERS = {
 
 
 @pytest.mark.parametrize(("key", "sealed", "place"), OTHERS.values(), ids=OTHERS)
-def test_whatever_differs_opens_nothing(key: bytes, sealed: bytes, place: bytes) -> None:
+def test_another_key_place_or_text_opens_nothing(key: bytes, sealed: bytes, place: bytes) -> None:
     assert decrypt(key, sealed, place) is None

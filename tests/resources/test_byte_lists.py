@@ -112,7 +112,7 @@ def test_a_secret_that_is_returned_as_a_list_is_taken_out(kind: str, secret: str
     assert redactor.json({"read": [spelled, 5]}) == {"read": [found, 5]}
 
 
-def test_what_is_around_a_secret_in_a_list_stays() -> None:
+def test_items_around_a_secret_in_a_list_stay() -> None:
     redactor = Redactor()
     redactor.add("token", SECRETS[0])
     whole = [1, 2, *listed(SECRETS[0]), 300]

@@ -19,7 +19,7 @@ def spelled(key: bytes) -> str:
     return base64.urlsafe_b64encode(key).decode()
 
 
-def test_a_secret_is_sealed_anew_each_time_and_opens() -> None:
+def test_a_secret_is_sealed_with_a_new_nonce_and_opens() -> None:
     """V8: "AES-256-GCM, random 12-byte nonce, key id stored"."""
     cipher = Cipher([NEW])
     one, two = cipher.seal("s3säme", ANN, "k"), cipher.seal("s3säme", ANN, "k")
@@ -43,7 +43,7 @@ def test_a_row_that_is_moved_does_not_decrypt(scope: Scope, key: str) -> None:
     assert cipher.open(cipher.seal("s3same", ANN, "k"), scope, key) is None
 
 
-def test_what_was_damaged_does_not_decrypt() -> None:
+def test_a_damaged_secret_does_not_decrypt() -> None:
     cipher = Cipher([NEW])
     sealed = cipher.seal("s3same", ANN, "k")
     for damaged in (b"", sealed.sealed[:11], sealed.sealed[:-1], sealed.sealed[:-1] + b"\x00"):
@@ -93,7 +93,7 @@ def test_a_key_file_that_holds_none_stops_the_start(tmp_path: Path) -> None:
         open_cipher("", tmp_path)
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     cipher = open_cipher("", tmp_path / "file" / "below")
     with pytest.raises(StoreReadOnly, match=r"secret\.key cannot be made: Not a directory"):

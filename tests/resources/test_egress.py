@@ -19,7 +19,7 @@ from tests.kit.ways import HERE, LIMITS, Dns, asked, way
 pytestmark = pytest.mark.programs
 
 
-async def test_an_answer_is_given_as_it_is_whatever_its_status() -> None:
+async def test_a_response_is_returned_whatever_its_status() -> None:
     """Egress: "Every HTTP status resolves"."""
     said = answer(b"no", "404 Not Found", "X-A: 1", "x-a: 2", "Content-Type: text/plain")
     async with origin(says(said)) as server:
@@ -97,7 +97,7 @@ HOSTILE += [
 
 
 @pytest.mark.parametrize("host", HOSTILE)
-async def test_this_machine_is_not_reached_however_it_is_spelled(host: str) -> None:
+async def test_no_spelling_of_this_machine_is_reached(host: str) -> None:
     asker = EgressCaller(tool_id="t", egress=read_patterns(["http://*"]))
     with pytest.raises((EgressDenied, TypeError), match=r"not public|wants an http or https URL"):
         await Egress(LIMITS, allow=["http://*"]).fetch(Request(url=f"http://{host}/"), asker)
@@ -159,7 +159,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("more", "message"), BAD)
-async def test_what_cannot_be_sent_is_a_type_error(more: dict[str, Any], message: str) -> None:
+async def test_a_malformed_request_is_a_type_error(more: dict[str, Any], message: str) -> None:
     request = replace(Request(url="https://api.test/"), **more)
     asker = EgressCaller(tool_id="t", egress=read_patterns(["*", "http://*"]))
     with pytest.raises(TypeError, match=message):
@@ -213,7 +213,7 @@ async def test_a_secret_in_json_is_spelled_as_json(kind: str) -> None:
     assert json.loads(body.encode("latin-1")) == {"k": 'BEGIN "é"\nEND'}
 
 
-async def test_a_secret_goes_where_its_handle_stands_to_a_named_host() -> None:
+async def test_a_handle_becomes_its_secret_for_a_named_host() -> None:
     """V7: "`fetch` puts the secret in its place"."""
     handles = SecretHandles()
     handle = handles.new("token", "s3 same&")
@@ -285,7 +285,7 @@ print(sorted(heavy & sys.modules.keys()))
 
 
 @pytest.mark.slow("starts a Python of its own")
-def test_a_server_that_asks_nobody_loads_nothing_for_it() -> None:
+def test_a_server_without_requests_loads_no_http_client() -> None:
     """Nor what opens secrets, reaches buckets, speaks to Postgres or runs scripts."""
     done = subprocess.run(
         [sys.executable, "-c", LIGHT], capture_output=True, text=True, timeout=60, check=True
@@ -293,7 +293,7 @@ def test_a_server_that_asks_nobody_loads_nothing_for_it() -> None:
     assert done.stdout == "[]\n"
 
 
-async def test_what_a_star_leaves_out_is_told_with_what_to_add() -> None:
+async def test_a_refusal_under_a_star_says_what_to_add() -> None:
     """`*` any public host (https)."""
     out, asker = (
         way(80, allow=["*"]),

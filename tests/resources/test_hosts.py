@@ -62,7 +62,7 @@ BAD = ["", "ftp://a", "https://", "a/b", "a*", "*a", "a.*.b", "**", "*.", "a:0",
 
 
 @pytest.mark.parametrize("pattern", BAD)
-def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+def test_an_invalid_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="found"):
         HostPattern.parse(pattern)
 
@@ -80,7 +80,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("host", ODD)
-def test_what_no_host_can_be_called_is_refused(host: str) -> None:
+def test_an_invalid_host_is_refused(host: str) -> None:
     for pattern in (host, f"*.{host}"):
         with pytest.raises(ValueError, match="no host can be called"):
             HostPattern.parse(pattern)
@@ -160,7 +160,7 @@ def test_an_address_around_this_machine_is_not(address: str) -> None:
 
 @given(st.ip_addresses(v=4))
 @FEW
-def test_what_stands_for_an_address_is_as_public_as_it(address: object) -> None:
+def test_a_mapped_address_is_as_public_as_its_target(address: object) -> None:
     plain = is_public(str(address))
     assert is_public(f"::ffff:{address}") == plain
     assert is_public(f"64:ff9b::{address}") == plain
@@ -192,5 +192,5 @@ def test_addresses_that_no_name_may_lead_to(address: str, *, guarded: bool) -> N
     ("host", "literal"),
     [("169.254.1.1", True), ("fe80::1", True), ("2852039166", False), ("a.test", False)],
 )
-def test_what_is_written_as_an_address(host: str, *, literal: bool) -> None:
+def test_canonical_addresses_are_literals(host: str, *, literal: bool) -> None:
     assert is_literal(host) == literal

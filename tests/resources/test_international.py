@@ -17,10 +17,10 @@ from penstock.resources.international import ascii_name
         ("①\uff127.0.0.1", "127.0.0.1"),
     ],
 )
-def test_however_it_is_spelled_it_is_one_name(host: str, name: str) -> None:
+def test_all_spellings_give_one_name(host: str, name: str) -> None:
     assert ascii_name(host) == name
 
 
-def test_what_no_host_can_be_called_is_named() -> None:
+def test_an_invalid_host_is_named_in_the_error() -> None:
     with pytest.raises(ValueError, match="no host can be called 'a\uff0fb'"):
         ascii_name("a\uff0fb")

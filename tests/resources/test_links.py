@@ -53,7 +53,7 @@ def test_another_installation_signs_otherwise() -> None:
         Links(KEY, clock, 10).check(*parts(link))
 
 
-def test_what_the_bytes_are_called_is_signed_too() -> None:
+def test_the_signature_covers_the_label() -> None:
     links = Links(KEY, FakeClock(), 10)
     named = LinkLabel("text/csv", "a b.csv")
     link = links.to(BlobId("ab"), label=named)

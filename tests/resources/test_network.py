@@ -76,7 +76,7 @@ async def test_a_server_that_takes_its_time_is_given_up(first: bytes) -> None:
             await way(slow.port).get(seconds=0.1)
 
 
-async def test_who_is_not_there_does_not_answer() -> None:
+async def test_a_missing_server_is_unavailable() -> None:
     async with origin(says()) as server:
         port = server.port
     with pytest.raises(UpstreamUnavailable, match="did not answer"):

@@ -83,7 +83,7 @@ def test_the_lines_of_a_key_are_looked_for_by_themselves() -> None:
 
 
 @pytest.mark.parametrize("value", ["one line is the whole secret", "short\nlines\nalone", "[[1]]"])
-def test_what_has_no_parts(value: str) -> None:
+def test_a_secret_without_parts(value: str) -> None:
     assert list(parts(value)) == []
 
 

@@ -125,14 +125,14 @@ def test_json_is_cleaned_at_any_depth(value: Any, cleaned: Any) -> None:
     assert redactor.holds_secret(value) == (value != cleaned)
 
 
-def test_what_holds_none_is_the_same_object() -> None:
+def test_json_without_secrets_is_the_same_object() -> None:
     value: Any = {"a": [1.5, "b", {"c": None}]}
     assert Redactor().json(value) is value
     assert given_out("s3same").json(value) is value
     assert not Redactor().holds_secret("s3same")
 
 
-def test_of_several_secrets_the_longest_is_named() -> None:
+def test_the_longest_of_several_secrets_is_named() -> None:
     redactor = Redactor()
     redactor.add("short", "s3same")
     redactor.add("long", "s3same-open")
@@ -292,7 +292,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize(("message", "shown"), MESSAGES)
-def test_what_engines_quote_of_a_secret_is_found(message: str, shown: str) -> None:
+def test_a_part_of_a_secret_quoted_by_an_engine_is_found(message: str, shown: str) -> None:
     """QuickJS and V8 show the beginning of what they could not read, or of a name."""
     assert given_out(TOKEN).text(message) == shown.replace("{}", AGAIN, 1)
 

@@ -13,7 +13,7 @@ from tests.kit.ways import LIMITS, asked, refusal, way
 
 
 def moves(status: int, location: str) -> Say:
-    """Send whoever asks for `/` somewhere else."""
+    """Redirect requests for `/`."""
 
     async def say(heard: str, writer: asyncio.StreamWriter) -> None:
         port = writer.get_extra_info("sockname")[1]
@@ -115,7 +115,7 @@ async def test_no_name_leads_to_a_link_local_or_metadata_address(address: str) -
         await literal.fetch(request, asker)
 
 
-async def test_a_name_may_stand_for_those_below_it() -> None:
+async def test_a_private_pattern_covers_the_names_below_it() -> None:
     """`egress.allow_private` = `host:port`, `*.corp.example:443` or `ip:port`."""
     async with origin(lambda _, writer: say_there(writer)) as server:
         found = way(server.port)

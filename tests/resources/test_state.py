@@ -19,7 +19,7 @@ def change(verb: StateVerb, **wanted: Any) -> StateChange:
     return read_change(verb, ANN, {"key": "k", **wanted}, "r1")
 
 
-def test_what_a_script_asks_for_is_read_once() -> None:
+def test_a_request_of_a_script_is_parsed_once() -> None:
     made = change(StateVerb.PUT, value=[1], if_revision=None, ttl_seconds=60.0)
     assert made == StateChange(
         verb=StateVerb.PUT,
@@ -91,7 +91,7 @@ def test_a_script_sees_the_value_that_it_put() -> None:
 
 
 @pytest.mark.slow("two writers of one database take turns")
-async def test_of_two_processes_exactly_one_has_its_way(database_url: str) -> None:
+async def test_exactly_one_of_two_processes_wins(database_url: str) -> None:
     """T11: "Writes are atomic between processes"."""
     first, second = [await open_database(database_url) for _ in range(2)]
     states = [SqlState(each, FakeClock()) for each in (first, second)]

@@ -63,7 +63,7 @@ def test_a_short_secret_is_warned_of() -> None:
     assert warning_of("äbc") is None
 
 
-async def test_no_secret_lies_on_the_disk_as_it_is(database: Database) -> None:
+async def test_no_secret_is_on_disk_in_plain_text(database: Database) -> None:
     await vault(database, OLD).set(ANN, "mine", "s3same-open")
     (row,) = await database.read(lambda each: each.execute(select(secrets)).all())
     assert b"s3same" not in bytes(row.sealed)
@@ -86,7 +86,7 @@ async def test_a_rotation_that_cannot_open_one_changes_none(database: Database) 
     assert await vault(database, OLD).get(ANN, "a") == "s3same"
 
 
-def test_a_handle_is_text_that_nobody_can_guess_and_opens_where_it_stands() -> None:
+def test_a_handle_is_a_random_text_that_opens_in_place() -> None:
     """V7: "an object whose string form is a random placeholder"."""
     handles = SecretHandles()
     one, two = handles.new("token", "s3 same"), handles.new("token", "s3 same")

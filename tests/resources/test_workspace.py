@@ -33,7 +33,7 @@ async def reason(workspace: Workspace, uri: str, most: int = 100) -> object:
     return (refused.value.details or {})["reason"]
 
 
-async def test_what_is_written_is_read_as_it_was(workspace: Workspace) -> None:
+async def test_a_written_file_is_read_back(workspace: Workspace) -> None:
     await write(workspace, "task://notes/Ärger.txt", "größer")
     path = parse_path("task://notes/A\u0308rger.txt")
     assert await workspace.read(path, most=100) == "größer".encode()
@@ -43,7 +43,7 @@ async def test_what_is_written_is_read_as_it_was(workspace: Workspace) -> None:
     assert not await workspace.exists(parse_path("session://notes"))
 
 
-async def test_what_cannot_be_read_says_why(workspace: Workspace) -> None:
+async def test_an_unreadable_path_gives_a_reason(workspace: Workspace) -> None:
     await write(workspace, "task://a/b", "xyz")
     assert await reason(workspace, "task://c") == "not_found"
     assert await reason(workspace, "task://a/b/c") == "not_a_directory"

@@ -32,7 +32,7 @@ async def folder(tmp_path: Path) -> Folder:
         ("{root}/src/a.py", "src/a.py"),
     ],
 )
-async def test_what_is_readable_is_read(folder: Folder, path: str, real: str) -> None:
+async def test_a_readable_file_is_read(folder: Folder, path: str, real: str) -> None:
     """G1."""
     told = path.format(root=folder.root)
     assert await folder.output("read", G, path=told) == f"{real}\n"
@@ -52,7 +52,7 @@ async def test_what_is_readable_is_read(folder: Folder, path: str, real: str) ->
         (".penstock/db", "is protected."),
     ],
 )
-async def test_what_is_not_readable_is_refused(folder: Folder, path: str, why: str) -> None:
+async def test_an_unreadable_file_is_refused(folder: Folder, path: str, why: str) -> None:
     """G2, G3, G7."""
     assert await folder.refusal("read", G, path=path) == ("NOT_PERMITTED", f'"{path}" {why}')
 
@@ -121,7 +121,7 @@ async def test_line_ends_and_characters_are_as_they_are(folder: Folder) -> None:
         ("README.md/x", {}, "not_a_directory"),
     ],
 )
-async def test_what_is_no_text_file_fails(
+async def test_a_binary_file_fails(
     folder: Folder, path: str, more: dict[str, Any], reason: str
 ) -> None:
     (folder.root / "binary").write_bytes(b"\xff\xfe")
@@ -141,7 +141,7 @@ async def test_what_is_no_text_file_fails(
         {"path": "a", "encoding": "x"},
     ],
 )
-async def test_what_is_no_valid_input_is_refused(folder: Folder, input: dict[str, Any]) -> None:
+async def test_invalid_input_is_refused(folder: Folder, input: dict[str, Any]) -> None:
     assert (await folder.call("read", **input)).status == "validation_error"
 
 
@@ -163,7 +163,7 @@ async def test_a_folder_is_listed(folder: Folder) -> None:
         ("..", '".." is outside the project.'),
     ],
 )
-async def test_what_cannot_be_listed_is_refused(folder: Folder, path: str, words: str) -> None:
+async def test_an_unreadable_folder_is_not_listed(folder: Folder, path: str, words: str) -> None:
     assert (await folder.refusal("ls", G, path=path))[1] == words
 
 
@@ -176,7 +176,7 @@ async def test_without_a_project_nothing_is_read() -> None:
     )
 
 
-async def test_what_is_the_runtimes_own_is_protected(tmp_path: Path) -> None:
+async def test_files_of_the_runtime_are_protected(tmp_path: Path) -> None:
     folder = await open_folder(tmp_path, *TOOLS, private=("docs",))
     found = await folder.refusal("read", path="docs/x.md")
     assert found == ("NOT_PERMITTED", '"docs/x.md" is protected.')
@@ -197,14 +197,16 @@ PROJECT_TOOLS = (*reading.TOOLS, *writing.TOOLS, *searching.TOOLS)
         ("edit", "project.write", True),
     ],
 )
-def test_each_asks_for_its_permission(tool_id: str, permission: str, *, is_offered: bool) -> None:
+def test_each_tool_requires_its_permission(
+    tool_id: str, permission: str, *, is_offered: bool
+) -> None:
     """§13.1: "the permissions `project.read`, `project.write` … still count"."""
     spec = next(each.spec for each in PROJECT_TOOLS if each.spec.tool_id == tool_id)
     assert spec.requires_permissions == {permission}
     assert (spec.is_offered, spec.stays_inside) == (is_offered, False)
 
 
-async def test_a_new_key_has_none_of_them(tmp_path: Path) -> None:
+async def test_a_new_key_has_no_project_permission(tmp_path: Path) -> None:
     """§13.1: "the profile `local` has all; a new key has none of them"."""
     folder = await open_folder(tmp_path, *PROJECT_TOOLS)
     key = Profile(profile_id=ProfileId("key"), permissions=frozenset({"read", "chat"}))

@@ -93,7 +93,7 @@ async def test_a_bad_pattern_is_refused(folder: Folder) -> None:
     assert "/pattern: is a regular expression: missing )" in found.error.message
 
 
-async def test_what_is_ignored_is_not_found(folder: Folder) -> None:
+async def test_ignored_files_are_not_found(folder: Folder) -> None:
     (folder.root / ".gitignore").write_text("src/\n")
     assert await folder.output("grep", pattern="a.py") == ""
     assert await folder.output("find", pattern="*.py") == "tests/t.py"
@@ -122,7 +122,7 @@ async def test_files_are_found_in_order(
         assert await folder.output(tool_id, access, **input) == paths.replace(" ", "\n")
 
 
-async def test_of_too_many_files_the_first_are_given(folder: Folder) -> None:
+async def test_too_many_files_are_cut(folder: Folder) -> None:
     found = await folder.output("find", pattern="*.py", limit=1)
     assert found == "src/a.py\n[the first 1 files; there are more]"
 
@@ -138,7 +138,7 @@ async def test_of_too_many_files_the_first_are_given(folder: Folder) -> None:
         ("find", {"pattern": "x", "limit": 10_001}),
     ],
 )
-async def test_what_is_no_valid_input_is_refused(
+async def test_invalid_input_is_refused(
     folder: Folder, tool_id: str, input: dict[str, Any]
 ) -> None:
     assert (await folder.call(tool_id, **input)).status == "validation_error"

@@ -49,7 +49,7 @@ async def test_a_file_is_written_whole(folder: Folder) -> None:
         (OPEN, "penstock.toml", '"penstock.toml" is protected.'),
     ],
 )
-async def test_what_is_not_writable_is_refused(
+async def test_an_unwritable_file_is_refused(
     folder: Folder, access: Access, path: str, words: str
 ) -> None:
     """G3, G4, G7, G8."""
@@ -61,7 +61,7 @@ async def test_what_is_not_writable_is_refused(
 
 
 async def test_an_agent_whose_own_pattern_says_so_writes_agents(folder: Folder) -> None:
-    """G8: in an agent session of a flow; the bench is a chat whose rules ask nobody."""
+    """G8: in an agent session of a flow; the bench is a chat whose rules require no approval."""
     own = Access(write=("agents/**",))
     words = ("NOT_PERMITTED", '"agents/x.md" is protected.')
     assert await folder.refusal("write", own, path="agents/x.md", content="x") == words
@@ -78,7 +78,7 @@ async def test_an_agent_whose_own_pattern_says_so_writes_agents(folder: Folder) 
         ("n" * 300, "x", "not_found"),
     ],
 )
-async def test_what_cannot_be_written_fails(
+async def test_an_impossible_write_fails(
     folder: Folder, path: str, content: str, reason: str
 ) -> None:
     assert await folder.reason("write", path=path, content=content) == reason
@@ -139,7 +139,7 @@ async def test_no_match_or_several_change_nothing(folder: Folder, old: str, word
     assert (folder.root / "f").read_text() == "a\nb\na a\n"
 
 
-async def test_of_very_many_places_some_are_named(folder: Folder) -> None:
+async def test_a_text_found_many_times_names_the_first_lines(folder: Folder) -> None:
     (folder.root / "f").write_text("a\n" * 50)
     _, words = await folder.refusal("edit", path="f", oldText="a", newText="x")
     assert "found 50 times in 'f', at lines 1, 2, 3," in words
@@ -150,7 +150,7 @@ async def test_of_very_many_places_some_are_named(folder: Folder) -> None:
     ("path", "reason"),
     [("none", "not_found"), ("src", "is_directory"), ("bin", "not_text"), ("big", "too_large")],
 )
-async def test_what_is_no_text_file_is_not_edited(folder: Folder, path: str, reason: str) -> None:
+async def test_a_binary_file_is_not_edited(folder: Folder, path: str, reason: str) -> None:
     (folder.root / "bin").write_bytes(b"\xff")
     (folder.root / "big").write_bytes(b"x" * ((1 << 20) + 1))
     assert await folder.reason("edit", path=path, oldText="x", newText="y") == reason
@@ -166,14 +166,14 @@ async def test_what_is_no_text_file_is_not_edited(folder: Folder, path: str, rea
         ("edit", {"path": "a", "oldText": "x", "newText": "\ud800"}),
     ],
 )
-async def test_what_is_no_valid_input_is_refused(
+async def test_invalid_input_is_refused(
     folder: Folder, tool_id: str, input: dict[str, Any]
 ) -> None:
     assert (await folder.call(tool_id, **input)).status == "validation_error"
 
 
-async def test_of_writers_that_begin_together_no_edit_is_lost(folder: Folder) -> None:
-    """§13.2: "`{path, replaced}`": who is told so finds the text in the file."""
+async def test_concurrent_edits_are_not_lost(folder: Folder) -> None:
+    """§13.2: "`{path, replaced}`"; the file then contains the text."""
     names = [f"line {number}" for number in range(8)]
     for _ in range(10):
         (folder.root / "f").write_text("".join(f"{name} old\n" for name in names))
@@ -222,7 +222,7 @@ class Importing:
 @pytest.mark.parametrize(
     ("tool_id", "more"), [("write", {"content": "x"}), ("edit", {"oldText": "a", "newText": "b"})]
 )
-async def test_what_was_loaded_is_looked_at_in_the_thread_that_writes(
+async def test_loaded_files_are_found_in_the_writing_thread(
     tmp_path: Path, tool_id: str, more: dict[str, Any]
 ) -> None:
     """It takes 20 ms and more, in which nothing else would go on; an edition is looked at once."""

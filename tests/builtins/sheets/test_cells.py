@@ -106,7 +106,7 @@ def test_a_range(text: str, area: Area) -> None:
         *("!A1", "''!A1", "My sheet!A1", "'My sheet!A1", "A!B!C1", "Sheet!", "Sheet!A1:Sheet!B2"),
     ],
 )
-def test_what_is_no_range(text: str) -> None:
+def test_an_invalid_range_is_refused(text: str) -> None:
     with pytest.raises(ToolFailed) as refused:
         read_area(text if text != "A1\n" else "A1\nB1")
     assert refused.value.details == {"reason": "bad_range"}
@@ -119,7 +119,7 @@ def test_columns_count_on_after_z() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1", "A1", "XFE", "AAAA", "Ä"])
-def test_what_is_no_column(text: str) -> None:
+def test_an_invalid_column_is_refused(text: str) -> None:
     with pytest.raises(ToolFailed, match="expected a column from A to XFD"):
         read_column(text)
     assert read_column("c") == 3

@@ -63,7 +63,7 @@ async def test_a_range_is_read() -> None:
     assert found == {**HERE, "range": "A2:C3", **size, "values": values}
 
 
-async def test_what_was_made_reads_back_and_is_changed() -> None:
+async def test_a_created_file_is_read_and_edited() -> None:
     desk = await furnished()
     made = await desk.made("csv_create", path="session://x.csv", values=[["a", 1.5], [True, None]])
     assert made == {"format": "csv", "path": "session://x.csv", "sheet": "Sheet1"}
@@ -115,7 +115,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("tool_id", "input", "why"), REFUSED)
-async def test_what_is_refused_changes_nothing(
+async def test_a_refused_call_changes_nothing(
     tool_id: str, input: dict[str, Any], why: str
 ) -> None:
     desk = await furnished()
@@ -160,7 +160,7 @@ def test_rows(content: bytes, rows: list[list[str]]) -> None:
         (b'"' + b"x" * 200_000 + b'"', "bad_format"),
     ],
 )
-def test_what_is_no_csv(content: bytes, reason: str) -> None:
+def test_a_malformed_csv_is_refused(content: bytes, reason: str) -> None:
     with pytest.raises(ToolFailed) as refused:
         CsvText(content)
     assert refused.value.details == {"reason": reason}

@@ -85,7 +85,7 @@ async def test_a_formula_has_its_last_value() -> None:
     assert await values(desk, "B4") == [[3.5]]
 
 
-async def test_what_was_made_reads_back_and_is_changed() -> None:
+async def test_a_created_workbook_is_read_and_edited() -> None:
     desk = await open_desk(*TOOLS)
     given = [["a", 1.5, True], [None, "=A1"]]
     made = await desk.made("excel_create", path=PATH, values=given)
@@ -278,7 +278,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("tool_id", "input", "why"), REFUSED)
-async def test_what_is_refused_changes_nothing(
+async def test_a_refused_call_changes_nothing(
     tool_id: str, input: dict[str, Any], why: str
 ) -> None:
     desk = await furnished()

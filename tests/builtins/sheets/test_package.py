@@ -118,7 +118,7 @@ async def test_a_cell_in_the_last_corner_costs_no_memory(
     assert envelope.ok or tool_id == "excel_edit_structure"
 
 
-async def test_what_would_touch_every_cell_of_a_giant_is_refused() -> None:
+async def test_a_deletion_in_a_giant_sheet_is_refused() -> None:
     desk = await open_desk(*TOOLS)
     await desk.put("task://a.xlsx", book(XFD1048576="last"))
     for kind, count, why in (
@@ -148,7 +148,7 @@ def test_formulas_are_counted() -> None:
 LOST = ["1 picture", "1 shape"]
 
 
-async def test_what_an_edit_loses_is_told_before_and_after_and_charts_stay() -> None:
+async def test_lost_parts_are_reported_before_and_after_an_edit_and_charts_stay() -> None:
     desk = await open_desk(*TOOLS)
     await desk.put(PATH, illustrated())
     assert (await desk.made("excel_inspect", path=PATH))["not_kept_by_edits"] == LOST
@@ -162,7 +162,7 @@ async def test_what_an_edit_loses_is_told_before_and_after_and_charts_stay() -> 
     assert "not_kept" not in await desk.made("excel_edit_cells", path=PATH, **change)
 
 
-async def test_it_is_told_although_rows_were_moved_in_between() -> None:
+async def test_lost_parts_are_reported_after_rows_moved() -> None:
     desk = await open_desk(*TOOLS)
     await desk.put(PATH, illustrated())
     operations = [{"kind": "insert_rows", "index": 2}]
@@ -170,7 +170,7 @@ async def test_it_is_told_although_rows_were_moved_in_between() -> None:
     assert made["not_kept"] == LOST
 
 
-async def test_nothing_is_told_of_a_file_that_has_no_such_parts() -> None:
+async def test_a_file_without_such_parts_reports_nothing() -> None:
     desk = await open_desk(*TOOLS)
     await desk.put(PATH, sales())
     assert set(await desk.made("excel_inspect", path=PATH)) == {"format", "path", "sheets"}
@@ -190,7 +190,7 @@ async def test_nothing_is_told_of_a_file_that_has_no_such_parts() -> None:
         (["docProps/custom.xml", "xl/theme/theme2.xml"], []),
     ],
 )
-def test_parts_are_told_as_people_call_them(names: list[str], told: list[str]) -> None:
+def test_lost_parts_have_readable_names(names: list[str], told: list[str]) -> None:
     before = sales()
     for name in names:
         before = with_file(before, name, b"")

@@ -47,7 +47,7 @@ NOT_WRITABLE = 'is not writable for agent "g". access.write: src/gen/**.'
         (Access(agent="n", read=()), "x", 'is not readable for agent "n". access.read: none.'),
     ],
 )
-def test_what_may_be_read(access: Access, path: str, why: str) -> None:
+def test_an_agent_reads_what_its_patterns_allow(access: Access, path: str, why: str) -> None:
     assert access.why_unreadable(path) == why
 
 
@@ -76,12 +76,12 @@ def test_what_may_be_read(access: Access, path: str, why: str) -> None:
         (Access(write=("**",), private=("var",)), "var/x", "is protected."),
     ],
 )
-def test_what_may_be_written(access: Access, path: str, why: str) -> None:
+def test_an_agent_writes_what_its_patterns_allow(access: Access, path: str, why: str) -> None:
     """Shows "Protected: … `agents/**` … only if a pattern of the agent's own fits"."""
     assert access.why_unwritable(path) == why
 
 
-def test_where_a_search_may_find_something() -> None:
+def test_a_folder_may_hold_readable_files() -> None:
     assert [G.may_read_below(each) for each in ("", "src", "docs", "tests")] == [1, 1, 1, 0]
     assert not OPEN.may_read_below(".penstock")
 
@@ -94,7 +94,7 @@ def test_the_places_below_which_it_writes() -> None:
     )
 
 
-def test_what_it_names_itself_is_its_own() -> None:
+def test_a_path_that_a_pattern_names_is_the_agents_own() -> None:
     access = Access(write=("agents/**",))
     assert [access.writes_of_its_own(each) for each in ("agents", "flows")] == [True, False]
 
@@ -174,7 +174,7 @@ def test_files_that_were_linked_before_a_walk_need_no_other(root: Path) -> None:
     assert walk.walks == 1
 
 
-def test_a_walk_is_repeated_when_it_is_old(root: Path) -> None:
+def test_an_old_walk_is_repeated(root: Path) -> None:
     """A folder may have been given a hidden name, which changes no file in it."""
     clock, walk = later_than(root / "x0"), Walks()
     hidden = HiddenFiles(clock)
@@ -234,7 +234,9 @@ LOADED = LoadedFiles(["lib/Run.mts", "skills/help", "z"])
         ("z", True, False),
     ],
 )
-def test_a_folder_stands_for_all_below(name: str, *, is_loaded: bool, is_above: bool) -> None:
+def test_a_loaded_folder_includes_everything_below(
+    name: str, *, is_loaded: bool, is_above: bool
+) -> None:
     assert (LOADED.has(name), LOADED.has_below(name)) == (is_loaded, is_above)
 
 

@@ -39,7 +39,7 @@ KEPT = (".git", "penstock.toml", "agents", ".pi/flows", "src/x.tool.yaml")
         (Access(write=()), KEPT, ()),
     ],
 )
-def test_what_is_hidden_kept_and_writable(
+def test_the_fence_lists_hidden_read_only_and_writable_paths(
     root: Path, access: Access, kept: tuple[str, ...], writable: tuple[str, ...]
 ) -> None:
     """§12.3: "writable only below the literal prefixes of `access.write`, protected hidden"."""
@@ -59,10 +59,10 @@ def test_a_protected_name_that_is_a_link_hides_what_it_leads_to(root: Path) -> N
     assert "secrets" in fence(ProjectFiles(root)).hidden
 
 
-def test_what_a_killed_process_left_of_a_file_is_removed_unless_it_may_be_in_work(
+def test_an_unfinished_file_is_removed_unless_its_folder_is_locked(
     root: Path,
 ) -> None:
-    """Whoever writes a file has its turn in the folder, which other processes see."""
+    """A writer holds the lock of the folder, which other processes see."""
     left = root / unfinished_name("src/gen/x.py")
     kept = (
         *(root / "src/x.penstock-1-2", root / "src/.x.penstock-1-a", root / ".env.penstock-1-2"),

@@ -45,7 +45,7 @@ def root(tmp_path: Path) -> Path:
         ("src/folder/x.md", "docs/x.md"),
     ],
 )
-def test_what_is_readable_is_found(root: Path, named: str, real: str) -> None:
+def test_a_readable_path_is_resolved(root: Path, named: str, real: str) -> None:
     """G1."""
     assert ProjectFiles(root, G).readable(named.format(root=root)).real == real
 
@@ -68,7 +68,7 @@ def test_what_is_readable_is_found(root: Path, named: str, real: str) -> None:
         (OPEN, ".penstock/db", "is protected."),
     ],
 )
-def test_what_is_not_readable_is_refused_by_its_own_name(
+def test_an_unreadable_path_is_refused_with_its_name(
     root: Path, access: Access, named: str, why: str
 ) -> None:
     """G2, G3, G7."""
@@ -89,7 +89,9 @@ def test_what_is_not_readable_is_refused_by_its_own_name(
         (OPEN, "src/env", "is protected."),
     ],
 )
-def test_what_may_be_written(root: Path, access: Access, named: str, why: str | None) -> None:
+def test_a_writable_path_is_written(
+    root: Path, access: Access, named: str, why: str | None
+) -> None:
     """G4, G8; "for a new file: [the links] of its nearest existing parent"."""
     files = ProjectFiles(root, access)
     if why is None:
@@ -122,7 +124,7 @@ def test_a_protected_name_protects_what_its_link_leads_to(root: Path) -> None:
         ("\ud800", "'\\ud800' is no path of a file"),
     ],
 )
-def test_what_the_system_says_becomes_words(root: Path, named: str, why: str) -> None:
+def test_errors_of_the_system_become_messages(root: Path, named: str, why: str) -> None:
     files = ProjectFiles(root)
     with pytest.raises(CallError) as error:
         files.read(files.readable(named), 100)
@@ -150,7 +152,7 @@ def test_a_file_over_its_limit_is_refused(root: Path) -> None:
         (LONG, f"there is no {LONG!r} in the project: its name is too long"),
     ],
 )
-def test_where_no_search_begins(root: Path, named: str, why: str) -> None:
+def test_a_search_is_refused_outside_readable_folders(root: Path, named: str, why: str) -> None:
     """G6: "in `tests`: refused as G2"."""
     for folder in ("tests", ".penstock"):
         (root / folder).mkdir()
@@ -181,7 +183,7 @@ ROUNDS, WRITERS = 20, 8
 
 
 @pytest.mark.parametrize("path", ["count", "below/count", "gone/count"])
-def test_who_has_a_turn_is_alone_with_the_file(tmp_path: Path, path: str) -> None:
+def test_a_file_lock_excludes_other_writers(tmp_path: Path, path: str) -> None:
     (tmp_path / "below").mkdir()
     counted, barrier = {"n": 0}, Barrier(WRITERS)
 

@@ -27,14 +27,14 @@ def probe(folder: Path) -> str:
     return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def test_another_process_finds_the_folder_held_until_it_is_let_go(tmp_path: Path) -> None:
+def test_a_locked_folder_is_locked_for_other_processes(tmp_path: Path) -> None:
     with held(tmp_path) as is_held:
         assert (is_held, probe(tmp_path)) == (True, "held")
     assert probe(tmp_path) == "free"
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_not_there_or_none_stops_nobody(tmp_path: Path) -> None:
+def test_a_missing_folder_is_not_locked(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name in ("gone", "file"):
         with held(tmp_path / name) as is_held:

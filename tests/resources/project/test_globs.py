@@ -87,7 +87,7 @@ def test_many_stars_take_no_time(pattern: str) -> None:
         ("a\\", "a\\", True),
     ],
 )
-def test_classes_and_escapes_are_those_of_git(pattern: str, name: str, *, fits: bool) -> None:
+def test_classes_and_escapes_match_as_in_git(pattern: str, name: str, *, fits: bool) -> None:
     assert bool(name_pattern(pattern, classes=True).fullmatch(name)) is fits
 
 
@@ -133,7 +133,7 @@ def test_forms_of_one_text_are_one_name(one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["", ".", "a/..", "../x", ".env", ".pi/flows", "a.b/c.d"])
-def test_what_is_no_odd_spelling_stays(path: str) -> None:
+def test_an_ordinary_spelling_is_unchanged(path: str) -> None:
     assert folded(path) == path
 
 

@@ -62,7 +62,7 @@ def test_long_lines_are_cut(tmp_path: Path) -> None:
     assert looked_for(tmp_path, pattern="é")[0] == {"found": [f"a:1: {'é' * 499}…"]}
 
 
-def test_what_is_no_text_or_is_gone_is_passed_over(tmp_path: Path) -> None:
+def test_a_binary_or_missing_file_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"x\0x")
     (tmp_path / "latin").write_bytes(b"x\xff\n")
     (tmp_path / "link").symlink_to("latin")
@@ -78,5 +78,5 @@ def test_files_that_are_too_large_are_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{2,1}", "(?P<x>a)(?P<x>b)", "*"])
-def test_a_bad_pattern_is_said(tmp_path: Path, pattern: str) -> None:
+def test_a_bad_pattern_is_reported(tmp_path: Path, pattern: str) -> None:
     assert [*looked_for(tmp_path, pattern=pattern)[0]] == ["bad_pattern"]

@@ -11,7 +11,7 @@ both = pytest.mark.parametrize("by_steps", [True, False], ids=["by steps", "at o
 
 
 @both
-def test_a_file_is_read_where_it_stands(tmp_path: Path, *, by_steps: bool) -> None:
+def test_a_file_is_read_in_place(tmp_path: Path, *, by_steps: bool) -> None:
     assert replace_file(tmp_path, "a/b/c.txt", b"1", by_steps=by_steps)
     with open_to_read(tmp_path, "a/b/c.txt", by_steps=by_steps) as file:
         assert file.read() == b"1"
@@ -65,7 +65,7 @@ def test_a_link_that_swings_to_and_fro_never_gives_the_other_file(tmp_path: Path
             assert turn % 2
 
 
-def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_special_file_is_refused_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name in ("pipe", "folder", ""):

@@ -106,7 +106,7 @@ def test_a_file_takes_the_place_of_a_folder_and_a_folder_of_a_file(copy: Copy) -
         (G, "out/x.py", 'is not writable for agent "g". access.write: out/*.txt.'),
     ],
 )
-def test_what_the_agent_may_not_write_stays_as_it_was(
+def test_a_refused_change_leaves_the_file_unchanged(
     copy: Copy, access: Access, path: str, why: str
 ) -> None:
     """The same sentence that `write` answers."""
@@ -162,7 +162,7 @@ def test_no_link_takes_the_place_of_what_the_project_reads(copy: Copy, name: str
     assert not (copy.root / name).is_symlink()
 
 
-def test_what_is_no_file_is_refused(copy: Copy) -> None:
+def test_a_special_file_is_refused(copy: Copy) -> None:
     os.mkfifo(copy.upper / "pipe")
     assert copy.take() == ['"pipe" is no file, folder or link.']
     assert not (copy.root / "pipe").exists()
@@ -214,7 +214,7 @@ def test_names_of_other_bytes_are_reported_and_judged(copy: Copy) -> None:
     assert os.fsdecode(b"y\xff") in {each.name for each in copy.root.iterdir()}
 
 
-def test_a_folder_that_may_not_be_entered_is_taken_over_as_it_is(copy: Copy) -> None:
+def test_an_inaccessible_folder_is_taken_over_unchanged(copy: Copy) -> None:
     copy.write("closed/x")
     (copy.upper / "closed").chmod(0)
     assert copy.take() == []

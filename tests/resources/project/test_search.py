@@ -31,7 +31,7 @@ def files(*names: str) -> list[FoundFile]:
     return [FoundFile(path=name, real=name) for name in names]
 
 
-async def test_what_is_found_is_given_in_order(tmp_path: Path) -> None:
+async def test_hits_are_returned_in_order(tmp_path: Path) -> None:
     for name in ("b", "a"):
         (tmp_path / name).write_text("x\ny\nx\n")
     found = await search(tmp_path, files("a", "b"), SearchQuery(pattern="x", limit=3))
@@ -42,7 +42,7 @@ async def test_nothing_is_found_in_no_files(tmp_path: Path) -> None:
     assert await search(tmp_path, [], SearchQuery(pattern="x")) == SearchHits(lines=())
 
 
-async def test_a_bad_pattern_is_said(tmp_path: Path) -> None:
+async def test_a_bad_pattern_is_reported(tmp_path: Path) -> None:
     found = await search(tmp_path, [], SearchQuery(pattern="("))
     assert "unterminated" in found.bad_pattern
 
@@ -58,7 +58,7 @@ async def test_no_search_takes_the_exit_code_of_its_process_away_from_the_loop(
     assert [each.message for each in caplog.records if each.name == "asyncio"] == []
 
 
-async def test_a_pattern_that_never_ends_is_cut_while_the_loop_goes_on(tmp_path: Path) -> None:
+async def test_an_endless_match_is_killed_and_the_event_loop_runs(tmp_path: Path) -> None:
     """Shows "10 s"; what was found before is kept."""
     (tmp_path / "a").write_text("aab\n")
     (tmp_path / "b").write_text("a" * 60 + "!\n")
@@ -99,7 +99,7 @@ def found(root: Path, start: str = ".", access: Access = OPEN) -> list[str]:
     return [each.path for each in walk(files, files.start(start))]
 
 
-def test_what_is_ignored_protected_or_outside_is_not_found(root: Path) -> None:
+def test_ignored_protected_and_outside_files_are_not_found(root: Path) -> None:
     """Shows "honours `.gitignore`"; "`grep`, `find`, `ls` drop what is not readable"."""
     names = [".gitignore", "a.txt", "a/x", "docs/d.md", "keep.log", "link", "sub/.gitignore"]
     assert found(root) == names == sorted(names)
@@ -115,7 +115,7 @@ def test_what_is_ignored_protected_or_outside_is_not_found(root: Path) -> None:
         ("round/a", ["a/x"]),
     ],
 )
-def test_where_a_search_begins_is_never_ignored(root: Path, start: str, names: list[str]) -> None:
+def test_the_start_of_a_search_is_never_ignored(root: Path, start: str, names: list[str]) -> None:
     assert found(root, start) == names
 
 
@@ -132,7 +132,7 @@ def test_a_folder_without_a_readable_file_is_known(root: Path) -> None:
     assert not has_readable(files, files.start("a"))
 
 
-def test_a_folder_is_listed_as_far_as_it_is_readable(root: Path) -> None:
+def test_a_listing_has_only_readable_entries(root: Path) -> None:
     files = ProjectFiles(root)
     shown = [each.name + "/" * each.is_folder for each in entries(files, files.start("."))]
     kept = [".git/", ".gitignore", "a.txt", "a/", "build/", "docs/", "keep.log", "link", "round/"]
