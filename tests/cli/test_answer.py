@@ -1,4 +1,4 @@
-"""Open questions, and answers to them."""
+"""`penstock answer`: open questions and their answers."""
 
 import json
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from tests.kit.flows import HEAD
 Run = Callable[..., tuple[int, str, str]]
 
 
-def test_where_nothing_waits_it_says_so(run: Run, run_json: Callable[..., Any]) -> None:
+def test_answer_reports_that_no_question_is_open(run: Run, run_json: Callable[..., Any]) -> None:
     assert run("answer")[2] == "no open questions\n"
     assert run_json("answer") == {"questions": [], "total": 0}
 
 
-def test_an_unknown_question_is_answered_with_where_to_look(run: Run) -> None:
+def test_an_unknown_question_is_refused_with_a_next_step(run: Run) -> None:
     assert run("answer", "q_x", "approve") == (
         1,
         "",
@@ -43,7 +43,7 @@ execution: {type: script, script_file: ask_month.mts}
 
 
 @pytest.mark.slow(reason="loads the script engine")
-def test_words_for_a_script_may_have_something_with_them(
+def test_an_answer_to_a_script_can_have_data(
     project: Path, run: Run, run_json: Callable[..., Any]
 ) -> None:
     (project / "ask_month.tool.yaml").write_text(MANIFEST)
@@ -141,7 +141,7 @@ def fork(project: Path, run: Run) -> str:
         (["--decide", "--note", "n"], 2, "--note needs an ANSWER"),
     ],
 )
-def test_a_fork_takes_notes_and_may_be_cancelled(
+def test_a_fork_takes_notes_and_can_be_cancelled(
     fork: str, run: Run, arguments: list[str], code: int, message: str
 ) -> None:
     """14.2, fork: "`notes` ≤ 10,000"; "`{cancel: true}`: run aborted"."""

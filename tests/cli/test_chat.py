@@ -1,4 +1,4 @@
-"""Talks with an agent in a terminal."""
+"""`penstock chat`: messages, commands and questions at a terminal."""
 
 import io
 import json
@@ -34,7 +34,7 @@ def test_frames_are_lines_of_json_for_programs(run: Run) -> None:
     assert text == frames[-1]["content"]
 
 
-def test_a_message_may_come_through_a_pipe(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_can_come_through_a_pipe(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("Hello\n"))
     assert run("chat")[0] == 0
 
@@ -108,7 +108,7 @@ def test_an_empty_message_is_refused(run: Run) -> None:
     assert "/content: must not be blank" in err
 
 
-def test_commands_are_the_conversation_s(run: Run) -> None:
+def test_slash_commands_apply_to_the_conversation(run: Run) -> None:
     code, out, _ = run("chat", "/call hello name=Ann")
     assert code == 0
     assert '→ hello {"name": "Ann"}\n✓ hello: ' in out
@@ -155,8 +155,8 @@ def gate(project: Path) -> Path:
 
 
 @pytest.mark.slow("starts the command in a terminal")
-def test_a_question_is_asked_while_another_call_is_at_work(project: Path, gate: Path) -> None:
-    """It was asked only once the other call had ended."""
+def test_a_question_is_asked_while_another_call_works(project: Path, gate: Path) -> None:
+    """Earlier it was asked only after the other call had ended."""
     with Terminal("chat", f"pick, then hold gate={gate}", cwd=project, echoes=True) as terminal:
         terminal.until("? Which colour?")
         terminal.until("answer> ")
@@ -188,7 +188,7 @@ def test_a_question_of_a_run_is_asked_while_another_call_works(project: Path, ga
 
 
 @pytest.mark.slow("starts the command in a terminal")
-def test_a_question_for_later_leaves_the_other_call_at_work(project: Path, gate: Path) -> None:
+def test_postponing_a_question_does_not_stop_the_other_call(project: Path, gate: Path) -> None:
     with Terminal("chat", f"pick, then hold gate={gate}", cwd=project) as terminal:
         terminal.until("answer> ")
         terminal.leave()

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a project, on the command line."""
+"""`penstock check`: every finding of a project."""
 
 import importlib.metadata
 import json
@@ -19,11 +19,11 @@ Run = Callable[..., tuple[int, str, str]]
 NEAR = '"a.tool.yml" looks like a manifest but is not read; rename it to "a.tool.yaml"'
 
 
-def test_a_project_without_mistakes_is_fine(run: Run) -> None:
+def test_a_project_without_errors_passes(run: Run) -> None:
     assert run("check") == (0, "1 tool, 0 skills, 0 flows, 0 errors, 0 warnings\n", "")
 
 
-def test_every_finding_is_a_line_and_the_last_one_counts(run: Run, project: Path) -> None:
+def test_every_finding_is_a_line_before_a_line_of_counts(run: Run, project: Path) -> None:
     """Then `{n} tools, {m} skills, … {e} errors, {w} warnings`; exit code 1: errors found."""
     files = {"b.tool.yaml": tool("timeout: 5"), "s.skill.yaml": skill(), "a.tool.yml": ""}
     write(project, {**files, "agents/x.md": "name: x", "tools/y.py": "1 +"})
@@ -47,7 +47,7 @@ def test_every_finding_is_a_line_and_the_last_one_counts(run: Run, project: Path
     ]
 
 
-def test_warnings_count_when_they_are_asked_to(run: Run, project: Path) -> None:
+def test_strict_treats_warnings_as_errors(run: Run, project: Path) -> None:
     """`--strict`: warnings count."""
     write(project, {"a.tool.yml": ""})
     assert (run("check")[0], run("check", "--strict")[0]) == (0, 1)
@@ -97,7 +97,7 @@ def test_an_annotation_stays_on_its_line() -> None:
     )
 
 
-def test_flows_and_agents_are_looked_at_too(run: Run, project: Path) -> None:
+def test_flows_and_agents_are_checked(run: Run, project: Path) -> None:
     """`penstock flow check` is also part of `penstock check`."""
     text = "name: x\ndescription: d\nsteps:\n  - {id: a, agent: missing}\n"
     agent = "---\nname: scout\ndescription: d\ntools: raed\n---\nYou look.\n"
@@ -113,7 +113,7 @@ def test_flows_and_agents_are_looked_at_too(run: Run, project: Path) -> None:
     assert last == "1 tool, 0 skills, 1 flow, 3 errors, 0 warnings"
 
 
-def test_a_folder_can_be_named(
+def test_check_takes_a_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Needs no keys, no network, no database."""
@@ -124,7 +124,7 @@ def test_a_folder_can_be_named(
     assert not (tmp_path / "p" / ".penstock").exists()
 
 
-def test_a_file_that_changes_is_looked_at_again(tmp_path: Path) -> None:
+def test_a_changed_file_is_checked_again(tmp_path: Path) -> None:
     deeds: list[Callable[[], Any]] = [
         lambda: None,
         lambda: write(tmp_path, {"a.tool.yaml": "1"}),
@@ -141,7 +141,7 @@ def test_a_file_that_changes_is_looked_at_again(tmp_path: Path) -> None:
     assert next(left, None) is None
 
 
-def test_its_own_output_is_not_a_change_of_the_project(tmp_path: Path) -> None:
+def test_the_output_of_check_is_not_a_change_of_the_project(tmp_path: Path) -> None:
     """`penstock check --watch > found.txt` in the project."""
     with (tmp_path / "found.txt").open("w") as output:
 
@@ -158,7 +158,7 @@ def test_its_own_output_is_not_a_change_of_the_project(tmp_path: Path) -> None:
         assert len(list(deeds)) == 1
 
 
-def test_looking_again_outlives_wrong_settings_and_ends_with_ctrl_c(
+def test_watching_survives_wrong_settings_and_ends_with_ctrl_c(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = iter(["x = 1", "", "# more"])
@@ -177,7 +177,7 @@ def no_version(package: str) -> str:
     raise importlib.metadata.PackageNotFoundError(package)
 
 
-def test_a_project_is_checked_as_if_another_engine_were_its_own(
+def test_a_project_can_be_checked_for_another_engine(
     run: Run, project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`check --engine`: overrides for that command."""
@@ -195,9 +195,7 @@ def test_a_project_is_checked_as_if_another_engine_were_its_own(
     assert "engine-missing" not in run("check", "--engine", "wasm")[1]
 
 
-def test_without_the_extra_the_command_says_which(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_extra_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it: exit 2 and the name of the extra."""
     monkeypatch.delitem(sys.modules, "penstock.app.type_check", raising=False)
     monkeypatch.setitem(sys.modules, "deno", None)
@@ -206,7 +204,7 @@ def test_without_the_extra_the_command_says_which(
     assert err.endswith("pip install 'penstock[deno]'\n")
 
 
-def test_columns_may_be_counted_as_editors_do(run: Run, project: Path) -> None:
+def test_columns_can_be_counted_in_utf16_units(run: Run, project: Path) -> None:
     """Spec: "columns count code points; `--utf16` for editors that count units"."""
     write(project, {"b.tool.yaml": tool('requires_approval: {"😀": 1}')})
     values = [json.loads(run("check", "--json", *more)[1]) for more in ([], ["--utf16"])]

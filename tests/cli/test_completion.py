@@ -101,13 +101,13 @@ def test_ids_come_from_the_store(run: Run, run_json: Callable[..., str], offers:
     assert offers("tasks", "show", "conv_") == []
 
 
-def test_sessions_are_offered_to_go_on_with(run: Run, offers: Offers) -> None:
+def test_sessions_are_offered_to_continue(run: Run, offers: Offers) -> None:
     assert run("chat", "Hello")[0] == 0
     (session,) = offers("chat", "--session", "conv_")
     assert run("chat", "Hello", "--session", session)[0] == 0
 
 
-def test_a_question_that_is_open_is_offered(project: Path, run: Run, offers: Offers) -> None:
+def test_open_questions_are_offered(project: Path, run: Run, offers: Offers) -> None:
     (project / "tools" / "ask.py").write_text(ASK)
     assert run("call", "ask")[0] == 4
     (question,) = offers("answer", "q_")
@@ -125,15 +125,13 @@ def test_output_of_a_broken_project_does_not_reach_the_prompt(
     assert offers("tasks", "show", "") == []
 
 
-def test_to_look_makes_no_store(project: Path, offers: Offers) -> None:
+def test_completion_creates_no_store(project: Path, offers: Offers) -> None:
     assert offers("tasks", "show", "") == []
     assert not (project / ".penstock").exists()
 
 
 @pytest.mark.slow("opens a store for each command")
-def test_runs_their_questions_and_the_answers_to_these_are_offered(
-    project: Path, run: Run, offers: Offers
-) -> None:
+def test_runs_questions_and_answers_are_offered(project: Path, run: Run, offers: Offers) -> None:
     (project / "flows").mkdir()
     (project / "flows/greeting.yaml").write_text(FLOW)
     assert run("flow", "run", "greeting")[0] == 4
@@ -175,7 +173,7 @@ WORDS: Words = {
         ("call", []),
     ],
 )
-def test_completions_of_a_line(line: str, expected: list[str]) -> None:
+def test_commands_and_their_words_are_completed(line: str, expected: list[str]) -> None:
     assert list(command_completer(WORDS)(line)) == expected
 
 
@@ -245,9 +243,7 @@ PASTED: list[tuple[dict[str, Any], list[list[str]]]] = [
 
 
 @pytest.mark.parametrize(("more", "answers"), PASTED)
-def test_each_line_on_how_to_answer_is_pasted_as_one_answer(
-    more: dict[str, Any], answers: list[list[str]]
-) -> None:
+def test_each_suggested_line_is_one_answer(more: dict[str, Any], answers: list[list[str]]) -> None:
     """Options are text of models and scripts: nothing in them steers a terminal or a shell."""
     values = more.pop("values", ())
     options = tuple(Option(label=each, value=each) for each in values)
@@ -259,7 +255,7 @@ def test_each_line_on_how_to_answer_is_pasted_as_one_answer(
     ]
 
 
-def test_of_many_options_only_some_are_listed() -> None:
+def test_at_most_six_options_are_listed() -> None:
     options = tuple(Option(label=str(each), value=f"way {each}") for each in range(20))
     shown = how_to_answer(asked(options=options)).splitlines()
     assert shown[-1] == "       or one of 14 more, by name or number"

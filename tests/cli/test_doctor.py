@@ -1,4 +1,4 @@
-"""What is installed, reachable, misconfigured."""
+"""`penstock doctor`: what is installed, unreachable or misconfigured."""
 
 import asyncio
 import tomllib
@@ -71,7 +71,7 @@ def test_lists_are_rebuilt_from_the_logs(run: Run, run_json: Callable[..., Any])
 
 
 async def queue_behind_a_broken_row(url: str) -> TaskId:
-    """Leave a task behind that is to go on, in a log that does not read back."""
+    """Leave an unfinished task in an unreadable log."""
     database = await open_database(url)
     log = SqlLog(database, open_blobs("memory:///"), SystemClock())
     await log.send(CHAT, [opened(), message()])
@@ -84,7 +84,7 @@ async def queue_behind_a_broken_row(url: str) -> TaskId:
 def test_a_task_with_a_corrupt_log_is_reported_and_unchanged(
     run: Run, project: Path, run_json: Callable[..., Any]
 ) -> None:
-    """A copy of the database, or of its blobs, may yet make it readable: nothing ends the task."""
+    """A backup may make it readable again, so the task is not ended."""
     run("tasks", "list")
     url = f"sqlite:///{project}/.penstock/penstock.db"
     task_id = asyncio.run(queue_behind_a_broken_row(url))
@@ -100,7 +100,7 @@ def test_a_task_with_a_corrupt_log_is_reported_and_unchanged(
     assert "✗ lists: not rebuilt: event 1 of log 'conv_1' cannot be read: " in out
 
 
-def test_a_log_in_which_an_event_is_missing_is_named_and_hides_no_other(
+def test_a_log_with_a_missing_event_is_named_and_hides_no_other(
     run: Run, project: Path, run_json: Callable[..., Any]
 ) -> None:
     run("chat", "hello name=Ann")

@@ -11,12 +11,12 @@ WORD = "pineapple-7f3a"
 
 
 def files_with(word: str, project: Path) -> list[str]:
-    """Return the files in which a word is."""
+    """Return the files that contain a word."""
     values = [each for each in (project / ".penstock").rglob("*") if each.is_file()]
     return [each.name for each in values if word.encode() in each.read_bytes()]
 
 
-def test_a_profile_is_erased_with_all_that_was_said(
+def test_a_profile_is_erased_with_its_conversations(
     project: Path, run: Callable[..., tuple[int, str, str]], run_json: Callable[..., Any]
 ) -> None:
     assert run("chat", f"hello {WORD}")[0] == 0
@@ -38,7 +38,7 @@ def test_nothing_is_erased_without_yes(
     assert files_with(WORD, project)
 
 
-def test_one_log_is_erased_also_a_damaged_one(
+def test_one_log_is_erased_even_if_damaged(
     project: Path, run: Callable[..., tuple[int, str, str]], run_json: Callable[..., Any]
 ) -> None:
     run("chat", f"hello {WORD}")

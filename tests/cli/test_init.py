@@ -1,4 +1,4 @@
-"""A new project that works."""
+"""`penstock init` creates a project that works."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def test_a_new_project_has_no_findings(tmp_path: Path) -> None:
     assert load(root).models.default == "offline"
 
 
-def test_nothing_is_written_over(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     mine = tmp_path / "tools" / "hello.py"
     mine.parent.mkdir()
     mine.write_text("# mine")
@@ -29,14 +29,14 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     assert not (tmp_path / "penstock.toml").exists()
 
 
-def test_force_writes_over(tmp_path: Path) -> None:
+def test_force_overwrites_files(tmp_path: Path) -> None:
     init(tmp_path)
     (tmp_path / "penstock.toml").write_text("broken")
     init(tmp_path, force=True)
     assert {name: (tmp_path / name).read_text() for name in FILES} == FILES
 
 
-def test_a_file_is_no_folder_for_a_project(tmp_path: Path) -> None:
+def test_a_file_is_refused_as_project_folder(tmp_path: Path) -> None:
     file = tmp_path / "penstock.toml"
     file.write_text("mine")
     with pytest.raises(
@@ -48,6 +48,6 @@ def test_a_file_is_no_folder_for_a_project(tmp_path: Path) -> None:
     assert file.read_text() == "mine"
 
 
-def test_a_folder_that_cannot_be_created_is_one_line() -> None:
+def test_a_folder_that_cannot_be_created_is_reported_in_one_line() -> None:
     with pytest.raises(ConfigError, match=r"^Cannot create a project in /proc/x: [^\n]*$"):
         init(Path("/proc/x"))

@@ -1,4 +1,4 @@
-"""Keys of the API."""
+"""`penstock keys`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_a_revoked_key_stays_in_the_list(
     assert run_json("keys", "list")["keys"][0]["revoked_at"]
 
 
-def test_a_name_is_taken_once_and_a_missing_one_has_a_nearest(
+def test_a_taken_name_is_refused_and_a_missing_one_is_suggested(
     run: Callable[..., tuple[int, str, str]],
 ) -> None:
     run("keys", "create", "ann")
@@ -54,7 +54,7 @@ def test_a_name_is_taken_once_and_a_missing_one_has_a_nearest(
     assert (code, err) == (1, "Error: there is no key 'an'. Did you mean 'ann'?\n")
 
 
-def test_a_catalog_says_which_permissions_there_are(
+def test_a_catalog_limits_the_permissions_of_keys(
     project: Path, run: Callable[..., tuple[int, str, str]], run_json: Callable[..., Any]
 ) -> None:
     run("keys", "create", "old", "--permission", "fly")

@@ -36,7 +36,7 @@ def test_every_command_has_a_help_text(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
-def test_every_command_has_help_of_its_own(row: object, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_its_own_help(row: object, capsys: pytest.CaptureFixture[str]) -> None:
     name = getattr(row, "name", "")
     assert main([name, "--help"]) == 0
     assert f"Usage: penstock {name}" in capsys.readouterr().out
@@ -51,14 +51,14 @@ WRONG_USAGE = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG_USAGE)
-def test_wrong_usage_ends_with_two(
+def test_wrong_usage_exits_with_2(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
 
 
-def test_an_error_is_one_line_and_ends_with_one(
+def test_an_error_is_one_line_and_exits_with_1(
     tmp_path: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["init", str(tmp_path)]) == 0
@@ -66,7 +66,7 @@ def test_an_error_is_one_line_and_ends_with_one(
     assert capsys.readouterr().err.startswith("Error: penstock.toml, agents/assistant.md, ")
 
 
-def test_the_version_is_an_option_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_also_an_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("penstock ")
 
@@ -75,20 +75,20 @@ LINES = [(command, line) for command, lines in EXAMPLES.items() for line in line
 
 
 @pytest.mark.parametrize(("command", "line"), LINES, ids=[line for _, line in LINES])
-def test_every_example_is_a_line_that_its_command_takes(command: str, line: str) -> None:
+def test_every_example_is_accepted_by_its_command(command: str, line: str) -> None:
     words = shlex.split(line.rpartition("| ")[2])
     named = command.split()
     assert words[: len(named) + 1] == ["penstock", *named]
     parsed(words[1:])
 
 
-def test_examples_stand_below_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_examples_are_below_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["keys", "create", "--help"]) == 0
     shown = capsys.readouterr().out
     assert "  penstock keys create ci --permission read" in shown.partition("Examples:")[2]
 
 
-def test_a_command_that_explains_itself_has_none() -> None:
+def test_a_simple_command_has_no_examples() -> None:
     assert examples_of("version") is None
 
 

@@ -15,7 +15,7 @@ def _cache(machine_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(machine_code))
 
 
-def test_nothing_is_written_over(run: Run, project: Path) -> None:
+def test_existing_files_are_not_overwritten(run: Run, project: Path) -> None:
     """Never overwrites."""
     (project / "tools/wave.mts").write_text("mine")
     code, _, err = run("new", "tool", "wave")
@@ -26,7 +26,7 @@ def test_nothing_is_written_over(run: Run, project: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["hello", "read_dir"])
-def test_an_id_that_is_taken_is_refused(run: Run, name: str) -> None:
+def test_a_taken_id_is_refused(run: Run, name: str) -> None:
     code, _, err = run("new", "tool", name)
     assert (code, err) == (
         1,
@@ -35,11 +35,11 @@ def test_an_id_that_is_taken_is_refused(run: Run, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["../up", "a b", "1st", "mcp__x", "x" * 59])
-def test_a_name_that_is_no_id_is_wrong_usage(run: Run, name: str) -> None:
+def test_an_invalid_id_is_wrong_usage(run: Run, name: str) -> None:
     assert run("new", "skill", name)[0] == 2
 
 
-def test_types_by_hand_are_left(run: Run, project: Path) -> None:
+def test_handwritten_types_are_kept(run: Run, project: Path) -> None:
     (project / "tools/flo.d.ts").write_text("declare const flo: any;\n")
     code, _, err = run("new", "tool", "wave")
     assert (code, "was not written by `penstock types`" in err) == (0, True)

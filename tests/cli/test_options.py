@@ -1,4 +1,4 @@
-"""Options that several commands take, and those of one command as a value."""
+"""Shared options, options of a command as one value, and JSON inputs."""
 
 import io
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from penstock.core.ids import ASSISTANT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a command takes."""
+    """The options of a command."""
 
     name: Annotated[str, typer.Argument(metavar="NAME")]
     times: Annotated[int, typer.Option("--times")] = 1
@@ -43,7 +43,9 @@ def test_a_command_gets_its_options_as_one_value() -> None:
     assert "Do it." in runner.invoke(app, ["--help"]).output
 
 
-def test_it_is_a_text_a_file_or_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_input_is_a_text_a_file_or_stdin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "x.json"
     file.write_text('{"a": 2}')
     monkeypatch.setattr("sys.stdin", io.StringIO('{"a": 3}'))
@@ -51,8 +53,8 @@ def test_it_is_a_text_a_file_or_stdin(tmp_path: Path, monkeypatch: pytest.Monkey
     assert values == [{"a": 1}, {"a": 2}, {"a": 3}, {}]
 
 
-def test_half_a_character_is_none(tmp_path: Path) -> None:
-    """As the server reads bodies: nothing is kept that has no bytes."""
+def test_a_lone_surrogate_in_an_input_is_replaced(tmp_path: Path) -> None:
+    """As in bodies of the server: a lone surrogate cannot be encoded."""
     file = tmp_path / "x.json"
     file.write_text('{"a": "\\ud83d\\ude00", "b\\ud800": ["\\uD83D"]}')
     assert read_object(f"@{file}", "--mocks") == {"a": "😀", "b�": ["�"]}
@@ -88,11 +90,11 @@ def chosen(project: Path, names: Sequence[str]) -> tuple[str, ...]:
     return run(project, work)
 
 
-def test_skills_that_are_named_are_selected_in_their_order(project: Path) -> None:
+def test_named_skills_are_selected_in_their_order(project: Path) -> None:
     assert chosen(project, ["write_csv", "read_csv"]) == ("write_csv", "read_csv")
 
 
-def test_every_skill_that_is_none_is_named_with_the_nearest(project: Path) -> None:
+def test_every_unknown_skill_is_named_with_the_nearest(project: Path) -> None:
     with pytest.raises(typer.BadParameter) as refused:
         chosen(project, ["read_cvs", "read_csv", "nonsense"])
     result = refused.value.message

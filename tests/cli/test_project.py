@@ -1,4 +1,4 @@
-"""The project that a command is about."""
+"""The project of a command, its findings and skills."""
 
 import json
 from collections.abc import Callable
@@ -19,12 +19,12 @@ async def name_agents(runtime: Runtime) -> list[str]:
     return [agent.name for agent in runtime.parts.chat.agents]
 
 
-def test_a_project_is_opened_for_some_work(project: Path) -> None:
+def test_a_project_is_opened_and_closed_around_work(project: Path) -> None:
     assert "assistant" in run(project, name_agents)
     assert (project / ".penstock" / "penstock.db").exists()
 
 
-def test_findings_are_counted_and_the_rest_works(
+def test_findings_are_counted_and_other_tools_work(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "agents" / "bad.md").write_text("no fence")
@@ -34,7 +34,7 @@ def test_findings_are_counted_and_the_rest_works(
     )
 
 
-def test_the_project_is_found_from_here_upwards(
+def test_the_project_is_the_nearest_parent_folder(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project / "agents")
@@ -63,7 +63,7 @@ async def ended(runtime: Runtime) -> int:
     ],
     ids=" ".join,
 )
-def test_a_short_command_takes_no_work_that_others_left(
+def test_a_short_command_does_not_resume_unfinished_work(
     project: Path, command: tuple[str, ...]
 ) -> None:
     """A resumed write would be interrupted by the command's own end, and not run again."""
@@ -93,7 +93,7 @@ SAYS = "error import-bare: package import"
 
 @pytest.fixture
 def scripts(project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
-    """A project with two broken scripts, a manifest that is none, and a tool with a warning."""
+    """A project with two broken scripts, an invalid manifest, and a tool with a warning."""
     monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(machine_code))
     folder = ProjectFolder(project, machine_code)
     folder.tool("wrong", LODASH)

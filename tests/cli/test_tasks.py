@@ -1,4 +1,4 @@
-"""Tasks: list them, look into them, follow them, end them."""
+"""`penstock tasks`: list, show, follow and cancel."""
 
 import asyncio
 import json
@@ -107,7 +107,7 @@ def test_a_direct_call_is_in_no_conversation(run: Run, run_json: Callable[..., A
     assert (shown["kind"], shown["conversationId"]) == ("call", None)
 
 
-def test_an_unknown_task_is_answered_with_where_to_look(run: Run) -> None:
+def test_an_unknown_task_is_refused_with_a_next_step(run: Run) -> None:
     for command in ("show", "events"):
         assert run("tasks", command, "task_x") == (
             1,
@@ -131,7 +131,7 @@ def test_a_task_that_waits_for_a_run_names_it(
 
 
 async def cut_twice(url: str) -> None:
-    """Leave a call behind at which two processes died, and another that waits for its turn."""
+    """Leave a call at which two processes died, and a queued one."""
     database, clock = await open_database(url), FakeClock()
     log = SqlLog(database, open_blobs("memory:///"), clock)
     calls = [
@@ -148,7 +148,7 @@ async def cut_twice(url: str) -> None:
 
 
 async def block(url: str) -> None:
-    """Leave a call behind whose tool was missing where it was to go on."""
+    """Leave a call whose tool is missing in the process that resumes it."""
     database = await open_database(url)
     log = SqlLog(database, open_blobs("memory:///"), FakeClock())
     call = CallRequested(tool_id="pay", input={}, profile_id=LOCAL)
@@ -177,7 +177,7 @@ def test_a_blocked_task_shows_what_it_needs(
     assert text in run("doctor")[1].splitlines()
 
 
-def test_a_task_in_quarantine_says_so(
+def test_a_task_in_quarantine_is_shown_as_such(
     project: Path, run: Run, run_json: Callable[..., Any]
 ) -> None:
     url = f"sqlite:///{project}/.penstock/penstock.db"

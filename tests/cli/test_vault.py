@@ -54,18 +54,18 @@ def test_a_deleted_secret_is_gone_and_a_missing_one_is_an_error(give: Run, run: 
     assert (code, out, err) == (1, "", "there is no secret 'token' for profile:ann\n")
 
 
-def test_a_short_secret_is_kept_with_a_warning(give: Run) -> None:
+def test_a_short_secret_is_stored_with_a_warning(give: Run) -> None:
     code, out, result = give("profile", "pin", "123\n")
     assert (code, out) == (0, "pin is set for profile:local\n")
     assert result.startswith("Warning: a secret under 4 bytes cannot be redacted")
 
 
 @pytest.mark.parametrize("place", ["session:x", "shared", "shared:", "x", ""])
-def test_a_scope_that_is_none_is_wrong_usage(give: Run, place: str) -> None:
+def test_an_unknown_scope_is_wrong_usage(give: Run, place: str) -> None:
     assert give(place, "token", "s3same-open")[0] == 2
 
 
-def test_a_value_that_cannot_be_kept_is_not_said_again(give: Run) -> None:
+def test_a_refused_value_is_not_repeated(give: Run) -> None:
     code, _, result = give("profile", "token", "x" * 70_000)
     assert code == 1
     assert "value: has 70000 bytes; at most 65536 are allowed" in result

@@ -1,4 +1,4 @@
-"""The architect designs a flow for a person: written, mended, kept, and run to its end."""
+"""The architect designs a flow with a person: written, repaired, stored, and run to its end."""
 
 import json
 from typing import Any

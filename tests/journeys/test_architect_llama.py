@@ -1,4 +1,4 @@
-"""The architect on a real server: its calls are what a grammar allows, its words are noise."""
+"""The architect on a real model server: its calls follow a grammar, its words are noise."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every file of the pages for authors is written, and every command run, in the page's order."""
+"""Every file of the authoring pages is written, every command run, in the order of the page."""
 
 import json
 import re

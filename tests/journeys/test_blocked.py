@@ -1,4 +1,4 @@
-"""A task whose agent, model or tool another process has: it waits for that process, unharmed."""
+"""A task whose agent, model or tool only another process has: it waits for that process."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

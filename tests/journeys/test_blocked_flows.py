@@ -1,4 +1,4 @@
-"""A run of a flow whose agent, model or tool another process has: it waits for that process."""
+"""A flow run whose agent, model or tool only another process has: it waits for that process."""
 
 import asyncio
 from collections.abc import Iterable

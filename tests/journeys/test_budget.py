@@ -1,4 +1,4 @@
-"""Budgets: what is refused, in which order, and how the task ends then."""
+"""Budgets: which call is refused, in which order, and how the task ends."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The declared types of what built-in tools return, beside what they return."""
+"""The declared types of built-in tools match their results."""
 
 import json
 from typing import Any

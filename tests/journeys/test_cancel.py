@@ -1,4 +1,4 @@
-"""Cancel, whatever the task is doing."""
+"""Cancelling a task at any point of its work."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence

@@ -1,4 +1,4 @@
-"""What docs/scripts/code-steps.md tells, done as it stands there."""
+"""The examples of docs/scripts/code-steps.md, run as written."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Commands that start programs: deno, which checks types, and themselves at a terminal."""
+"""Commands that start programs: deno for type checks, and penstock itself at a terminal."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""E1: the process dies between two writes inside one frame; what each of them did, and says."""
+"""E1: the process dies between two writes inside one frame; the outcome and report of each."""
 
 from typing import Any
 

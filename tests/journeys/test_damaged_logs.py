@@ -1,4 +1,4 @@
-"""A log that does not read back hurts itself alone: every list still shows all others."""
+"""A damaged log affects no other: every list still shows all others."""
 
 import logging
 from functools import partial

@@ -1,4 +1,4 @@
-"""The page of diagnostics: every code that is in the code, and no other."""
+"""The page of diagnostics has every code of the source, and no other."""
 
 import re
 from functools import cache

@@ -1,4 +1,4 @@
-"""A direct call at work: one tool, a task of its own, through the one door."""
+"""Direct calls: one tool, its own task, the same path as all calls."""
 
 import asyncio
 from typing import Any

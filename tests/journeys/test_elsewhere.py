@@ -1,4 +1,4 @@
-"""What a model says in one process, streamed by another: two runtimes on one file."""
+"""A reply in one process, streamed by another: two runtimes on one file."""
 
 import asyncio
 import sqlite3

@@ -1,4 +1,4 @@
-"""After an erasing was answered no text of it is in the memory of a process."""
+"""After an erase returns, no text of it is in the memory of a process."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

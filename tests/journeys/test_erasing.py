@@ -1,4 +1,4 @@
-"""Erasing takes a word from every file and every table, whatever tools did with it."""
+"""An erase removes a word from every file and every table, whatever tools did with it."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager

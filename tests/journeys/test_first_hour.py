@@ -1,4 +1,4 @@
-"""The page that follows one call, against a call that is followed."""
+"""The page that follows one call, compared with a recorded call."""
 
 import asyncio
 import re

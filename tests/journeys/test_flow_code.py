@@ -1,4 +1,4 @@
-"""Flows with code steps, run whole: modules in the sandbox, the log in memory."""
+"""Flows with code steps: modules in the sandbox, the log in memory."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Modules of code steps that take too long, want too much, or change the world they run in."""
+"""Modules of code steps that take too long, use too much, or change their globals."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What modules of code steps ask of their host: tools, other servers, people."""
+"""Calls of modules of code steps to their host: tools, other servers, people."""
 
 import asyncio
 

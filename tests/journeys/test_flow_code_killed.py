@@ -1,4 +1,4 @@
-"""The process dies at every write of a flow with code steps; the run ends the same each time."""
+"""The process dies at every write of a flow with code steps; the run always ends the same way."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""Code steps of a project on disk: found, checked, kept by their runs."""
+"""Code steps of a project on disk: found, checked, stored with their runs."""
 
 from penstock.chat.message import NewRun
 from penstock.core.events.flow_events import Output

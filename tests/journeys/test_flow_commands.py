@@ -1,4 +1,4 @@
-"""A flow is started from a chat: what it needs to begin, and was not said, is asked for."""
+"""A flow started from a chat asks for missing inputs."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

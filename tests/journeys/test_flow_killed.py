@@ -1,4 +1,4 @@
-"""The process dies at every write of a flow in turn; the run ends the same way each time."""
+"""The process dies at every write of a flow in turn; the run always ends the same way."""
 
 from collections import Counter
 

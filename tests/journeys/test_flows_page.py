@@ -1,4 +1,4 @@
-"""What docs/flows.md tells, and the flow of examples/, done as they stand there."""
+"""The examples of docs/flows.md and the flow of examples/, run as written."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The process dies at every write in turn; the conversation ends the same way each time."""
+"""The process dies at every write in turn; the conversation always ends the same way."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The process dies at every write of a slash command; it ends the same way each time."""
+"""The process dies at every write of a slash command; it always ends the same way."""
 
 import json
 from collections import Counter

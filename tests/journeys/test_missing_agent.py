@@ -1,4 +1,4 @@
-"""A conversation with an agent that this server lacks: it is shown, answered and deleted."""
+"""A conversation whose agent this server lacks: it can be read, answered and deleted."""
 
 import json
 from pathlib import Path

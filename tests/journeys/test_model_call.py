@@ -1,4 +1,4 @@
-"""The model call: what is tried again, what is taken back, what fails the task."""
+"""The model call: what is retried, what is retracted, what fails the task."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""The server as a part of another application, below a prefix: everything works from there."""
+"""The server inside another application, below a prefix: everything works there."""
 
 import re
 from base64 import b64encode

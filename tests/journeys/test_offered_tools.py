@@ -1,4 +1,4 @@
-"""What the model of a chat is sent in a new project, and in one that has everything."""
+"""The tools that a chat is offered in a new project, and in one with everything."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A process without file descriptors takes nothing that it cannot read for gone."""
+"""A process without file descriptors treats no unreadable object as gone."""
 
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""A system that starts no further process: whatever needs one says so, and leaves nothing open."""
+"""A system that starts no more processes: calls report it and leave nothing open."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The page at `/` asks what a run of a flow asks: its scripts, run on what a real server says."""
+"""The page at `/` shows questions of flow runs: its scripts, with answers of a real server."""
 
 import json
 import subprocess

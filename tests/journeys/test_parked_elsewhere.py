@@ -1,4 +1,4 @@
-"""Two runtimes on one file: the chat parks in one, its run is answered and ends in the other."""
+"""Two runtimes on one file: a chat parks in one, and its run is answered and ends in the other."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A chat that runs a flow which asks a person: it parks, and goes on by itself after that."""
+"""A chat that runs a flow which asks a person: it parks, and resumes by itself."""
 
 import pytest
 

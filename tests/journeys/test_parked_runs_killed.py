@@ -1,4 +1,4 @@
-"""The process dies at every write of a chat that waits for a run; it ends the same way."""
+"""The process dies at every write of a chat that waits for a run; it always ends the same way."""
 
 from collections import Counter
 

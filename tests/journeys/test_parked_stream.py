@@ -1,4 +1,4 @@
-"""A chat that waits for a run of a flow, as clients of the server see it."""
+"""A chat that waits for a flow run, as clients of the server see it."""
 
 from pathlib import Path
 from typing import Any

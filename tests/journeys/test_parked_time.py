@@ -1,4 +1,4 @@
-"""The time of a call that waits for people: it stands still meanwhile, and goes on where it was."""
+"""The time of a call that waits for people does not run, and continues afterwards."""
 
 from typing import Any
 

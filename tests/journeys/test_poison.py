@@ -1,4 +1,4 @@
-"""A task at which the process dies again and again ends, and says so; others are not held up."""
+"""A task at which the process repeatedly dies ends in an error; others are not delayed."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""The tools of the project's folder, as a chat and a script meet them in a real project."""
+"""The tools of the project folder in a chat and in a script, in a real project."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Approvals at any depth: siblings run on, every call runs once, the answer is not lost."""
+"""Approvals at any depth: sibling calls continue, every call runs once, no answer is lost."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The README, line by line: its commands print what it shows, and its flow runs as it says."""
+"""The README, line by line: its commands print what it shows, and its flow runs."""
 
 import asyncio
 import io

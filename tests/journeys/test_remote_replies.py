@@ -1,4 +1,4 @@
-"""What is said elsewhere: each piece once, none left out, nothing out of its place."""
+"""Replies of another process: each piece once, none missing, in order."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The functions that scripts have, called as authors call them: results, mistakes, refusals."""
+"""The functions of scripts, called as authors call them: results, errors, refusals."""
 
 from typing import Any
 

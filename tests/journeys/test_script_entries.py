@@ -1,4 +1,4 @@
-"""Scripts that are entered again: after crashes, approvals, answers, as the pages on them say."""
+"""Scripts that run again after crashes, approvals and answers, as their pages describe."""
 
 from typing import Any
 

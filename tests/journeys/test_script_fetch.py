@@ -1,4 +1,4 @@
-"""Scripts and other servers: what is sent, how often, and what of it is written down."""
+"""Requests of scripts to other servers: what is sent, how often, and what is recorded."""
 
 import asyncio
 from collections.abc import AsyncIterator

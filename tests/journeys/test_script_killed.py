@@ -1,4 +1,4 @@
-"""The process dies at every write of a script's story; each thing is done once all the same."""
+"""The process dies at every write of a script; each effect still happens once."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Steps of a task: tried again under one key, kept for all its tools, one at a time."""
+"""Steps of a task: retried under one key, stored for all its tools, one at a time."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Script tools from their files to their envelope: the door, the sandbox and the bridge."""
+"""Script tools from their files to their envelope: the call, the sandbox and the bridge."""
 
 from penstock import tool
 from penstock.core.envelope import Status

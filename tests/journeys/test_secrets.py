@@ -1,4 +1,4 @@
-"""A secret that a script was given, and every place where people and models look."""
+"""A secret that a script received, and every place where people and models read."""
 
 import base64
 from hashlib import sha256

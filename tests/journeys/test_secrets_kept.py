@@ -1,4 +1,4 @@
-"""A secret stays unknown to the log and to models when its task waits, or its process dies."""
+"""A secret stays hidden from the log and from models when its task waits or its process dies."""
 
 from typing import Any
 

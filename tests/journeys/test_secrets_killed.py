@@ -1,4 +1,4 @@
-"""The process dies at every write; a secret that was given out before is taken out after it."""
+"""The process dies at every write; a secret that was read before is redacted afterwards."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

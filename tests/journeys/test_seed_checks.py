@@ -1,4 +1,4 @@
-"""The eight checks of the seed (section 16.1): each example, through both doors, word for word."""
+"""The eight checks of the seed (section 16.1): each example, through both tools, word for word."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Streams over real connections: as they come, cut, left, and taken up again."""
+"""Streams over real connections: live, cut, abandoned, and resumed."""
 
 import asyncio
 import socket

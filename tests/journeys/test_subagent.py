@@ -1,4 +1,4 @@
-"""An agent that a chat puts to work: what the chat shows of it, and what a crash leaves."""
+"""A subagent of a chat: what the chat shows of it, and what a crash leaves."""
 
 from penstock.builtins.ask_user import TOOLS as ASK_USER
 from penstock.builtins.subagent import TOOLS as SUBAGENT

@@ -1,4 +1,4 @@
-"""The process dies at every write of a chat that has an agent at work; it ends the same way."""
+"""The process dies at every write of a chat with a subagent; it always ends the same way."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""A person at a terminal, with the real command on a real project."""
+"""A person at a terminal, with the real command and a real project."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""Names that providers refuse: a chat whose tools and invented calls have them, on every wire.
+"""Names that providers refuse: a chat with such tools and invented calls, on every wire.
 
 The server refuses a request for one name that does not fit, as providers do.
 """

@@ -1,4 +1,4 @@
-"""The server as a whole: unknown paths, unexpected errors, its life."""
+"""The application: unknown paths, unexpected errors, opening and draining."""
 
 from contextlib import asynccontextmanager
 from typing import Any

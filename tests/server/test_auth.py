@@ -1,4 +1,4 @@
-"""Who comes in: this machine while there is no key, and then keys alone."""
+"""Admission: local requests while no key exists, then only requests with a key."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ OPEN_BIND = ServerSection(host="0.0.0.0")  # noqa: S104
 
 
 async def get(server: InMemoryServer, path: str = AGENTS, **headers: str) -> Any:
-    """Ask with these headers."""
+    """Send a request with these headers."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return await server.client.get(path, headers=named)
 
@@ -86,7 +86,7 @@ async def test_once_a_key_exists_every_request_needs_one() -> None:
 async def test_a_request_of_another_machine_needs_a_key_even_while_none_exists(
     peer: str, status: int
 ) -> None:
-    """Where the program that embeds the server binds more than `server.host` says."""
+    """The embedding program can bind more addresses than `server.host`."""
     async with in_memory() as runtime:
         transport = httpx2.ASGITransport(create_application(runtime), client=(peer, 5000))
         async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
@@ -95,7 +95,7 @@ async def test_a_request_of_another_machine_needs_a_key_even_while_none_exists(
 
 @pytest.mark.parametrize("host", ["localhost", "evil.example"])
 async def test_health_refuses_foreign_hosts_while_no_key_exists(host: str) -> None:
-    """A page that points its own name at this machine learns nothing."""
+    """A page whose host name resolves to this machine receives nothing (DNS rebinding)."""
     async with served() as server:
         assert (await get(server)).status_code == 200
         response = await get(server, HEALTH, host=host)
@@ -205,7 +205,7 @@ async def test_trusted_and_empty_hops_are_skipped() -> None:
 
 
 async def test_every_forwarded_header_line_is_read() -> None:
-    """Some proxies append a header line of their own; the first line is what the client wrote."""
+    """Some proxies append their own header line; the first line is that of the client."""
     proxied = ServerSection(host="0.0.0.0", trusted_proxies=("127.0.0.1",))  # noqa: S104
     async with served(server=proxied, rates=RateSection(general=1), clock=FakeClock()) as server:
         for spoofed, status in (("1.1.1.1", 401), ("2.2.2.2", 429)):
@@ -337,7 +337,7 @@ HOST = {"host": "inner:8000"}
 
 
 def scope(method: str = "POST", scheme: str = "http") -> dict[str, Any]:
-    """A request, as the server sees it."""
+    """Return the scope of a request."""
     return {"type": "http", "method": method, "scheme": scheme}
 
 

@@ -1,4 +1,4 @@
-"""What routes share: who asks, what is theirs."""
+"""The context of a server: profiles, owners, links and look-ups."""
 
 import pytest
 from starlette.requests import Request

@@ -1,4 +1,4 @@
-"""The schemas of flows and runs name the words of the domain."""
+"""The schemas of flows and runs use the values of the domain."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whether a key exists: closed until a look succeeds, one look for all, at most a second old."""
+"""Whether a key exists: closed until a query succeeds; one query for all; at most a second old."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from penstock.testing.clock import FakeClock, settle
 
 
 class KeyStore:
-    """A key store whose answers the test gives, one look at a time."""
+    """A key store whose answers the test controls, one query at a time."""
 
     def __init__(self) -> None:
         self.looks: list[asyncio.Future[bool]] = []
@@ -110,7 +110,7 @@ async def test_an_answer_is_valid_for_one_second_after_its_query_started() -> No
 
 
 async def test_a_slow_query_is_no_proof_for_later_requests() -> None:
-    """A key made while a look is under way closes the door within a second."""
+    """A key that is created during a query takes effect within a second."""
     on = Fixture()
     (early,) = await on.ask()
     on.clock.advance(5)

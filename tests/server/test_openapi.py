@@ -1,4 +1,4 @@
-"""How routes are described."""
+"""The OpenAPI document: routes, and tools that allow direct calls."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The page at `/`: what comes with it, who may have it, and what it may not do."""
+"""The page at `/`: its files, its access, and its content security policy."""
 
 import re
 from pathlib import Path
@@ -35,7 +35,7 @@ POLICY = {
 
 
 def read_scripts() -> str:
-    """Return all that runs in the page."""
+    """Return all scripts of the page."""
     return "\n".join((FOLDER / name).read_text() for name in SCRIPTS)
 
 
@@ -60,7 +60,7 @@ async def test_the_page_has_the_server_limit_of_a_message() -> None:
 
 
 async def test_the_page_is_503_until_the_project_is_open() -> None:
-    """What the page may be shown to is known once the project is open; until then: 503."""
+    """Access to the page is known once the project is open; until then it is 503."""
     transport = httpx2.ASGITransport(create_application(in_memory))
     async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
         assert (await client.get("/")).status_code == 503
@@ -75,7 +75,7 @@ def test_the_policy_allows_only_own_resources() -> None:
 
 @pytest.mark.parametrize("path", ["/", "/page.css", "/page.js", "/runs.js", "/view.js"])
 async def test_the_page_needs_no_key_but_its_requests_do(path: str) -> None:
-    """The page asks for the key itself, so it comes without one."""
+    """The page asks for the key itself, so it is served without one."""
     async with served() as server:
         await server.database_parts.keys.create("ann")
         assert (await server.client.get(path)).status_code == 200

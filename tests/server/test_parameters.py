@@ -1,4 +1,4 @@
-"""Bodies of requests: within their limit, and every problem named."""
+"""Bodies within their limit, with every problem named; queries and pages of lists."""
 
 import json
 from typing import Any
@@ -98,7 +98,7 @@ async def test_a_content_type_can_have_parameters() -> None:
 
 
 def bare(*chunks: bytes) -> Request:
-    """Return a request without a type."""
+    """Return a request without a content type."""
     sent = request(*chunks)
     return Request({**sent.scope, "headers": []}, sent.receive)
 

@@ -1,4 +1,4 @@
-"""Pages without a script."""
+"""Pages without JavaScript: sign-in and transcripts."""
 
 import asyncio
 from typing import Any
@@ -127,7 +127,7 @@ async def test_guessing_is_stopped_after_five_tries_a_minute() -> None:
 
 
 async def test_concurrent_guesses_are_counted_like_others() -> None:
-    """Each counts before it is looked up; a right one takes nothing from later tries."""
+    """Each is counted before the lookup; a right one does not count."""
     async with served(clock=FakeClock()) as server:
         key = await key_of(server)
         for _ in range(6):

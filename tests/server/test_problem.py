@@ -67,7 +67,7 @@ def test_each_exception_has_its_status(error: errors.PenstockError, status: int,
 
 
 def body(response: Any) -> dict[str, Any]:
-    """Return what is said to be wrong."""
+    """Return the error of an answer."""
     result: dict[str, Any] = json.loads(response.body)["error"]
     return result
 
@@ -133,7 +133,7 @@ def test_some_errors_set_a_header(error: errors.PenstockError, name: str, value:
 
 
 def ended(status: TaskStatus, code: str | None) -> Reply:
-    """A task that ended so."""
+    """Return the reply of a task with this end."""
     error = None if code is None else ErrorDetail(code=code, message="m", details={"secret": 1})
     return Reply(
         session_id=SessionId("conv_1"), task_id=TaskId("task_1"), status=status, error=error
@@ -180,7 +180,7 @@ def test_the_docs_page_names_the_status_that_is_sent(
 
 
 def test_the_table_has_every_error_that_a_route_can_raise() -> None:
-    """What is missing would be a 500: only those that end in a file or an envelope may be."""
+    """A missing class would be a 500, which only errors of files and calls may be."""
     shown = {type(error) for error, _, _ in TABLE}
     leaves = {
         each

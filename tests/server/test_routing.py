@@ -1,4 +1,4 @@
-"""Routes, and what a server does not load for them."""
+"""Routes, the modules that they do not load, and the mount path."""
 
 import subprocess
 import sys

@@ -37,7 +37,7 @@ def component(name: str) -> Schema:
 
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_each_component_is_a_schema_of_an_object(name: str) -> None:
-    """One that would take anything says nothing."""
+    """A schema that accepts every value describes nothing."""
     others: tuple[Any, ...] = (7, "x", None, [], {"unknown": "knows this"})
     for other in others:
         assert component(name).problems(other), other

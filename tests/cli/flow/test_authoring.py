@@ -1,4 +1,4 @@
-"""`penstock flow check`: flows, agents and handbooks, all of them or some."""
+"""`penstock flow check` and `penstock flow generate`."""
 
 import json
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def flows(project: Path) -> Path:
     return laid(project, {"look.yaml": LOOK, "dom/asks.yaml": ASKS, "broken.yaml": BROKEN})
 
 
-def test_flows_are_checked_all_or_some(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
+def test_all_or_some_flows_are_checked(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
     """`penstock flow check [PATH…] [--strict]`."""
     code, out, _ = run("flow", "check")
     assert code == 1
@@ -34,7 +34,7 @@ def test_flows_are_checked_all_or_some(flows: Path, run: Run, run_json: Callable
     assert result == {"problems": [], "flows": 1, "errors": 0, "warnings": 0}
 
 
-def test_flows_are_run_dry(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
+def test_flows_are_dry_run(flows: Path, run: Run, run_json: Callable[..., Any]) -> None:
     """`penstock flow check --dry-run [NAME…]`."""
     assert run("flow", "check", "--dry-run", "dom:asks") == (
         0,
@@ -59,7 +59,7 @@ def test_a_flow_whose_path_is_that_of_a_built_in_one_is_checked(flows: Path, run
     assert run("flow", "show", "flows/edit.yaml")[1].startswith(BROKEN)
 
 
-def test_warnings_count_when_they_are_asked_to(flows: Path, run: Run) -> None:
+def test_strict_treats_warnings_as_errors(flows: Path, run: Run) -> None:
     laid(flows, {"odd.yaml": LOOK + "more: 1\n"})
     assert (run("flow", "check", "odd")[0], run("flow", "check", "odd", "--strict")[0]) == (0, 1)
 
@@ -181,7 +181,9 @@ def test_a_dry_run_prints_what_would_be_written(
         ("flows:new", "comes from a built-in flow"),
     ],
 )
-def test_a_flow_that_has_none_to_write(drafted: Path, run: Run, name: str, message: str) -> None:
+def test_a_flow_without_missing_modules_writes_nothing(
+    drafted: Path, run: Run, name: str, message: str
+) -> None:
     code, out, err = run("flow", "generate", name)
     assert (code != 0, out) == (True, "")
     assert message in err

@@ -1,4 +1,4 @@
-"""The board at a terminal: cards in place, lines for those that are over."""
+"""The board at a terminal: cards in place, and lines for ended steps."""
 
 import re
 from io import StringIO
@@ -30,7 +30,7 @@ _STEERING = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r")
 
 
 class Screen:
-    """A terminal that remembers everything that it was sent."""
+    """A terminal that records its input."""
 
     def __init__(self, height: int = 24) -> None:
         self.out = StringIO()
@@ -65,8 +65,8 @@ def test_cards_change_in_place_and_end_as_lines() -> None:
     assert screen.said().splitlines()[-1] == "✓ look (1.5 s, 5 tokens) seen all"
 
 
-def test_those_that_are_over_make_room_for_those_at_work() -> None:
-    """Finished cards fold into a line, the one that was over first before the others."""
+def test_ended_cards_make_room_for_working_ones() -> None:
+    """Ended cards become lines, in the order in which they ended."""
     screen = Screen(height=20)
     with screen.board:
         for number in range(20):
@@ -77,7 +77,7 @@ def test_those_that_are_over_make_room_for_those_at_work() -> None:
     assert len(_FOLDED.findall(screen.said())) == 4
 
 
-def test_a_step_without_an_agent_is_a_line_as_soon_as_it_is_over() -> None:
+def test_a_step_without_an_agent_becomes_a_line_when_it_ends() -> None:
     screen = Screen()
     with screen.board:
         screen.take(*records(starts("build", ""), ends("build")))
@@ -103,7 +103,7 @@ def test_the_shown_time_advances_while_nothing_happens() -> None:
         assert "1 min 00 s" in screen.said()
 
 
-def test_much_that_happens_at_once_is_drawn_once() -> None:
+def test_many_events_at_once_are_drawn_once() -> None:
     screen = Screen()
     with screen.board:
         screen.take(*records(starts()))
@@ -115,7 +115,7 @@ def test_much_that_happens_at_once_is_drawn_once() -> None:
         assert screen.said().count("╭─ ▸ look") == 1
 
 
-def test_others_print_while_the_board_is_away() -> None:
+def test_other_output_is_printed_while_the_board_is_removed() -> None:
     screen = Screen()
     with screen.board:
         screen.take(*records(starts("done"), ends("done"), starts()))
@@ -148,7 +148,7 @@ def test_a_resumed_step_is_on_the_board_again() -> None:
         (True, "xterm", True, LineBoard),
     ],
 )
-def test_cards_are_for_terminals_alone(
+def test_cards_are_shown_only_at_terminals(
     is_terminal: bool, kind: str, quiet: bool, board: type[CardBoard | LineBoard]
 ) -> None:
     environment = {"TERM": kind}
@@ -162,7 +162,7 @@ ROUND = {"stepId": "a", "iteration": 2, "maxIterations": 3, "forced": False}
 
 
 def lines(*happened: Happened) -> list[str]:
-    """Return what is printed of events, a second apart."""
+    """Return the printed lines of events, one second apart."""
     out = StringIO()
     with LineBoard(Console(file=out, width=200, highlight=False)) as board:
         for record in records(*happened):
@@ -207,7 +207,7 @@ def test_notices_are_printed(happened: Happened, line: str) -> None:
     assert lines(starts(), happened)[1:] == [line]
 
 
-def test_a_further_visit_says_which() -> None:
+def test_a_repeated_visit_shows_its_number() -> None:
     assert lines(starts("make", "", visit=2)) == ["▸ make, visit 2"]
 
 

@@ -1,4 +1,4 @@
-"""What happens in a run, folded into cards."""
+"""Events of a run, folded into cards."""
 
 import pytest
 
@@ -81,7 +81,7 @@ def test_a_fork_that_an_agent_decides_has_its_name() -> None:
         (Outcome.ABORTED, StepStatus.ABORTED, False, CardState.ABORTED),
     ],
 )
-def test_how_a_visit_ended(
+def test_a_card_shows_the_end_of_a_visit(
     outcome: Outcome, status: StepStatus, again: bool, state: CardState
 ) -> None:
     result = StepResult(status=status, summary="s")
@@ -97,14 +97,14 @@ def test_the_end_of_a_visit_sets_the_final_cost() -> None:
     assert only(starts(), ends()).milliseconds(99_000) == 1000
 
 
-def test_the_time_that_it_waits_for_people_is_not_counted() -> None:
+def test_the_time_of_waiting_for_people_is_not_counted() -> None:
     card = only(starts(), asks())
     assert (card.state, card.milliseconds(99_000)) == (CardState.WAITING, 1000)
     card = only(starts(), asks(), answers(), ends())
     assert (card.state, card.milliseconds(99_000)) == (CardState.DONE, 2000)
 
 
-def test_it_waits_until_the_last_of_its_questions_is_answered() -> None:
+def test_a_card_waits_until_its_last_question_is_answered() -> None:
     happened = [starts(), asks(1), asks(2), answers(1)]
     assert only(*happened).state is CardState.WAITING
     assert only(*happened, answers(2)).milliseconds(5000) == 2000
@@ -122,7 +122,7 @@ def test_rounds_are_counted() -> None:
     assert rounds == [LoopRound("again", 2, 5), LoopRound("again", 1, 5)]
 
 
-def test_a_visit_that_is_cut_is_over() -> None:
+def test_a_cut_visit_has_ended() -> None:
     cards = folded(starts(), starts("look", visit=2), tells("flow_step_aborted", stepId="look"))
     assert {each.state for each in cards.all} == {CardState.ABORTED}
 
@@ -139,7 +139,7 @@ def test_pieces_of_a_reply_are_shown_before_it_is_complete() -> None:
     assert card.saying == ""
 
 
-def test_a_long_story_is_kept_to_its_end() -> None:
+def test_a_long_text_keeps_its_end() -> None:
     cards = folded(starts(), *[called("read", REFUSED)] * 50)
     [card] = cards.all
     assert len(card.activities) == MOST_KEPT
@@ -148,6 +148,6 @@ def test_a_long_story_is_kept_to_its_end() -> None:
     assert len(card.saying) == MOST_SAID
 
 
-def test_the_end_of_the_run_and_events_outside_of_steps() -> None:
+def test_events_outside_of_steps_change_no_card() -> None:
     cards = folded((TaskEnded(status=TaskStatus.SUCCEEDED), RUN), says(path="task_1"), answers(7))
     assert (cards.is_over, list(cards.all), cards.tokens) == (True, [], 0)

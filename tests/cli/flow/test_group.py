@@ -40,7 +40,7 @@ def test_a_flow_is_shown_with_its_errors(flows: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize("command", ["show", "graph", "check", "runs"])
-def test_an_unknown_flow_is_answered_with_the_nearest(flows: Path, run: Run, command: str) -> None:
+def test_an_unknown_flow_is_refused_with_the_nearest(flows: Path, run: Run, command: str) -> None:
     code, _, err = run("flow", command, "lok")
     assert code != 0
     assert "Did you mean 'look'?" in err
@@ -54,7 +54,7 @@ def test_a_flow_is_drawn(flows: Path, run: Run) -> None:
     assert '-. "Stop" .->' in out
 
 
-def test_a_flow_is_drawn_as_a_picture_into_a_file(flows: Path, run: Run, tmp_path: Path) -> None:
+def test_a_flow_is_drawn_as_svg_into_a_file(flows: Path, run: Run, tmp_path: Path) -> None:
     code, out, _ = run("flow", "graph", "dom:asks", "--svg")
     assert code == 0
     assert out.startswith("<svg ")
@@ -68,7 +68,7 @@ def test_a_flow_is_drawn_as_a_picture_into_a_file(flows: Path, run: Run, tmp_pat
     assert words.endswith(": No such file or directory")
 
 
-def test_a_flow_that_cannot_be_read_cannot_be_drawn(flows: Path, run: Run) -> None:
+def test_an_unreadable_flow_cannot_be_drawn(flows: Path, run: Run) -> None:
     laid(flows, {"bad.yaml": "steps: 5\n"})
     code, out, err = run("flow", "graph", "/bad")
     assert (code != 0, out) == (True, "")
@@ -98,7 +98,7 @@ def test_a_run_without_a_result_is_reported(flows: Path, run: Run, which: str) -
     assert ("there is no run" if which == "task_none" else "has no result") in err
 
 
-def test_a_run_that_waits_is_answered(flows: Path, run: Run) -> None:
+def test_a_waiting_run_is_answered(flows: Path, run: Run) -> None:
     """`penstock flow answer QUESTION VALUE`."""
     code, out, err = run("flow", "run", "dom:asks")
     assert (code, out) == (4, "")
@@ -109,7 +109,7 @@ def test_a_run_that_waits_is_answered(flows: Path, run: Run) -> None:
     assert (code, json.loads(out)["status"]) == (0, "success")
 
 
-def test_a_task_that_is_no_run_is_not_aborted(flows: Path, run: Run, run_json: Any) -> None:
+def test_a_task_that_is_not_a_run_is_not_aborted(flows: Path, run: Run, run_json: Any) -> None:
     run("call", "look")
     (task,) = run_json("tasks", "list")["tasks"]
     code, out, err = run("flow", "abort", task["id"])

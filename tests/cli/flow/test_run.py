@@ -63,7 +63,7 @@ def flows(project: Path) -> Path:
         (["lok", "--detach"], 2, "Did you mean 'look'?"),
     ],
 )
-def test_a_run_ends_with_its_code(
+def test_a_run_exits_with_the_code_of_its_outcome(
     flows: Path, run: Run, arguments: list[str], code: int, message: str
 ) -> None:
     """A run: 0 success, 1 error, 2 unknown flow or no task, 3 rejected, 4 waits for a person."""
@@ -79,7 +79,7 @@ def test_steps_are_shown_beside_the_result(flows: Path, run: Run) -> None:
     assert "▸" not in out
 
 
-def test_programs_read_the_result_alone(flows: Path, run: Run) -> None:
+def test_stdout_has_only_the_result_for_programs(flows: Path, run: Run) -> None:
     code, out, err = run("flow", "run", "look", "--json")
     assert (code, json.loads(out)["status"], err) == (0, "success", "")
     code, out, _ = run("flow", "run", "asks", "--json")
@@ -118,7 +118,7 @@ def test_detach_prompts_for_nothing_at_a_terminal(flows: Path) -> None:
         (Envelope(Status.SUSPENDED, None, ErrorDetail(code="SUSPENDED", message="m")), 4),
     ],
 )
-def test_an_outcome_has_a_code(envelope: Envelope, code: int) -> None:
+def test_every_outcome_has_an_exit_code(envelope: Envelope, code: int) -> None:
     assert code_of(envelope) == code
 
 
@@ -170,8 +170,8 @@ def gate(flows: Path) -> Path:
     return gate
 
 
-def test_a_question_is_asked_while_another_step_is_at_work(flows: Path, gate: Path) -> None:
-    """It was asked 17 s later, and what was typed meanwhile answered it unseen."""
+def test_a_question_is_asked_while_another_step_works(flows: Path, gate: Path) -> None:
+    """Earlier it was asked 17 s later, and text typed meanwhile answered it unseen."""
     with Terminal("flow", "run", "beside", cwd=flows) as terminal:
         terminal.type("typed before anything was asked")
         terminal.until("? Which colour?")
@@ -183,7 +183,7 @@ def test_a_question_is_asked_while_another_step_is_at_work(flows: Path, gate: Pa
         assert terminal.ended() == 0
 
 
-def test_a_question_for_later_is_named_when_nothing_else_is_left(flows: Path, gate: Path) -> None:
+def test_a_postponed_question_is_named_when_no_step_works(flows: Path, gate: Path) -> None:
     with Terminal("flow", "run", "beside", cwd=flows) as terminal:
         terminal.until("answer> ")
         terminal.leave()
@@ -202,7 +202,7 @@ def test_a_prompt_ends_with_its_question(flows: Path, gate: Path) -> None:
         assert terminal.ended() == 1
 
 
-def test_a_task_and_inputs_that_are_needed_are_asked_for(flows: Path) -> None:
+def test_a_missing_task_and_inputs_are_prompted_for(flows: Path) -> None:
     """`penstock flow run` at a terminal asks at once: for all that the flow needs to begin."""
     laid(
         flows,
@@ -236,7 +236,7 @@ def test_ctrl_c_aborts_after_asking(flows: Path, run: Run) -> None:
     assert ended["status"] == "aborted"
 
 
-def test_questions_of_a_run_that_a_step_began_are_asked_at_the_terminal(flows: Path) -> None:
+def test_questions_of_a_run_started_by_a_step_are_asked_at_the_terminal(flows: Path) -> None:
     laid(flows, {"twice.yaml": TWICE, "outer.yaml": OUTER, "handlers/outer/inner.ts": INNER})
     with Terminal("flow", "run", "outer", cwd=flows) as terminal:
         for asked, answer in (("Go on?", "Go"), ("Sure?", "Yes")):
@@ -247,7 +247,7 @@ def test_questions_of_a_run_that_a_step_began_are_asked_at_the_terminal(flows: P
         assert terminal.ended() == 0
 
 
-def test_a_question_of_a_nested_run_may_be_answered_later(flows: Path, run: Run) -> None:
+def test_a_question_of_a_nested_run_can_be_postponed(flows: Path, run: Run) -> None:
     laid(flows, {"twice.yaml": TWICE, "outer.yaml": OUTER, "handlers/outer/inner.ts": INNER})
     code, _, err = run("flow", "run", "outer")
     assert (code, "Go on?" in err) == (4, True)
@@ -266,7 +266,7 @@ STARTER = "---\nname: starter\ndescription: d\ntools: execute_workflow\n---\nSta
 def test_a_question_of_a_nested_run_is_asked_while_another_step_works(
     flows: Path, gate: Path
 ) -> None:
-    """It was asked only once the outer run waited, so after the slow step."""
+    """Earlier it was asked only when the outer run waited, after the slow step."""
     text = HEAD + BESIDE_A_RUN.replace("GATE", str(gate))
     (flows / "agents/starter.md").write_text(STARTER)
     laid(flows, {"twice.yaml": TWICE, "both.yaml": text})
@@ -316,7 +316,7 @@ def test_an_input_is_json_or_a_text() -> None:
     assert values_of(read_pairs(pairs), ()) == {**fields, "deep": "[" * 100_000}
 
 
-def test_a_flow_that_wants_a_text_gets_it_as_it_was_written() -> None:
+def test_an_input_of_type_string_is_not_parsed() -> None:
     declared = [RunInput(name="code", value_type=ValueType.STRING)]
     texts = {"code": "42", "other": "42"}
     assert values_of(texts, declared) == {"code": "42", "other": 42}

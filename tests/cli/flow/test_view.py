@@ -1,4 +1,4 @@
-"""How cards look on a screen: every size of it, and whatever agents say."""
+"""Cards on screens of every size, with any text of agents."""
 
 from collections.abc import Sequence
 from io import StringIO
@@ -64,7 +64,7 @@ def test_a_card_shows_agent_step_state_and_last_tool() -> None:
     ]
 
 
-def test_the_card_of_the_agents_file_is_used() -> None:
+def test_a_card_uses_the_display_settings_of_the_agent() -> None:
     face = DisplayCard(card_type="research", label="Scout of lands", metric="files", role="finder")
     uses = (FileUse(path="a", action="created"), FileUse(path="b", action="created"))
     done = ends(result=StepResult(summary="s", files=uses))
@@ -74,13 +74,13 @@ def test_the_card_of_the_agents_file_is_used() -> None:
 
 
 @pytest.mark.parametrize("kind", ["research", "red", "", "\x1b[31m", "x" * 500])
-def test_any_type_has_a_colour(kind: str) -> None:
+def test_every_step_type_has_a_colour(kind: str) -> None:
     shown = "\n".join(lines(view_of(starts(), faces={"scout": DisplayCard(card_type=kind)})))
     assert "scout" in shown
     assert "\x1b" not in shown
 
 
-def test_rounds_stand_above_the_cards() -> None:
+def test_rounds_are_above_the_cards() -> None:
     shown = lines(view_of(starts(), tells("flow_loop_iteration", **ROUND)))
     assert shown[1].strip() == "↻ again: 2 of 5"
     forced = tells("flow_loop_iteration", **ROUND | {"forced": True})
@@ -93,7 +93,7 @@ def test_a_step_that_waits_for_the_person_is_marked() -> None:
     assert "╭─ ? look" in shown
 
 
-def test_the_card_that_did_something_last_tells_it_below() -> None:
+def test_the_newest_card_is_detailed_below() -> None:
     view = view_of(starts("other"), starts(), says("Let me see.", "read"), said="It is\nfine.")
     shown = lines(view)
     assert shown[-6].startswith("╭─ look · scout ─")
@@ -105,7 +105,7 @@ def test_the_card_that_did_something_last_tells_it_below() -> None:
     ]
 
 
-def test_those_at_work_come_before_those_that_are_over() -> None:
+def test_working_cards_come_before_ended_ones() -> None:
     view = view_of(starts("other", "ann"), says("x", path="task_1/other/1"), starts(), ends())
     assert view.newest is not None
     assert view.newest.step_id == "other"
@@ -116,7 +116,7 @@ SIZES = [(80, 24), (200, 50), (40, 12), (34, 8), (20, 6), (10, 4), (300, 10)]
 
 @pytest.mark.parametrize(("width", "height"), SIZES)
 @pytest.mark.parametrize("count", [0, 1, 4, 30])
-def test_nothing_is_wider_or_higher_than_the_screen(width: int, height: int, count: int) -> None:
+def test_the_view_fits_any_screen(width: int, height: int, count: int) -> None:
     """Long flows do not overflow the screen."""
     console = screen(width, height)
     view = crowd(count, says("word " * 500, "read", path="task_1/step-0/1"))
@@ -125,7 +125,7 @@ def test_nothing_is_wider_or_higher_than_the_screen(width: int, height: int, cou
     assert all(len(line.rstrip("\n")) <= width for line in shown)
 
 
-def test_where_cards_have_no_room_each_is_a_line() -> None:
+def test_cards_become_lines_on_small_screens() -> None:
     console = screen(80, 12)
     view = crowd(30)
     assert not fits(view, console)
@@ -163,7 +163,7 @@ def test_text_of_agents_cannot_control_the_terminal(text: str) -> None:
         (7_500_000, "2 h 05 min"),
     ],
 )
-def test_a_span_of_time(milliseconds: int, message: str) -> None:
+def test_durations_are_short_texts(milliseconds: int, message: str) -> None:
     assert span(milliseconds) == message
 
 

@@ -1,4 +1,4 @@
-"""Puts a question to the person at the terminal."""
+"""Asks a person at the terminal, also for nested runs."""
 
 import asyncio
 import io
@@ -59,7 +59,7 @@ APPROVALS: list[tuple[tuple[str, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("lines", "body"), APPROVALS)
-def test_an_approval_is_yes_no_or_another_input(
+def test_an_approval_is_yes_no_or_an_edited_input(
     lines: tuple[str, ...], body: dict[str, Any]
 ) -> None:
     asked = {"kind": "approval", "arguments": {"to": "Ann"}}
@@ -136,7 +136,7 @@ ASKED = QuestionRecord(
 @pytest.mark.parametrize(
     ("lines", "body"), [("the red one\n", {"text": "the red one"}), ("", None)]
 )
-def test_a_question_is_shown_where_programs_do_not_read(
+def test_a_question_is_shown_on_stderr(
     lines: str,
     body: dict[str, Any] | None,
     monkeypatch: pytest.MonkeyPatch,
@@ -160,7 +160,7 @@ FORKS: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("form", "line", "body"), FORKS)
-def test_at_a_fork_the_agent_may_decide_and_the_run_may_end(
+def test_a_fork_can_be_left_to_the_agent_or_cancelled(
     form: dict[str, Any], line: str, body: dict[str, Any]
 ) -> None:
     """14.2: "`{decide: true}` when the step names an agent", "`{cancel: true}`: run aborted"."""
@@ -207,7 +207,7 @@ async def pick(ctx: ToolContext) -> str:
 
 
 class Person:
-    """Gives these answers, and remembers what was asked and refused."""
+    """Returns prepared answers, and records questions and refusals."""
 
     def __init__(self, *answers: dict[str, Any] | None) -> None:
         self._answers = list(answers)
@@ -273,7 +273,7 @@ def test_an_invalid_option_is_asked_again_with_the_options(
     assert outcome(runtime, background, record) == "green"
 
 
-def test_a_question_that_is_left_open_is_not_asked_again(
+def test_a_postponed_question_is_not_asked_again(
     runtime: Runtime, background: Background, record: QuestionRecord
 ) -> None:
     person = Person(None)
@@ -285,7 +285,7 @@ def test_a_question_that_is_left_open_is_not_asked_again(
     )
 
 
-def test_a_question_that_was_answered_elsewhere_is_not_asked(
+def test_a_question_answered_elsewhere_is_not_asked(
     runtime: Runtime, background: Background, record: QuestionRecord
 ) -> None:
     background.do(runtime.answer(record.question.question_id, {"value": "red"}))
@@ -294,7 +294,7 @@ def test_a_question_that_was_answered_elsewhere_is_not_asked(
     assert person.asked == []
 
 
-def test_a_question_that_is_answered_elsewhere_meanwhile_is_closed(
+def test_a_question_answered_elsewhere_during_the_prompt_is_closed(
     runtime: Runtime, background: Background, record: QuestionRecord
 ) -> None:
     person = Person({"value": "green"})

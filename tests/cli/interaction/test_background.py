@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own."""
+"""An event loop in its own thread, and Ctrl-C."""
 
 import asyncio
 import signal
@@ -28,12 +28,12 @@ async def numbers(*, broken: bool = False) -> AsyncIterator[int]:
         raise ValueError("no more")
 
 
-def test_work_runs_in_a_thread_of_its_own() -> None:
+def test_work_runs_in_its_own_thread() -> None:
     with Background() as background:
         assert background.do(where()) == "penstock-loop"
 
 
-def test_items_are_taken_here_until_there_are_none() -> None:
+def test_items_are_taken_until_the_iterator_ends() -> None:
     with Background() as background:
         feed = background.feed(numbers())
         assert [feed.take(), feed.take(), feed.take()] == [1, 2, None]

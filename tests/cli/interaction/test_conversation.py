@@ -35,7 +35,7 @@ PASSING = {"thinking", "content_delta", "suspended"}
 
 
 class Person:
-    """Sees frames, and gives the answers that it was told to give."""
+    """Records frames, and returns prepared answers."""
 
     def __init__(self, *answers: dict[str, Any] | None) -> None:
         self.seen: list[Frame] = []
@@ -85,7 +85,7 @@ def test_messages_follow_each_other_in_one_session(
     assert person.types() == ["message_start", "tool_call", "tool_result", "message_complete"] * 2
 
 
-def test_a_question_is_asked_until_its_answer_counts(
+def test_a_question_is_asked_until_its_answer_is_valid(
     runtime: Runtime, background: Background
 ) -> None:
     person = Person({"decision": "maybe"}, {"decision": "approve"})
@@ -110,7 +110,7 @@ def test_a_postponed_question_leaves_the_task_waiting(
     assert person.seen[-1]["type"] == "suspended"
 
 
-def test_a_task_that_ctrl_c_cancelled_ends_like_that(
+def test_a_task_cancelled_by_ctrl_c_ends_as_interrupted(
     runtime: Runtime, background: Background
 ) -> None:
     person = Person()

@@ -4,5 +4,5 @@ import pytest
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests of this folder, and of no other, as serial."""
+    """Mark the tests of this folder."""
     item.add_marker(pytest.mark.programs)

@@ -1,4 +1,4 @@
-"""What a client may send before it has shown a key: how much, and how slowly."""
+"""Bounds on clients before their key is checked: sizes and times."""
 
 import asyncio
 import json
@@ -75,7 +75,7 @@ def status_of(answer: bytes) -> int:
 
 
 @PROTOCOLS
-async def test_a_head_that_is_too_large_is_refused_early(protocol: Protocol) -> None:
+async def test_a_too_large_head_is_refused_early(protocol: Protocol) -> None:
     """It does not matter whether it is one header, many, or a long path."""
     parts = [b"x: " + b"a" * 300 * KIB, b"".join(b"x%d: a\r\n" % n for n in range(20_000))]
     heads = [b"GET / HTTP/1.1\r\nhost: localhost\r\n" + each for each in parts]
@@ -90,7 +90,7 @@ async def test_a_head_that_is_too_large_is_refused_early(protocol: Protocol) -> 
 
 
 @PROTOCOLS
-async def test_of_sixty_mebibytes_of_head_next_to_nothing_is_kept(protocol: Protocol) -> None:
+async def test_a_huge_head_takes_hardly_any_memory(protocol: Protocol) -> None:
     sent = 0
     async with bounded_server(protocol, Limits(), ROOMY) as port, knocked(port) as client:
         await client.send(b"GET / HTTP/1.1\r\nhost: localhost\r\nx: ")
@@ -113,7 +113,7 @@ async def test_a_head_within_the_bound_is_read(protocol: Protocol, size: int) ->
 
 
 @PROTOCOLS
-async def test_a_large_body_right_behind_its_head_is_read(protocol: Protocol) -> None:
+async def test_a_large_body_right_after_its_head_is_read(protocol: Protocol) -> None:
     body = json.dumps({"content": "a" * 90_000}).encode()
     head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     async with bounded_server(protocol, Limits(), ROOMY) as port, knocked(port) as client:
@@ -134,7 +134,9 @@ HALF = [
 
 @PROTOCOLS
 @pytest.mark.parametrize(("half", "status"), HALF)
-async def test_half_a_request_is_cut_in_time(protocol: Protocol, half: bytes, status: int) -> None:
+async def test_a_partial_request_is_cut_in_time(
+    protocol: Protocol, half: bytes, status: int
+) -> None:
     async with bounded_server(protocol, SLOW, ROOMY) as port, knocked(port) as client:
         await client.send(half)
         async with asyncio.timeout(5):
@@ -144,7 +146,7 @@ async def test_half_a_request_is_cut_in_time(protocol: Protocol, half: bytes, st
 
 @PROTOCOLS
 async def test_a_trickle_does_not_hold_a_connection(protocol: Protocol) -> None:
-    """A byte now and then is no progress: neither of a head, nor of a body, nor behind one."""
+    """A byte now and then does not extend the time of a head or a body."""
     half = [b"\r\n", HEALTH + b"\r\n", HEALTH + b"GET / HTTP/1.1\r\nho"]
     half += [each for each, _ in HALF if each]
 
@@ -161,7 +163,7 @@ async def test_a_trickle_does_not_hold_a_connection(protocol: Protocol) -> None:
 
 
 @PROTOCOLS
-async def test_hundreds_of_half_requests_leave_room_for_a_whole_one(protocol: Protocol) -> None:
+async def test_hundreds_of_partial_requests_leave_room_for_others(protocol: Protocol) -> None:
     patient = replace(SLOW, head_seconds=0.5)
     async with bounded_server(protocol, patient, ROOMY) as port:
         half = [await asyncio.open_connection("127.0.0.1", port) for _ in range(200)]
@@ -179,7 +181,7 @@ async def test_hundreds_of_half_requests_leave_room_for_a_whole_one(protocol: Pr
 
 @PROTOCOLS
 async def test_a_client_that_waits_or_reads_a_stream_stays_connected(protocol: Protocol) -> None:
-    """A stream that is open longer than any bound on requests goes on."""
+    """A stream may stay open longer than the bounds on requests."""
     limits = replace(SLOW, ping_seconds=0.1, shutdown_seconds=0.1)
     body = json.dumps({"content": "ask", "stream": True}).encode()
     head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -258,7 +260,7 @@ def with_a_large_answer(runtime: Runtime) -> FastAPI:
 
 
 @PROTOCOLS
-async def test_a_client_that_takes_nothing_of_its_answer_is_cut(protocol: Protocol) -> None:
+async def test_a_client_that_reads_no_answer_is_disconnected(protocol: Protocol) -> None:
     limits = replace(SLOW, stalled_seconds=0.2)
     async with (
         bounded_server(protocol, limits, ROOMY, application=with_a_large_answer) as port,
@@ -273,10 +275,10 @@ async def test_a_client_that_takes_nothing_of_its_answer_is_cut(protocol: Protoc
 
 
 @PROTOCOLS
-async def test_a_body_that_breaks_off_is_no_fault_of_the_server(
+async def test_an_interrupted_body_is_not_a_server_error(
     protocol: Protocol, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Else a log fills with tracebacks whenever a client goes away."""
+    """Otherwise each client that leaves would log a traceback."""
     half = next(each for each, status in HALF if each.startswith(b"POST") and status == 408)
     async with bounded_server(protocol, SLOW, ROOMY) as port:
         async with knocked(port) as gone:
@@ -289,8 +291,8 @@ async def test_a_body_that_breaks_off_is_no_fault_of_the_server(
 
 
 @PROTOCOLS
-async def test_a_connection_too_many_is_answered(protocol: Protocol) -> None:
-    """With 503 and when to come back; health answers all the same."""
+async def test_a_connection_over_the_limit_is_answered(protocol: Protocol) -> None:
+    """With 503 and Retry-After; health still answers."""
     ask = HEALTH.replace(b"/api/health", b"/api/agents")
     async with (
         bounded_server(protocol, Limits(), ONE) as port,
@@ -321,10 +323,8 @@ async def test_a_connection_too_many_is_answered(protocol: Protocol) -> None:
 
 
 @PROTOCOLS
-async def test_where_work_took_the_descriptors_connections_are_answered_with_503(
-    protocol: Protocol,
-) -> None:
-    """However few connections there are; health answers all the same."""
+async def test_connections_get_503_when_work_took_the_descriptors(protocol: Protocol) -> None:
+    """However few connections are open; health still answers."""
     ask = HEALTH.replace(b"/api/health", b"/api/agents")
     with socket.socket() as now:
         room = ConnectionLimit(served=100, spare=10, highest=now.fileno() + 20)
@@ -353,7 +353,7 @@ UNCLEAR = [
 
 @PROTOCOLS
 @pytest.mark.parametrize(("status", "sent"), UNCLEAR)
-async def test_behind_a_refused_head_nothing_is_read_as_a_request(
+async def test_bytes_after_a_refused_head_are_not_read_as_a_request(
     protocol: Protocol, status: int, sent: bytes
 ) -> None:
     """Another version of HTTP, or two lengths, of which a proxy in front may believe the other."""
@@ -375,7 +375,7 @@ class Counted(HttpToolsProtocol):
 
 
 @pytest.mark.parametrize("protocol", [H11Protocol, Counted])
-async def test_requests_that_are_sent_ahead_wait_as_bytes(protocol: Protocol) -> None:
+async def test_pipelined_requests_wait_as_bytes(protocol: Protocol) -> None:
     """All are answered. Parsed ahead they would take a hundred times their bytes."""
     body = json.dumps({"content": "a" * 90_000}).encode()
     head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"

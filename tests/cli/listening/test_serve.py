@@ -1,4 +1,4 @@
-"""The HTTP server of a project."""
+"""`penstock serve`: starting, and the printed banner."""
 
 import json
 import shlex
@@ -28,14 +28,14 @@ def test_a_port_in_use_is_reported_with_a_next_step(run: Run) -> None:
     assert "Choose another with --host, --port." in err
 
 
-def test_an_address_for_others_needs_a_key(run: Run) -> None:
+def test_binding_a_public_address_needs_a_key(run: Run) -> None:
     """Spec: "Any other bind address refuses to start without a key and says how to make one"."""
     code, _, err = run("serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104
     assert code == 1
     assert "penstock keys create NAME" in err
 
 
-def test_a_strict_server_does_not_start_while_anything_is_wrong(run: Run, project: Path) -> None:
+def test_a_strict_server_does_not_start_with_errors(run: Run, project: Path) -> None:
     """`penstock serve --strict` makes any error fatal at start."""
     (project / "tools" / "a.tool.yaml").write_text("name: a\n")
     code, _, err = run("serve", "--strict", "--port", "0")
@@ -79,7 +79,7 @@ def test_the_line_to_paste_makes_the_assistant_call_a_tool(project: Path) -> Non
 
 
 def own(name: str, effect: Effect = Effect.READ, /, **properties: Any) -> Act:
-    """Return a tool of the project that needs all of these members."""
+    """Return a tool that requires these members."""
     schema = {"type": "object", "properties": properties, "required": list(properties)}
     return Act(name, kind="python", effect=effect, input_schema=schema)
 
@@ -100,7 +100,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("tools", "words"), WORDS)
-def test_the_message_is_one_on_which_a_tool_is_called(tools: list[Act], words: str) -> None:
+def test_the_suggested_message_makes_the_model_call_a_tool(tools: list[Act], words: str) -> None:
     assert first_words(tools) == words
 
 

@@ -1,4 +1,4 @@
-"""The server below the application: what it tells the application of a request, and binds."""
+"""The server below the application: addresses, descriptors, accepting."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ PROTOCOLS = pytest.mark.parametrize("protocol", [H11Protocol, HttpToolsProtocol]
 
 
 def with_a_mirror(runtime: Runtime) -> FastAPI:
-    """Return an application that says where a request comes from."""
+    """Return an application that returns the client address."""
     app = create_application(runtime)
 
     async def mirror(request: Request) -> Response:
@@ -74,7 +74,7 @@ async def test_a_request_to_change_the_protocol_is_an_ordinary_request(
     assert answer.status_code == 200
 
 
-def test_a_port_that_is_taken_is_named_with_the_way_out() -> None:
+def test_a_taken_port_is_reported_with_a_next_step() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}: .*--port"):
@@ -123,7 +123,7 @@ for hard in (256, 64):
 
 
 @pytest.mark.slow("it starts Python, because the limit belongs to the process")
-def test_the_limit_is_raised_as_far_as_the_process_may() -> None:
+def test_the_limit_of_descriptors_is_raised_to_the_hard_limit() -> None:
     _, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert highest >= 256
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=True)
@@ -177,7 +177,7 @@ async def burst(protocol: Protocol) -> None:
 
 @PROTOCOLS
 @pytest.mark.parametrize("loop", LOOPS)
-def test_each_client_of_a_burst_reads_that_it_is_refused(loop: str, protocol: Protocol) -> None:
+def test_each_client_of_a_burst_receives_its_refusal(loop: str, protocol: Protocol) -> None:
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         runner.run(burst(protocol))
 
@@ -220,8 +220,6 @@ async def without_descriptors(protocol: Protocol) -> None:
 
 @PROTOCOLS
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_client_that_comes_when_no_descriptor_is_left_waits_for_one(
-    loop: str, protocol: Protocol
-) -> None:
+def test_a_client_waits_when_no_descriptor_is_left(loop: str, protocol: Protocol) -> None:
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         runner.run(without_descriptors(protocol))

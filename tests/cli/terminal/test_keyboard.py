@@ -58,6 +58,6 @@ def test_a_prompt_ends_when_its_question_is_closed(person: int) -> None:
         read_line("answer> ", is_over=lambda: True, poll_seconds=0.01)
 
 
-def test_a_complete_line_counts_although_the_prompt_could_end(person: int) -> None:
+def test_a_complete_line_is_returned_even_if_the_question_closed(person: int) -> None:
     os.write(person, b"blue\n")
     assert read_line("answer> ", is_over=lambda: True) == "blue"

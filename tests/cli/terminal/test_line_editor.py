@@ -75,7 +75,7 @@ def test_tab_lists_several_matching_options(tmp_path: Path) -> None:
         terminal.until("answer> ")
 
 
-def test_a_line_begins_with_its_draft(tmp_path: Path) -> None:
+def test_a_line_starts_with_its_draft(tmp_path: Path) -> None:
     with Terminal("draft", cwd=tmp_path, program=PROGRAM, echoes=True) as terminal:
         terminal.until("answer> a draft")
         terminal.press("\x7f\x7fgon\n")
@@ -99,7 +99,7 @@ def test_ctrl_c_ends_a_prompt(tmp_path: Path) -> None:
         assert terminal.ended() == 0
 
 
-def test_the_prompt_is_no_part_of_the_output(tmp_path: Path) -> None:
+def test_the_prompt_is_not_in_the_output(tmp_path: Path) -> None:
     """A program reads what the command prints, and the person still completes options."""
     output = tmp_path / "output"
     with (

@@ -1,4 +1,4 @@
-"""What goes to stdout and what to stderr."""
+"""Output on stdout and stderr, without control characters."""
 
 import json
 import logging
@@ -32,14 +32,14 @@ def test_json_is_one_line_on_stdout_and_notes_go_to_stderr(
     assert capsys.readouterr() == ('{"said": "grüß\\ngott"}\n', "beside\n")
 
 
-def test_half_a_character_is_printed_as_a_sign(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lone_surrogate_is_printed_as_a_replacement(capsys: pytest.CaptureFixture[str]) -> None:
     """Spec: "lone surrogates become U+FFFD"."""
     print_json({"said": "bad\ud800 thing"})
     assert capsys.readouterr().out == '{"said": "bad\ufffd thing"}\n'
 
 
 @pytest.mark.parametrize("show", [say, note, lambda text: print_json([text])])
-def test_nothing_that_is_shown_steers_the_terminal(
+def test_printed_text_cannot_control_the_terminal(
     show: Callable[[str], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     show(f"a{STEERING}b")
@@ -48,8 +48,8 @@ def test_nothing_that_is_shown_steers_the_terminal(
     assert shown.startswith(("a", '["a'))
 
 
-def test_log_lines_do_not_steer_it_either(capsys: pytest.CaptureFixture[str]) -> None:
-    """An error in the log may hold what a tool or a provider said."""
+def test_log_lines_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """A logged error may quote a tool or a provider."""
     clean_logs()
     error = ValueError(STEERING)
     record = logging.LogRecord("x", 40, "x", 1, "a %s", (error,), (ValueError, error, None))
@@ -59,7 +59,9 @@ def test_log_lines_do_not_steer_it_either(capsys: pytest.CaptureFixture[str]) ->
     assert shown.count("pwned") == 2
 
 
-def test_an_error_of_a_command_does_not_steer_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_a_command_cannot_control_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["tasks", "show", f"task{STEERING}", "--project", "."]) == 1
     assert "\x1b" not in "".join(capsys.readouterr())
 
@@ -75,7 +77,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("text", "safe"), HOSTILE)
-def test_a_text_cannot_steer_the_terminal(text: str, safe: str) -> None:
+def test_clean_text_has_no_control_characters(text: str, safe: str) -> None:
     assert clean(text) == safe
 
 
@@ -88,7 +90,7 @@ def test_a_text_cannot_steer_the_terminal(text: str, safe: str) -> None:
         ("a\r✓ done", "a\ufffd✓ done"),
     ],
 )
-def test_no_further_line_begins_where_lines_of_penstock_begin(text: str, shown: str) -> None:
+def test_further_lines_start_with_a_bar(text: str, shown: str) -> None:
     assert hanging(text) == shown
 
 
@@ -99,7 +101,7 @@ def test_values_are_json_in_one_line_or_in_several() -> None:
 
 
 @pytest.mark.parametrize("text", ["\x9b31m", "\x1b[2J", "abc\u202etxt", "\x7f", "é 漢"])
-def test_json_is_the_same_value_and_cannot_steer_the_terminal(text: str) -> None:
+def test_json_is_the_same_value_without_control_characters(text: str) -> None:
     for shown in (compact([text]), pretty([text])):
         assert json.loads(shown) == [text]
         assert clean(shown) == shown

@@ -1,4 +1,4 @@
-"""The lines of a file around a place, with a mark under it."""
+"""The lines around a position in a file, and columns in UTF-16 units."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ STACK = "at run (tool:///lib/a.mts:3:9)\nat tool:///b.mts:1:1"
         ((6, 1), "a.mts:6:1"),
     ],
 )
-def test_a_place_has_the_lines_around_it(
+def test_a_position_has_the_lines_around_it(
     tmp_path: Path, place: tuple[int, int], expected: str
 ) -> None:
     project = Project(root=write(tmp_path, {"a.mts": "one\n\ttwo\nthree\n\nfive\n"}))
@@ -31,14 +31,14 @@ def test_a_place_has_the_lines_around_it(
     )
 
 
-def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert (
         excerpt(Project(root=tmp_path), SourcePosition(file="x.mts", line=1, column=2))
         == "x.mts:1:2"
     )
 
 
-def test_the_place_is_that_of_the_script_or_of_the_first_finding(tmp_path: Path) -> None:
+def test_a_position_is_that_of_the_script_or_of_the_first_finding(tmp_path: Path) -> None:
     bundle = load(tmp_path, {"d/a.tool.yaml": tool()})
     manifest = bundle.tools["a"]
     thrown = ErrorDetail(code="SCRIPT_ERROR", message="no", details={"stack": STACK})
@@ -86,7 +86,7 @@ def test_lines_are_counted_as_the_reader_of_the_file_counts_them(
 
 
 @pytest.mark.parametrize("file", ["", "gone.yaml", "bytes.yaml", "a.yaml"])
-def test_a_place_that_cannot_be_looked_at_stays(tmp_path: Path, file: str) -> None:
+def test_a_position_in_an_unreadable_file_is_kept(tmp_path: Path, file: str) -> None:
     (tmp_path / "a.yaml").write_text(LINE, encoding="utf-8")
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe")
     diagnostic = Diagnostic(code="x", message="x", file=file, line=9, column=5)

@@ -16,7 +16,7 @@ SIZES = [(40, 20), (39, 20), (70, 20), (20, 20), (40, 12), (90, 30), (25, 12)]
 
 
 class Shown:
-    """A region on a screen, with a line of somebody else's above it."""
+    """A region on a screen, with a line of another writer above it."""
 
     def __init__(self, width: int = 60, height: int = 20, *, wraps: bool = True) -> None:
         self.out = StringIO()
@@ -61,7 +61,7 @@ def test_a_drawing_replaces_the_previous_one() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_nothing_remains_of_it_after_a_resize_and_no_line_above_is_lost(
+def test_a_resize_leaves_no_rest_and_loses_no_line_above(
     size: tuple[int, int],
 ) -> None:
     shown = Shown()
@@ -77,7 +77,7 @@ def test_nothing_remains_of_it_after_a_resize_and_no_line_above_is_lost(
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_nothing_remains_of_it_on_a_screen_that_cuts_lines_off(size: tuple[int, int]) -> None:
+def test_no_rest_remains_on_a_screen_that_cuts_lines(size: tuple[int, int]) -> None:
     shown = Shown(wraps=False)
     shown.print(WORDS)
     shown.draw(*board(1, shown))
@@ -98,7 +98,7 @@ def test_lines_above_break_between_words_at_every_width() -> None:
         assert " ".join(seen[1:-1]) == WORDS
 
 
-def test_lines_that_others_printed_meanwhile_stay() -> None:
+def test_lines_printed_by_others_stay() -> None:
     shown = Shown()
     shown.print("before")
     shown.region.remove()
@@ -108,7 +108,7 @@ def test_lines_that_others_printed_meanwhile_stay() -> None:
     assert shown.draw("y")[1:] == ["before", "? Which colour?", "blue", "y"]
 
 
-def test_it_is_never_higher_than_the_screen() -> None:
+def test_a_region_is_never_higher_than_the_screen() -> None:
     shown = Shown(60, 5)
     for number in range(3):
         shown.draw(*[f"{number} {line}" for line in range(30)])

@@ -64,7 +64,7 @@ def test_a_conversation_is_shown_as_it_happens() -> None:
     ]
 
 
-def test_an_end_that_is_not_the_models_own_is_named() -> None:
+def test_an_end_that_the_model_did_not_choose_is_named() -> None:
     ended = {"type": "message_complete", "finishReason": "loop_detected", "usage": USAGE}
     assert shown(ended) == "ended by loop_detected, 1 call, 42 tokens\n"
     error = {"type": "error", "code": "MODEL_UNAVAILABLE", "message": "try again later"}
@@ -96,7 +96,7 @@ HOSTILE_QUESTION = {
 }
 
 
-def test_nothing_that_others_wrote_passes_for_a_line_of_penstock() -> None:
+def test_foreign_text_cannot_pass_for_a_line_of_penstock() -> None:
     """A newline in the question of a flow was printed as it is."""
     assert shown(HOSTILE_QUESTION) == (
         "? Send it?\n  │   1. Yes\n  │ ✓ sent\ufffd[2J\n"
@@ -108,7 +108,7 @@ def test_nothing_that_others_wrote_passes_for_a_line_of_penstock() -> None:
     assert shown(error) == "✗ X: no\n  │ ✓ refund: paid\n"
 
 
-def test_a_question_that_wraps_stays_behind_its_bar() -> None:
+def test_a_wrapped_question_stays_behind_its_bar() -> None:
     out = io.StringIO()
     screen = Screen(Console(file=out, force_terminal=True, width=20, color_system=None))
     screen.question({"kind": "ask_user", "text": "Which one?" + " " * 14 + "✓ paid 10 euros back"})
@@ -125,7 +125,7 @@ def test_options_are_numbered() -> None:
 
 
 @pytest.mark.parametrize("text", ["\x1b[2Jgone", "a\rb", "\x9b31m"])
-def test_a_model_cannot_steer_the_terminal(text: str) -> None:
+def test_text_of_a_model_cannot_control_the_terminal(text: str) -> None:
     result = shown({"type": "tool_call", "name": text, "arguments": {"a": text}})
     assert not {"\x1b", "\r", "\x9b"} & set(result)
 
@@ -169,7 +169,7 @@ def test_an_envelope_is_its_output_or_its_error() -> None:
     assert envelope_text(refused) == "failed: TOOL_NOT_FOUND: There is no tool 'x'.\n  Use y."
 
 
-def test_rows_stand_under_their_headings(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_are_aligned_with_their_headings(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(["id", "what"], [["a", None], ["b", "[x]\x1b" + "y" * 200]])
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
         "id  what",
@@ -209,7 +209,7 @@ def test_a_moment_is_read_in_utc() -> None:
 
 
 @pytest.mark.parametrize("is_read", [True, False])
-def test_a_question_is_broken_at_words_where_somebody_reads_it(*, is_read: bool) -> None:
+def test_a_question_wraps_between_words_at_a_terminal(*, is_read: bool) -> None:
     out = io.StringIO()
     words = "Which of the colors that the shop has in stock should the bicycle be painted in?"
     console = Console(file=out, width=32, force_terminal=is_read, color_system=None)

@@ -1,4 +1,4 @@
-"""What a call tells on its way."""
+"""Events of a call while it runs, and its hops."""
 
 import ast
 from pathlib import Path
@@ -100,7 +100,7 @@ def test_every_hop_is_a_function_that_exists() -> None:
         assert name in functions, hop
 
 
-def test_nothing_is_watched_unless_it_is_wanted() -> None:
+def test_no_hop_is_recorded_unless_requested() -> None:
     trace = Trace()
     with trace.watch(is_wanted=False):
         canonical({})

@@ -1,4 +1,4 @@
-"""Calls one tool, as a program would."""
+"""`penstock call`."""
 
 import io
 import json
@@ -19,11 +19,11 @@ def test_an_outcome_is_printed_for_people_and_for_programs(run: Run) -> None:
     assert (code, json.loads(out)["status"]) == (0, "success")
 
 
-def test_a_text_stays_a_text_where_the_tool_wants_one(run: Run) -> None:
+def test_a_text_stays_a_text_if_the_tool_declares_one(run: Run) -> None:
     assert "Hello, 3!" in run("call", "hello", "name=3")[1]
 
 
-def test_an_input_may_be_json_a_file_or_stdin(
+def test_an_input_can_be_json_a_file_or_stdin(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "input.json").write_text('{"name": "File"}')
@@ -67,7 +67,7 @@ def test_an_unknown_tool_is_a_failed_call_with_the_nearest_name(run: Run) -> Non
     assert err == "Run `penstock tools list --direct` to see the tools that you can call.\n"
 
 
-def test_skills_may_be_selected_for_the_call(run: Run) -> None:
+def test_skills_can_be_selected_for_the_call(run: Run) -> None:
     code, _, err = run("call", "hello", "name=Ann", "--skill", "no_such_skill")
     assert (code, "no skill 'no_such_skill'" in err) == (2, True)
     known = next(iter(SKILLS))
@@ -96,7 +96,7 @@ def bad() -> str:
 
 @pytest.fixture
 def more(project: Path) -> None:
-    """Give the project tools that are called in other ways."""
+    """Add tools to the project that do not allow direct calls."""
     (project / "tools" / "more.py").write_text(MORE)
     (project / "tools" / "broken.tool.yaml").write_text(BROKEN)
 
@@ -122,7 +122,7 @@ def test_a_tool_without_direct_calls_is_reported_with_a_fix(
 
 
 @pytest.mark.usefixtures("more")
-def test_half_a_character_in_an_error_is_printed_as_a_sign(
+def test_a_lone_surrogate_in_an_error_is_printed_as_a_replacement(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Spec: "lone surrogates become U+FFFD"."""
@@ -142,7 +142,7 @@ PAIRS = [
 
 @pytest.mark.usefixtures("more")
 @pytest.mark.parametrize(("arguments", "code", "message"), PAIRS)
-def test_a_member_comes_once_and_an_item_of_a_list_as_often_as_it_likes(
+def test_a_member_is_given_once_and_a_list_member_repeatedly(
     run: Run, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     ended, out, _ = run("call", *arguments)

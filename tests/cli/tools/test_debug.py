@@ -1,4 +1,4 @@
-"""Calls one tool under a debugger: told where to attach, stopped at a line of its source."""
+"""`penstock debug`: the note, and a stop at a line of the source."""
 
 import asyncio
 import json

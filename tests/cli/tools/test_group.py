@@ -1,4 +1,4 @@
-"""Tools: which there are, and what each wants."""
+"""`penstock tools`: list, show, grants."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +27,7 @@ def scripts(project: Path, machine_code: Path, monkeypatch: pytest.MonkeyPatch) 
 MEANT = "Did you mean 'hello'? Run `penstock tools list` to see all tools."
 
 
-def test_the_tools_of_a_project_stand_beside_the_built_in_ones(run: Run) -> None:
+def test_tools_of_the_project_are_listed_with_built_in_ones(run: Run) -> None:
     code, out, err = run("tools", "list")
     assert code == 0
     lines = out.splitlines()
@@ -56,12 +56,12 @@ def test_lists_are_filtered(
     assert sorted(each["id"] for each in tools) == names
 
 
-def test_the_built_in_ones_are_a_list_of_their_own(scripts: ProjectFolder, run_json: Json) -> None:
+def test_built_in_tools_are_a_separate_list(scripts: ProjectFolder, run_json: Json) -> None:
     kinds = {each["kind"] for each in run_json("tools", "list", "--builtin")["tools"]}
     assert kinds == {"builtin"}
 
 
-def test_an_unknown_skill_is_answered_with_the_nearest(scripts: ProjectFolder, run: Run) -> None:
+def test_an_unknown_skill_is_refused_with_the_nearest(scripts: ProjectFolder, run: Run) -> None:
     code, _, err = run("tools", "list", "--skill", "read_dirs")
     assert code == 1
     assert "There is no skill 'read_dirs'. Did you mean 'read_dir'?" in err
@@ -93,7 +93,7 @@ def test_a_script_tool_is_shown_with_its_manifest_its_modules_and_its_diagnostic
     assert (broken["broken"], broken["modules"]) == (True, [])
 
 
-def test_an_unknown_tool_is_answered_with_the_nearest(run: Run) -> None:
+def test_an_unknown_tool_is_refused_with_the_nearest(run: Run) -> None:
     code, _, err = run("tools", "show", "helo")
     assert (code, err.splitlines()) == (1, [f"Error: There is no tool 'helo'. {MEANT}"])
 
@@ -116,7 +116,7 @@ def test_tools_offered_to_a_model_are_listed_with_their_tokens(run: Run, run_jso
     assert [each["id"] for each in own] == ["hello"]
 
 
-def test_an_offer_has_the_tools_of_preselected_skills_and_heeds_denials(
+def test_an_offer_has_the_tools_of_preselected_skills_except_denied_ones(
     project: Path, run_json: Json
 ) -> None:
     agent = "---\nname: clerk\ntools: [hello, read]\nselected_skills: [read_csv]\n---\nWork.\n"
@@ -136,7 +136,7 @@ def test_an_agent_without_tools_is_offered_none(project: Path, run: Run) -> None
     assert "0 tools, about 0 tokens" in run("tools", "list", "--offered", "mute")[2]
 
 
-def test_an_unknown_agent_is_answered_with_the_nearest(run: Run) -> None:
+def test_an_unknown_agent_is_refused_with_the_nearest(run: Run) -> None:
     code, _, err = run("tools", "list", "--offered", "asistant")
     assert code == 1
     assert "There is no agent 'asistant'. Did you mean 'assistant'?" in err
@@ -164,7 +164,7 @@ SELECTED = ("--skill", "a")
         ("hello", "model", (), "agent"),
     ],
 )
-def test_the_verdict_is_that_of_the_table(
+def test_the_verdict_matches_the_visibility_table(
     run_json: Json, tool: str, origin: str, options: tuple[str, ...], verdict: str
 ) -> None:
     shown = run_json("tools", "grants", tool, "--origin", origin, *options)

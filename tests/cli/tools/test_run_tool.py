@@ -55,7 +55,7 @@ def test_stdout_has_the_envelope_and_stderr_the_events(scripts: ProjectFolder, r
     assert not (scripts.root / ".penstock").exists()
 
 
-def test_an_error_of_a_script_is_shown_where_it_is(scripts: ProjectFolder, run: Run) -> None:
+def test_an_error_of_a_script_is_shown_with_its_lines(scripts: ProjectFolder, run: Run) -> None:
     scripts.tool("throws", THROWS)
     code, out, err = run("run-tool", "throws")
     assert (code, json.loads(out)["error"]["code"]) == (1, "SCRIPT_ERROR")
@@ -69,7 +69,7 @@ def test_an_error_of_a_script_is_shown_where_it_is(scripts: ProjectFolder, run: 
     )
 
 
-def test_a_broken_tool_is_shown_where_it_is_broken(scripts: ProjectFolder, run: Run) -> None:
+def test_a_broken_tool_is_shown_with_its_lines(scripts: ProjectFolder, run: Run) -> None:
     scripts.tool("wrong", "import x from 'lodash';\nexport const run = () => x;")
     code, out, err = run("run-tool", "wrong")
     assert (code, json.loads(out)["error"]["code"]) == (1, "SCRIPT_LOAD_ERROR")
@@ -116,7 +116,7 @@ RUNS = """
 
 
 @pytest.mark.parametrize(("answers", "code"), [(["Go"], 4), (["Go", "Stop"], 0)])
-def test_a_run_that_the_tool_waits_for_may_ask_more_than_once(
+def test_a_run_that_the_tool_waits_for_can_ask_repeatedly(
     scripts: ProjectFolder, run: Run, answers: list[str], code: int
 ) -> None:
     """The second question is in the log of the run, not in the log of the call."""
@@ -169,7 +169,7 @@ def test_a_trial_in_the_projects_store_continues_there(scripts: ProjectFolder, r
     assert (code, err.splitlines()[0]) == (4, "? Which month?")
 
 
-def test_the_state_is_written_back_when_it_is_asked_to(scripts: ProjectFolder, run: Run) -> None:
+def test_the_state_is_written_back_on_request(scripts: ProjectFolder, run: Run) -> None:
     """Written back only with `--write-state`."""
     script = """
         export async function run() {
@@ -216,13 +216,13 @@ def test_contradicting_options_are_wrong_usage(
     assert message in words
 
 
-def test_an_unknown_tool_is_answered_with_the_nearest(scripts: ProjectFolder, run: Run) -> None:
+def test_an_unknown_tool_is_refused_with_the_nearest(scripts: ProjectFolder, run: Run) -> None:
     code, out, _ = run("run-tool", "helo")
     assert (code, json.loads(out)["error"]["code"]) == (1, "TOOL_NOT_FOUND")
     assert json.loads(out)["error"]["message"] == "There is no tool 'helo'. Did you mean 'hello'?"
 
 
-def test_an_input_that_does_not_fit_ends_with_three(scripts: ProjectFolder, run: Run) -> None:
+def test_an_invalid_input_exits_with_3(scripts: ProjectFolder, run: Run) -> None:
     assert run("run-tool", "hello", "--input", '{"name": 5}')[0] == 3
 
 
@@ -262,9 +262,7 @@ WHERE = "export const run = () => new Error().stack.startsWith('Error');"
 WISH = "{type: script, script_file: where.mts, engine: deno}"
 
 
-def test_an_engine_that_is_asked_for_is_stronger_than_a_wish(
-    scripts: ProjectFolder, run: Run
-) -> None:
+def test_a_requested_engine_overrides_the_manifest(scripts: ProjectFolder, run: Run) -> None:
     """`run-tool --engine wasm|deno`: overrides for that command."""
     scripts.tool("where", WHERE, execution=WISH)
     values = [

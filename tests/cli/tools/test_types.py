@@ -39,7 +39,7 @@ def test_check_reports_stale_files_and_writes_nothing(run: Run, scripts: Path) -
     assert run("types", "--check")[0] == 1
 
 
-def test_one_file_may_hold_all(run: Run, scripts: Path) -> None:
+def test_one_file_can_have_all_types(run: Run, scripts: Path) -> None:
     """Or one file with `--out`."""
     write(scripts, {"a/s.skill.yaml": "skill_id: s\nname: S\ndescription: D.\ninstruction: I.\n"})
     code, out, _ = run("types", "--out", str(scripts / "all.d.ts"), "--json")
@@ -48,7 +48,7 @@ def test_one_file_may_hold_all(run: Run, scripts: Path) -> None:
     assert not (scripts / "a/flo.d.ts").exists()
 
 
-def test_a_file_by_hand_is_not_written_over(run: Run, scripts: Path) -> None:
+def test_a_handwritten_file_is_not_overwritten(run: Run, scripts: Path) -> None:
     write(scripts, {"a/flo.d.ts": "declare const flo: any;\n"})
     code, _, err = run("types")
     assert code == 1

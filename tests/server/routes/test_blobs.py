@@ -1,4 +1,4 @@
-"""Stored bytes and whole results over HTTP."""
+"""Blobs and complete results over HTTP."""
 
 from base64 import b64encode
 from typing import Any

@@ -1,4 +1,4 @@
-"""Direct calls over HTTP: every answer there is."""
+"""Direct calls over HTTP: every possible answer."""
 
 import asyncio
 from typing import Any
@@ -35,7 +35,7 @@ async def post(server: InMemoryServer, tool_id: str, body: Any = None, **more: A
 
 
 async def key_for(server: InMemoryServer, *permissions: str) -> dict[str, str]:
-    """Make a key, and return the header that shows it."""
+    """Create a key, and return its header."""
     key = await server.database_parts.keys.create(
         "ann", profile_id=ProfileId("ann"), permissions=permissions
     )

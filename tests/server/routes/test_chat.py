@@ -135,7 +135,7 @@ ENDS = [
 async def test_a_failed_task_has_the_status_of_its_error(
     script: Any, status: int, code: str, details: dict[str, Any]
 ) -> None:
-    """The stream's twin is the `error` frame with the same code: one table serves both."""
+    """The stream has an `error` frame with the same code: both use one table."""
     limits = Limits(model_tries=1)
     tool = Act("print", refuse)
     async with served(model=ScriptedModel(script), tools=[tool], limits=limits) as server:
@@ -265,7 +265,7 @@ async def test_the_same_key_attaches_to_the_same_task() -> None:
 
 
 async def test_tools_can_be_switched_off() -> None:
-    """The chat request's `enableTools` is true unless it is said otherwise."""
+    """`enableTools` of a request is true by default."""
     model = ScriptedModel({"": say("Yes.")})
     async with served(model=model, tools=[Act("add")]) as server:
         await server.say("Hi")

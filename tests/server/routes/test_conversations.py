@@ -1,4 +1,4 @@
-"""Conversations over HTTP: lists, histories, what goes."""
+"""Conversations over HTTP: lists, histories, deletion."""
 
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ from tests.kit.tools import Act
 
 
 async def names(server: InMemoryServer, **query: Any) -> list[str]:
-    """Return the titles of the conversations that are listed."""
+    """Return the titles of the listed conversations."""
     response = await server.client.get(f"{CHAT}/conversations", params=query)
     return [each["title"] for each in response.json()["conversations"]]
 
 
 async def history(server: InMemoryServer, **query: Any) -> list[str]:
-    """Return what the messages of a page say."""
+    """Return the contents of the messages of a page."""
     messages = (await server.client.get(CHAT, params=query)).json()["messages"]
     return [each["content"] for each in messages]
 

@@ -1,4 +1,4 @@
-"""Runs of flows over HTTP: begun, looked at, followed, aborted."""
+"""Flow runs over HTTP: started, read, followed, aborted."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ FAILS = HEAD + "steps:\n  - {id: look, agent: scout, task: fails}\n"
 
 
 def fits(name: str, value: Any) -> bool:
-    """Whether a value is what the document says."""
+    """Whether a value matches its schema in the document."""
     whole = {"$ref": f"#/$defs/{name}", "$defs": COMPONENTS | FLOWS}
     text = json.dumps(whole).replace("#/components/schemas/", "#/$defs/")
     return Schema(json.loads(text)).problems(value) == []

@@ -231,7 +231,7 @@ async def test_each_route_needs_its_permission(
 async def test_a_full_disk_is_not_the_error_of_a_request_to_write_a_flow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of other answers on a full disk: 503, and the old flow stays."""
+    """A full disk is 503, as elsewhere, and the old flow stays."""
 
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,4 +1,4 @@
-"""Whether the server lives, and whether it can serve."""
+"""Liveness and readiness."""
 
 import sqlite3
 from contextlib import closing
@@ -43,7 +43,7 @@ async def test_only_admins_see_failed_checks() -> None:
 
 
 async def test_a_server_whose_database_is_locked_is_not_ready(tmp_path: Path) -> None:
-    """It can be read all the while."""
+    """Reads still work."""
     path = tmp_path / "one.db"
     limits = Limits(busy_seconds=0.01)
     async with served(url=f"sqlite:///{path}", limits=limits) as server:
@@ -75,7 +75,7 @@ async def test_a_server_without_a_launcher_is_not_ready() -> None:
 
 
 async def test_a_server_with_little_disk_space_is_not_ready(tmp_path: Path) -> None:
-    """Where that is, is not told."""
+    """The path is not in the answer."""
     limits = Limits(free_bytes=2**62)
     async with served(url=f"sqlite:///{tmp_path / 'one.db'}", limits=limits) as house:
         response = await house.client.get("/api/ready")

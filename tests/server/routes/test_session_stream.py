@@ -1,4 +1,4 @@
-"""Where a stream begins: after a message, or where a reader left it."""
+"""The start of a stream: after a message, or where a reader left it."""
 
 import asyncio
 from typing import Any
@@ -27,7 +27,7 @@ async def conversation(server: InMemoryServer) -> tuple[str, list[tuple[str, dic
 
 
 async def settle(server: InMemoryServer) -> None:
-    """Let streams that were asked for begin: the database answers in order."""
+    """Let requested streams start: the database answers in order."""
     for _ in range(5):
         await server.client.get(CHAT)
 
@@ -74,7 +74,7 @@ async def test_an_invalid_last_event_id_is_refused(last: str) -> None:
 
 @pytest.mark.parametrize("beyond", [1, 999_999])
 async def test_a_position_after_the_end_of_a_reply_is_refused(beyond: int) -> None:
-    """What follows the reply would be taken for seen: its calls, or the end."""
+    """Otherwise the calls after the reply, or its end, would count as seen."""
     model = ScriptedModel([call("add", a=1) + call("add", a=2), say("Three.")])
     async with served(model=model, tools=[Act("add")]) as server:
         name, whole = await conversation(server)
@@ -137,7 +137,7 @@ async def test_a_stream_resumes_in_the_middle_of_a_reply() -> None:
 
 
 async def test_a_reader_that_joins_between_two_tries_gets_the_whole_reply() -> None:
-    """`from=now`: what is to come, also when a message was handed in since the model was asked."""
+    """`from=now`: future frames, even if a message was queued since the model was called."""
     hold = Hold()
     model = ScriptedModel([wait(hold) + say("One."), say("Two.")])
     async with served(model=model) as server:
@@ -236,7 +236,7 @@ async def test_a_queued_message_that_is_cancelled_ends_at_once() -> None:
 
 
 async def test_a_stream_ends_with_its_conversation() -> None:
-    """It is followed for as long as it is there, and no ping is sent of what is not."""
+    """It is followed until it is deleted; no ping follows."""
     async with served() as server:
         name, seen = await conversation(server)
         again = asyncio.create_task(server.follow(name, follow="true", lastEventId=seen[-1][0]))
@@ -258,7 +258,7 @@ async def test_a_conversation_of_another_agent_is_not_found() -> None:
 
 
 async def test_a_stream_without_an_id_starts_after_ended_tasks_if_another_waits() -> None:
-    """The newest task is the one that is still to start: nothing of the ended one is shown."""
+    """The newest task has not started: no frame of the ended one is shown."""
     async with served() as server:
         name, first = await conversation(server)
         waiting = TaskId("task_waiting")

@@ -1,4 +1,4 @@
-"""Tasks over HTTP: how they stand, what happened in them, their end."""
+"""Tasks over HTTP: status, events, cancelling; and their questions."""
 
 import asyncio
 from itertools import permutations
@@ -49,7 +49,7 @@ async def test_a_waiting_task_has_its_questions_and_can_be_cancelled() -> None:
 async def test_a_waiting_task_reports_its_cost_so_far(
     price: float | None, shown: float | None
 ) -> None:
-    """None when some model has no price, and only then."""
+    """None if a model has no price, and only then."""
     model = ScriptedModel([spend(10, 10, price) + call("mail")])
     async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
         parked = (await server.say("Mail")).json()
@@ -174,7 +174,7 @@ SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}, "required"
 
 
 def asking() -> dict[str, Any]:
-    """A model that wants to mail, and a tool that asks before it does."""
+    """Return a model that calls `mail`, and the tool, which needs an approval."""
     mail = Act("mail", requires_approval=True, input_schema=SCHEMA)
     model = ScriptedModel({"": [call("mail", to="ann"), say("Sent.")]})
     return {"model": model, "tools": [mail]}
@@ -230,7 +230,7 @@ FORMS = [
 async def test_a_question_frame_has_all_that_a_client_shows(
     value: dict[str, Any], form: dict[str, Any], options: list[str]
 ) -> None:
-    """A question of a nested call has a form too: it does not stand in the model's arguments."""
+    """A question of a nested call also has a form, which is not in the model's arguments."""
 
     async def wondering(input: Any, invocation: Invocation) -> Any:
         asked = await invocation.invoke("ask_user", {"question": "Which?"} | value)
@@ -345,7 +345,7 @@ async def test_exactly_one_of_concurrent_events_closes_the_question(order: tuple
 
 
 async def answers_to(server: InMemoryServer, conversation: str) -> list[QuestionAnswered]:
-    """Return what the log of a conversation has of ends of questions."""
+    """Return the events in the log of a conversation that closed questions."""
     records = await server.runtime.parts.storage.log.read(LogId(conversation))
     return [each.event for each in records if isinstance(each.event, QuestionAnswered)]
 

@@ -115,7 +115,7 @@ async def test_setting_a_short_secret_returns_a_warning(caplog: pytest.LogCaptur
 async def test_a_full_disk_is_not_the_error_of_a_request_to_set_a_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The key of all secrets is made on first use. As of other answers on a full disk: 503."""
+    """The key of all secrets is created on first use. A full disk is 503, as elsewhere."""
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

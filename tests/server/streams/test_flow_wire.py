@@ -1,4 +1,4 @@
-"""Events of a run as frames: every row of the table of frames, ids, and coming back."""
+"""Events of a run as frames: every row of the table of frames, ids, and resuming."""
 
 from typing import Any
 
@@ -88,7 +88,7 @@ def frames_of(happened: list[Happened], last: str = "0") -> list[tuple[str, dict
 
 
 def shown(*happened: Happened, autonomous: bool = False) -> list[dict[str, Any]]:
-    """Return the frames of what happened, without what every frame has."""
+    """Return the frames of events, without the members that every frame has."""
     always = ("runId", "seq", "at")
     return [
         {key: value for key, value in frame.items() if key not in always}

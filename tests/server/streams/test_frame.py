@@ -1,4 +1,4 @@
-"""Frames and their places: how ids read, what was seen."""
+"""Positions of frames, seen frames, and the frames of a reply."""
 
 import pytest
 

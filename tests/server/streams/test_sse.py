@@ -1,4 +1,4 @@
-"""Streams on the wire: pings, limits, readers that go or stall."""
+"""Streams on the wire: pings, limits, readers that leave or stall."""
 
 import asyncio
 import json
@@ -163,7 +163,7 @@ async def test_a_client_that_disconnects_leaves_no_task() -> None:
 
 
 async def test_a_slow_reader_is_disconnected_with_an_id_to_resume_from() -> None:
-    """It is cut once it is behind by more than its queue holds, and nothing more is kept."""
+    """It is disconnected when its queue is full, and no more frames are kept."""
     line = Line()
     running = line.open()
     await line.until(lambda: bool(line.sent))

@@ -1,4 +1,4 @@
-"""Frames of the chat stream: each kind, and when it is over."""
+"""Frames of the chat stream: each kind, and the end of a stream."""
 
 from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.core.events.events import (
@@ -281,7 +281,7 @@ def test_a_message_that_was_erased_has_no_id() -> None:
 
 
 def test_progress_of_a_tool_is_a_note() -> None:
-    """Wanted: what `emitEvent` tells is shown live, "in CLI and stream"."""
+    """Events of `emitEvent` are shown live, "in CLI and stream"."""
     story = Story(1, "msg_01", "msg_02")
     story.add(NoteEmitted(event_type="saved", title="Saved", payload={"n": 1}))
     story.add(NoteEmitted(event_type="late", level="warning"))
