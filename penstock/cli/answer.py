@@ -106,7 +106,7 @@ def answer(options: Options) -> None:
             runtime.parts.engine.launcher.rest()
         )  # lets a chat that waited for this run continue here
         if reply is not None and reply.status.is_final:
-            await _tell_waiters(runtime, taken.log_id)
+            await _notify_waiters(runtime, taken.log_id)
         return code
 
     raise typer.Exit(run(options.project, work))
@@ -206,7 +206,7 @@ def _extras(record: QuestionRecord, edited: str | None, reason: str | None) -> d
     return extras
 
 
-async def _tell_waiters(runtime: Runtime, run: LogId) -> None:
+async def _notify_waiters(runtime: Runtime, run: LogId) -> None:
     """Report the task that waited for a run that ended, then the task that waited for that one."""
     records = await runtime.parts.storage.log.read(run, limit=1)
     brief = records[0].event if records else None
@@ -218,7 +218,7 @@ async def _tell_waiters(runtime: Runtime, run: LogId) -> None:
         return
     note(f"{brief.waiter} waited for it: {_status_line(reply)}")
     if reply is not None and reply.status.is_final:
-        await _tell_waiters(runtime, LogId(brief.waiter))
+        await _notify_waiters(runtime, LogId(brief.waiter))
 
 
 def _status_line(reply: Reply | None) -> str:

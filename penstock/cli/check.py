@@ -62,22 +62,22 @@ def check(options: Options) -> None:
     """
     folder, as_json = options.path or options.project, options.as_json
     again: Callable[[], ProjectCheck] = partial(
-        _look, folder, _further(types=options.types), options.engine
+        _check_folder, folder, _further(types=options.types), options.engine
     )
     if options.utf16:
-        again = partial(_look_in_utf16, folder, again)
+        again = partial(_check_in_utf16, folder, again)
     result = again()
     show(result, as_json=as_json)
     if options.watch:
         pause = partial(threading.Event().wait, SECONDS)
-        for result in looks(folder, pause, again):
+        for result in checks_after_changes(folder, pause, again):
             show(result, as_json=as_json)
         raise typer.Exit(INTERRUPTED)
     is_wrong = result.errors or (options.strict and result.warnings)
     raise typer.Exit(FAILED if is_wrong else FINE)
 
 
-def looks(
+def checks_after_changes(
     folder: Path | None,
     pause: Callable[[], object],
     again: Callable[[], ProjectCheck] | None = None,
@@ -87,7 +87,7 @@ def looks(
     while True:
         try:
             next(changed)
-            yield again() if again else _look(folder)
+            yield again() if again else _check_folder(folder)
         except KeyboardInterrupt:
             return
         except PenstockError as error:
@@ -174,7 +174,7 @@ def _further(*, types: bool) -> tuple[FurtherCheck, ...]:
         raise typer.Exit(WRONG_USAGE) from None
 
 
-def _look(
+def _check_folder(
     folder: Path | None, further: Sequence[FurtherCheck] = (), engine: Engine | None = None
 ) -> ProjectCheck:
     settings = read_settings(folder, **in_engine(engine))
@@ -187,7 +187,7 @@ def _look(
     )
 
 
-def _look_in_utf16(folder: Path | None, again: Callable[[], ProjectCheck]) -> ProjectCheck:
+def _check_in_utf16(folder: Path | None, again: Callable[[], ProjectCheck]) -> ProjectCheck:
     return in_utf16(again(), read_settings(folder).root)
 
 

@@ -81,7 +81,7 @@ def new_tool(name: Name, *, project: ProjectFolder = None, as_json: AsJson = Fal
         f"tools/{name}.mts": _SCRIPT.format(tool=name),
     }
     written = _write(root, "tools", files)
-    _tell(name, written, f"penstock call {name} name=Ann", as_json=as_json)
+    _print_written(name, written, f"penstock call {name} name=Ann", as_json=as_json)
 
 
 def new_skill(name: Name, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
@@ -98,7 +98,7 @@ def new_skill(name: Name, *, project: ProjectFolder = None, as_json: AsJson = Fa
         f"{folder}/{name}.mts": _SCRIPT.format(tool=tool),
     }
     written = _write(root, folder, files)
-    _tell(tool, written, f'penstock chat --skill {name} "Greet Ann"', as_json=as_json)
+    _print_written(tool, written, f'penstock chat --skill {name} "Greet Ann"', as_json=as_json)
 
 
 COMMANDS = {"tool": new_tool, "skill": new_skill}
@@ -158,7 +158,7 @@ def _write_types(root: Path, folder: str) -> Iterator[str]:
             yield str(file.path.relative_to(root))
 
 
-def _tell(tool: str, written: Sequence[str], also: str, *, as_json: bool) -> None:
+def _print_written(tool: str, written: Sequence[str], also: str, *, as_json: bool) -> None:
     """Print the written files and commands to try next."""
     if as_json:
         print_json({"tool": tool, "files": list(written)})

@@ -62,12 +62,12 @@ async def opened(folder: Path | None, tool_id: str | None = None) -> AsyncIterat
     """
     read = find(folder)
     in_outcome = read.project.bundle.broken_tools.get(tool_id or "", ())
-    tell_findings(read.project, tool_id, reported=in_outcome)
+    print_findings(read.project, tool_id, reported=in_outcome)
     async with visit_project(read.settings, read.project) as runtime:
         yield runtime
 
 
-def tell_findings(
+def print_findings(
     project: Project, tool_id: str | None = None, *, reported: Collection[Diagnostic] = ()
 ) -> None:
     """Print the findings of one tool, and the number of all others.
@@ -86,7 +86,7 @@ def tell_findings(
         note(f"{where}: {counts}; `penstock check` shows them")
 
 
-def tell_all(project: Project) -> None:
+def print_all_findings(project: Project) -> None:
     """Print all findings of a project."""
     for diagnostic in sort(project.diagnostics):
         note(str(diagnostic))

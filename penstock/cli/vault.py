@@ -44,7 +44,7 @@ def set_secret(
     _with_vault(project, lambda vault: vault.set(scope, key, value))
     if warning := warning_of(value):
         note(f"Warning: {warning}")
-    _tell(_named(scope, key), f"{key} is set for {scope}", as_json=as_json)
+    _print_result(_named(scope, key), f"{key} is set for {scope}", as_json=as_json)
 
 
 def list_secrets(
@@ -71,14 +71,14 @@ def delete_secret(
     if not _with_vault(project, lambda vault: vault.delete(scope, key)):
         note(f"there is no secret {key!r} for {scope}")
         raise typer.Exit(FAILED)
-    _tell(_named(scope, key), f"{key} is deleted for {scope}", as_json=as_json)
+    _print_result(_named(scope, key), f"{key} is deleted for {scope}", as_json=as_json)
 
 
 def rotate(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
     """Re-encrypt all secrets with the first key of PENSTOCK_SECRET_KEY."""
     sealed = _with_vault(project, lambda vault: vault.rotate())
     message = f"re-encrypted {count(sealed, 'secret')} with the first key"
-    _tell({"sealed": sealed}, message, as_json=as_json)
+    _print_result({"sealed": sealed}, message, as_json=as_json)
 
 
 COMMANDS = {
@@ -106,7 +106,7 @@ def _value() -> str:
     return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
 
 
-def _tell(part: dict[str, Any], message: str, *, as_json: bool) -> None:
+def _print_result(part: dict[str, Any], message: str, *, as_json: bool) -> None:
     if as_json:
         print_json(part)
     else:

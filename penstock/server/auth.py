@@ -182,7 +182,7 @@ class Authenticator:
 
     async def _is_local(self, scope: Scope, context: ServerContext) -> bool:
         """Whether the bind address and the peer are loopback addresses, and no key exists."""
-        return self._is_loopback and _is_from_here(scope) and not await context.key_presence.look()
+        return self._is_loopback and _is_from_here(scope) and not await context.key_presence.query()
 
     async def _profile(self, headers: Headers, context: ServerContext) -> Profile | None:
         authorization = headers.get("authorization")

@@ -35,7 +35,7 @@ class KeyPresence:
         self._found = False
         self._none_at: float | None = None
         """The start of the last query that found no key."""
-        self._looking: asyncio.Future[None] | None = None
+        self._query: asyncio.Future[None] | None = None
 
     @property
     def known(self) -> bool | None:
@@ -44,7 +44,7 @@ class KeyPresence:
             return self._found
         return None if self._none_at is None else False
 
-    async def look(self) -> bool:
+    async def query(self) -> bool:
         """Return whether a key exists; without a key store none does.
 
         Raises NotReady if the database does not answer in time, or its StoreError.
@@ -65,10 +65,10 @@ class KeyPresence:
         return self._found or is_fresh
 
     async def _join(self) -> None:
-        if self._looking is None:
-            self._looking = asyncio.ensure_future(self._ask())
-            self._looking.add_done_callback(_read_error)
-        await asyncio.shield(self._looking)
+        if self._query is None:
+            self._query = asyncio.ensure_future(self._ask())
+            self._query.add_done_callback(_read_error)
+        await asyncio.shield(self._query)
 
     async def _ask(self) -> None:
         assert self._exist is not None  # noqa: S101  only queried with a key store
@@ -79,7 +79,7 @@ class KeyPresence:
             else:
                 self._none_at = started
         finally:
-            self._looking = None
+            self._query = None
 
 
 @asynccontextmanager
@@ -94,7 +94,7 @@ async def answered_within(seconds: float) -> AsyncIterator[None]:
         ) from None
 
 
-def _read_error(look: "asyncio.Future[None]") -> None:
+def _read_error(query: "asyncio.Future[None]") -> None:
     """Retrieve the error: asyncio reports unread errors, and every requester may have left."""
-    if not look.cancelled():
-        look.exception()
+    if not query.cancelled():
+        query.exception()

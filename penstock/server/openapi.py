@@ -81,7 +81,7 @@ _VALIDATION = "HTTPValidationError"
 Responses = dict[int | str, dict[str, Any]]
 
 PROBLEM: dict[str, Any] = {
-    "description": "What is wrong",
+    "description": "The error",
     "content": {JSON_TYPE: {"schema": ref("Problem")}},
 }
 
@@ -143,7 +143,7 @@ def _events(frame: str) -> dict[str, Any]:
 
 def _component_answer(name: str | None) -> dict[str, Any]:
     if name is None:
-        return {"description": "Done; nothing to say"}
+        return {"description": "Done, without a body"}
     return {"description": name, "content": {JSON_TYPE: {"schema": ref(name)}}}
 
 
@@ -162,7 +162,10 @@ def with_tools(whole: dict[str, Any], tools: Iterable[Tool]) -> dict[str, Any]:
     """Return the document with a path for each of these tools, and with their schemas."""
     every, components = tuple(tools), whole.get("components", {})
     paths = {
-        f"/api/direct-calls/{tool.spec.tool_id}": {"get": _look(tool), "post": _call(tool)}
+        f"/api/direct-calls/{tool.spec.tool_id}": {
+            "get": _read_operation(tool),
+            "post": _call_operation(tool),
+        }
         for tool in every
     }
     schemas = {name: schema for tool in every for name, schema in _schemas(tool).items()}
@@ -170,21 +173,21 @@ def with_tools(whole: dict[str, Any], tools: Iterable[Tool]) -> dict[str, Any]:
     return {**whole, "paths": {**whole["paths"], **paths}, "components": named}
 
 
-def _look(tool: Tool) -> dict[str, Any]:
+def _read_operation(tool: Tool) -> dict[str, Any]:
     """Return the operation that describes a tool."""
     tool_id = tool.spec.tool_id
     return {
         "tags": ["direct calls"],
-        "summary": f"What {tool_id} takes and gives",
+        "summary": f"Input and output of {tool_id}",
         "operationId": f"show_{tool_id}",
         "responses": {
-            "200": _answer("What a call takes and gives", ref("DirectCall")),
+            "200": _answer("The schemas of the tool", ref("DirectCall")),
             "default": PROBLEM,
         },
     }
 
 
-def _call(tool: Tool) -> dict[str, Any]:
+def _call_operation(tool: Tool) -> dict[str, Any]:
     """Return the operation of a direct call of a tool."""
     spec = tool.spec
     needs_input = bool(spec.input_schema.get("required"))
@@ -208,8 +211,8 @@ def _call(tool: Tool) -> dict[str, Any]:
         ],
         "requestBody": {"required": needs_input, **_content(record(properties, *optional))},
         "responses": {
-            "200": _answer("Settled: it succeeded, failed, or took too long", outcome),
-            "202": _answer("It waits for a person, or is still at work", ref("CallWaiting")),
+            "200": _answer("The call is settled: it succeeded, failed, or timed out", outcome),
+            "202": _answer("The call waits for a person, or still runs", ref("CallWaiting")),
             **dict.fromkeys(REFUSALS, PROBLEM),
             "403": _answer("A permission is missing", refused),
             "404": _answer("There is no such tool or conversation", refused),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.check import annotation, changes, looks
+from penstock.cli.check import annotation, changes, checks_after_changes
 from penstock.cli.main import main
 from penstock.core.diagnostics import Diagnostic
 from tests.kit.manifests import TOOL, skill, tool, write
@@ -169,7 +169,7 @@ def test_watching_survives_wrong_settings_and_ends_with_ctrl_c(
             raise KeyboardInterrupt
         write(tmp_path, {"penstock.toml": text, "a.tool.yaml": TOOL})
 
-    assert [each.tools for each in looks(tmp_path, act)] == [1, 1]
+    assert [each.tools for each in checks_after_changes(tmp_path, act)] == [1, 1]
     assert "x is not a setting" in capsys.readouterr().err
 
 

@@ -37,7 +37,7 @@ class Fixture:
 
     async def ask(self, requests: int = 1) -> list[asyncio.Task[bool]]:
         """Let so many requests arrive now."""
-        asked = [asyncio.create_task(self.presence.look()) for _ in range(requests)]
+        asked = [asyncio.create_task(self.presence.query()) for _ in range(requests)]
         await settle(rounds=5)
         return asked
 
@@ -100,7 +100,7 @@ async def test_an_answer_is_valid_for_one_second_after_its_query_started() -> No
     on = Fixture()
     await on.none_found()
     on.clock.advance(0.9)
-    assert await on.presence.look() is False
+    assert await on.presence.query() is False
     assert len(on.store.looks) == 1
     on.clock.advance(0.1)
     (later,) = await on.ask()
@@ -138,7 +138,7 @@ async def test_after_a_key_was_seen_no_query_is_made() -> None:
     await on.told(found=True)
     assert await first is True
     on.clock.advance(1000)
-    assert await on.presence.look() is True
+    assert await on.presence.query() is True
     assert len(on.store.looks) == 1
 
 
@@ -146,12 +146,12 @@ async def test_a_hanging_query_is_refused_and_not_started_twice() -> None:
     on = Fixture(wait_seconds=0.01)
     for _ in range(2):
         with pytest.raises(NotReady, match=r"did not return the API keys within 0\.01 s"):
-            await on.presence.look()
+            await on.presence.query()
     assert len(on.store.looks) == 1
     await on.told(found=True)
-    assert await on.presence.look() is True
+    assert await on.presence.query() is True
 
 
 async def test_without_a_key_store_no_key_exists() -> None:
     presence = KeyPresence(None, FakeClock(), wait_seconds=1)
-    assert (await presence.look(), presence.known) == (False, False)
+    assert (await presence.query(), presence.known) == (False, False)

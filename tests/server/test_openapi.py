@@ -27,7 +27,7 @@ def test_the_answers_of_a_route_are_described() -> None:
     result = answers("Exchange", s202="Waiting")
     assert list(result) == [200, 202, "default"]
     assert result["default"] is PROBLEM
-    assert answers(None, 204)[204] == {"description": "Done; nothing to say"}
+    assert answers(None, 204)[204] == {"description": "Done, without a body"}
 
 
 def test_a_streaming_route_is_described_as_one() -> None:
@@ -158,7 +158,7 @@ def test_the_schemas_of_a_tool_can_be_read() -> None:
     whole = with_tools({"paths": {}}, [Act("count", input_schema=COUNT)])
     look = whole["paths"]["/api/direct-calls/count"]["get"]
     assert (look["tags"], look["operationId"]) == (["direct calls"], "show_count")
-    assert look["summary"] == "What count takes and gives"
+    assert look["summary"] == "Input and output of count"
     shown = look["responses"]["200"]["content"]["application/json"]["schema"]
     assert shown == {"$ref": "#/components/schemas/DirectCall"}
     assert look["responses"].keys() == {"200", "default"}

@@ -19,7 +19,7 @@ from penstock.app.reload import ProjectReloader
 from penstock.app.runtime import Runtime
 from penstock.cli.listening.server import Server, bind, room_of, shortage
 from penstock.cli.options import Folder, ProjectFolder
-from penstock.cli.project import ReadProject, find, tell_all
+from penstock.cli.project import ReadProject, find, print_all_findings
 from penstock.cli.terminal.output import note, say
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
@@ -66,7 +66,7 @@ def serve(
     tools = {"strict": True} if strict else {}
     read = find(folder or project, server=server, tools=tools)
     check_strict(read.settings, read.project)
-    tell_all(read.project)
+    print_all_findings(read.project)
     factory = uvicorn.Config("", loop="auto").get_loop_factory()
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(_serve(read, is_watched=watch))

@@ -12,7 +12,7 @@ from penstock.chat.message import NewCall
 from penstock.cli.completion import direct_tools
 from penstock.cli.interaction.background import Background
 from penstock.cli.options import ProjectFolder, ToolInput, read_object
-from penstock.cli.project import ReadProject, find, tell_findings
+from penstock.cli.project import ReadProject, find, print_findings
 from penstock.cli.terminal.output import AsJson, note, print_json, say
 from penstock.cli.terminal.render import envelope_text
 from penstock.cli.tools.call import WatchedCall, not_direct
@@ -57,7 +57,7 @@ def debug(
     if missing := missing_deno():
         raise typer.BadParameter(missing)
     read = find(project)
-    tell_findings(read.project, tool)
+    print_findings(read.project, tool)
     addresses: list[str] = []
 
     def announce(address: str) -> None:

@@ -20,7 +20,7 @@ from penstock.builtins.families import family_of
 from penstock.cli.completion import agents as every_agent
 from penstock.cli.completion import every_tool
 from penstock.cli.options import ProjectFolder, SkillNames, taking
-from penstock.cli.project import ReadProject, find, findings_of, tell_findings
+from penstock.cli.project import ReadProject, find, findings_of, print_findings
 from penstock.cli.terminal.output import AsJson, note, pretty, print_json, say
 from penstock.cli.terminal.render import print_table
 from penstock.core.call import Origin
@@ -63,7 +63,7 @@ def show_grants(
 ) -> None:
     """Show which callers may use a tool, and why."""
     read = find(project).project
-    tell_findings(read, tool)
+    print_findings(read, tool)
     registry = Registry(read.every_tool)
     spec = registry.get(tool).spec
     caller = _caller(read, registry, skill or (), root)
@@ -152,7 +152,7 @@ class ListOptions:
 def list_tools(options: ListOptions) -> None:
     """List the tools of the project and the built-in tools."""
     read = find(options.project)
-    tell_findings(read.project)
+    print_findings(read.project)
     granted = None if options.skill is None else _granted(read.project, options.skill)
     tools = [each for each in read.project.every_tool if _is_wanted(each.spec, options, granted)]
     if options.offered is not None:
@@ -181,7 +181,7 @@ def show_tool(tool: ToolName, *, project: ProjectFolder = None, as_json: AsJson 
     part = spec_part(chosen.spec) | {"defined": _place(chosen, manifests)}
     manifest, findings = manifests.get(tool), findings_of(read_project, tool)
     is_whole = isinstance(chosen, ScriptTool) and manifest is not None
-    tell_findings(read_project, tool, reported=findings if is_whole else ())
+    print_findings(read_project, tool, reported=findings if is_whole else ())
     if isinstance(chosen, ScriptTool) and manifest is not None:
         part |= {
             "manifest": _plain(_filled_in(manifest, read.settings)),

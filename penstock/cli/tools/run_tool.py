@@ -26,7 +26,7 @@ from penstock.cli.options import (
     read_object,
     taking,
 )
-from penstock.cli.project import selected, tell_findings
+from penstock.cli.project import print_findings, selected
 from penstock.cli.terminal.exit_codes import FAILED, INTERRUPTED, OF_CALLS
 from penstock.cli.terminal.output import AsJson, note, pasted, pretty, print_json, say
 from penstock.cli.terminal.positions import excerpt, place_of
@@ -128,7 +128,7 @@ def _prepared(root: Path, options: Options) -> tuple[TrialPlan, Project, Any]:
         raise typer.BadParameter("--write-state needs --mocks, and cannot be used with --store")
     settings, project = load_for_trial(root, _texts(raw.get("runtime_config")), options.engine)
     in_outcome = project.bundle.broken_tools.get(options.tool, ())
-    tell_findings(project, options.tool, reported=in_outcome)
+    print_findings(project, options.tool, reported=in_outcome)
     try:
         mocks = read_mocks(raw, [each.spec.tool_id for each in project.every_tool])
     except ConfigError as error:

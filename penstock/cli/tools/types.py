@@ -7,7 +7,7 @@ import typer
 
 from penstock.app.typings import TypingFile, typing_files
 from penstock.cli.options import Folder, ProjectFolder
-from penstock.cli.project import find, tell_findings
+from penstock.cli.project import find, print_findings
 from penstock.cli.terminal.exit_codes import FAILED
 from penstock.cli.terminal.output import AsJson, note, print_json, say
 
@@ -33,7 +33,7 @@ def types(
     It declares `flo`, the globals, and the inputs and outputs of all tools that scripts may call.
     """
     read = find(path or project).project
-    tell_findings(read)
+    print_findings(read)
     files = typing_files(read, out)
     stale = [each for each in files if each.is_stale]
     if not check:
