@@ -142,7 +142,7 @@ def _thinking_finding(settings: Settings, agent_profile: AgentProfile, model: st
         line=place.line,
         column=place.column,
         severity=Severity.WARNING,
-        suggestion="take the level out, or name a model that thinks",
+        suggestion="remove the level, or name a model with thinking levels",
         end_line=place.line,
         end_column=place.end_column,
     )

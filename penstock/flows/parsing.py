@@ -221,7 +221,7 @@ def _run_input(node: Node, name: str) -> RunInput | None:
         return None
     if name == TASK:
         message = (
-            f"input {quoted(name)} cannot be given in a chat: the task of the run is meant there"
+            f"input {quoted(name)} cannot be set in a chat, where it means the task of the run"
         )
         warn(node, "task-input", message, 'give it another name, or read "${{task}}"')
     warn_unknown(node, INPUT_FIELDS, node.name)

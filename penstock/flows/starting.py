@@ -231,7 +231,7 @@ def _started(
     inputs, problems = run_inputs(flow, wired)
     if problems:
         message = "; ".join(map(str, problems))
-        return failed("ref_failed", f"{source.name} cannot begin: {message}")
+        return failed("ref_failed", f"{source.name} cannot start: {message}")
     return FlowStarted(
         root=source.root, file=source.path, texts=source.texts, task=task, inputs=inputs
     )

@@ -210,5 +210,5 @@ def _fault(pattern: str) -> str:
         except re.error as error:
             return cut(str(error), FOUND_CHARACTERS)
         except (RecursionError, OverflowError):
-            return "it is too deep, or too large"
-    return "it uses what not every engine knows"
+            return "it is nested too deeply, or too large"
+    return "it uses syntax that not every engine supports"

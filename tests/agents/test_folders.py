@@ -151,7 +151,7 @@ def test_a_project_and_a_package_may_be_reached_through_links(tmp_path: Path) ->
 
 
 def test_what_is_broken_is_known_by_its_name_unless_a_whole_one_has_it(tmp_path: Path) -> None:
-    """D6: its agent is unknown; `mend {file} first`."""
+    """D6: its agent is unknown; `fix {file} first`."""
     root = write(tmp_path, {"agents/good.md": "d"})
     for file, name in (("a", "broken"), ("b", "same"), ("c", "not a name")):
         (root / f"agents/{file}.md").write_text(f"---\nname: {name}\nmax_turns: 0\n---\n")

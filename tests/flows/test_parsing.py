@@ -348,6 +348,6 @@ def test_an_input_called_task_gets_a_warning() -> None:
     text = f"{TOP}{ONE_STEP}inputs:\n  task: {{type: string, required: true}}\n"
     (message,) = finding_lines(read_flow(text, "flows/demo.yaml").findings)
     assert message == (
-        '6 warning task-input: input "task" cannot be given in a chat: '
-        'the task of the run is meant there; give it another name, or read "${{task}}"'
+        '6 warning task-input: input "task" cannot be set in a chat, '
+        'where it means the task of the run; give it another name, or read "${{task}}"'
     )

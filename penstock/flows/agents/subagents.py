@@ -73,7 +73,7 @@ class Subagents:
         known = [each.name for each in self._catalog.of_files()]
         message = f'there is no agent "{name}"'
         if file := self._catalog.broken.get(name):
-            return f"{message} that works: mend {file} first"
+            return f"{message} that works: fix {file} first"
         if near := nearest(name, known):
             return f'{message}; did you mean "{near}"?'
         return f"{message}; there are {', '.join(known[:_NAMED]) or 'none'}"

@@ -63,7 +63,7 @@ def _unknown(view: FlowView, parsed: ParsedStep, agent: str) -> Diagnostic:
 def _advice(view: FlowView, agent: str) -> str:
     check_context = view.check_context
     if file := check_context.broken_agents.get(agent):
-        return f"mend {file} first"
+        return f"fix {file} first"
     if near := meant(view.near(agent, check_context.agents)):
         return near
     some = ", ".join(islice(sorted(check_context.agents), FEW))
@@ -81,7 +81,7 @@ def _ignored_level(
     model = view.check_context.unheeding(name, level)
     if model is not None:
         message = f"the model {quoted(model)} has no levels of thinking: the level is ignored"
-        advice = "take the level out, or name a model that thinks"
+        advice = "remove the level, or name a model with thinking levels"
         yield parsed.warning("thinking-unheeded", message, parsed.node.at("model").place, advice)
 
 

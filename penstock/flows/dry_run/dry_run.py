@@ -307,7 +307,7 @@ def _empty(view: FlowView, dry: DryRun) -> Iterator[Diagnostic]:
         place = _where(view, empty)
         if (missing := _undeclared(view, dry, empty)) is not None:
             owner, name = missing
-            message = f'{step.label} reads "{name}" of "{owner}", which never hands it in'
+            message = f'{step.label} reads "{name}" of "{owner}", which never returns it'
             yield step.warning(
                 "dry-output-missing", message, place, f"declare it in the outputs of {owner}"
             )
@@ -345,7 +345,7 @@ def _endless(view: FlowView, dry: DryRun) -> Iterator[Diagnostic]:
     for step_id in dry.endless[:1]:
         step = view.by_id[step_id]
         message = (
-            f"a run did not end within {MOST_STARTS} starts of steps: it goes round by "
+            f"a run did not end within {MOST_STARTS} starts of steps: it repeats "
             f"{', '.join(dry.endless)}"
         )
         advice = "let an agent-loop-decision or max_iterations end it"

@@ -160,7 +160,7 @@ def _place(files: ProjectFiles, path: str) -> str | WrittenFlow:
     if not is_named or not is_below:
         return WrittenFlow(path=path, error=WHERE)
     if (flow := _inside(files.root, real)) is not None:
-        message = f"{flow} is a flow of its own: nothing else in its folder is one"
+        message = f"{flow} is one flow: other files in its folder are no flows"
         return WrittenFlow(path=path, error=message)
     return real
 
@@ -205,7 +205,7 @@ def _draft(step: Code, command: str, file: str) -> str:
     is_typed = name.endswith(_TYPED)
     head = (
         f"// Step {step.step_id} of /{command}; to use it, call this file {name}.\n"
-        "// `flo` and `fetch` are there; throw a FlowHardError to end the whole flow.\n\n"
+        "// `flo` and `fetch` are available; throw a FlowHardError to end the whole flow.\n\n"
     )
     types = f"{_interface('Input', _inputs(step))}\n{_CONTEXT}\n"
     types += f"{_interface('Result', _results(step))}\n"

@@ -247,7 +247,7 @@ def read_constants(root: Path) -> Constants:
         return Constants() if content.is_missing else _refused(content.code, content.message)
     # A link may lead out of the project: what lies there is not the project's to read.
     if not Path(os.path.realpath(root / CONSTANTS_FILE)).is_relative_to(os.path.realpath(root)):
-        return _refused("file-unreadable", "the file lies outside of the project")
+        return _refused("file-unreadable", "the file is outside the project")
     try:
         document = parse_yaml(content.decode(), CONSTANTS_FILE)
     except UnicodeDecodeError as error:
@@ -285,7 +285,7 @@ def _findings(read: ParsedFlow, check_context: CheckContext) -> Sequence[Diagnos
 
 
 def _too_many(source: FlowSource, place: str, limit: int) -> FlowSource:
-    message = f'"{place}" looks at more than {limit} files: begin it with a folder that has fewer'
+    message = f'"{place}" visits more than {limit} files: start it with a smaller folder'
     error = Diagnostic(code="too-many-files", message=message, file=source.name)
     return FlowSource(root=source.root, path=place, texts={place: ""}, errors=[error])
 

@@ -192,7 +192,7 @@ class Run:
             elif isinstance(notice, Jumped):
                 self._forget_choices(notice)
         if event is not None and self.plan.status is not None:
-            usual = f"step {event.step_id!r} failed and did not say why"
+            usual = f"step {event.step_id!r} failed without a reason"
             has_failed = event.outcome is not Outcome.SUCCESS
             self.failure = event.text or (usual if has_failed else "")
             self.failed_by = event.outcome

@@ -53,7 +53,7 @@ UNUSED = 'is used neither by agent "writer" nor by the task; it is appended to t
         (
             "- {id: a, agent: broken}",
             (
-                '4 error unknown-agent: unknown agent "broken" in step "a"; mend '
+                '4 error unknown-agent: unknown agent "broken" in step "a"; fix '
                 "agents/broken.md first"
             ),
         ),

@@ -60,7 +60,7 @@ def test_an_endless_flow_is_stopped_after_a_thousand_starts() -> None:
     steps = "- {id: a, type: code}\n" + pick
     assert "b" in dry(steps).endless
     assert dry_lines(steps)[0] == (
-        "5 error dry-no-end: a run did not end within 1000 starts of steps: it goes round by "
+        "5 error dry-no-end: a run did not end within 1000 starts of steps: it repeats "
         "b, a; let an agent-loop-decision or max_iterations end it"
     )
 
@@ -166,8 +166,8 @@ def test_a_read_of_an_undeclared_output_is_reported() -> None:
     steps += "    b: ${{result.look.topic}}\n"
     assert dry_lines(steps) == [
         (
-            '9 warning dry-output-missing: step "tell" reads "topic" of "look", which never hands '
-            "it in; declare it in the outputs of look"
+            '9 warning dry-output-missing: step "tell" reads "topic" of "look", which never '
+            "returns it; declare it in the outputs of look"
         )
     ]
 

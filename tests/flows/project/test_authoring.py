@@ -25,7 +25,7 @@ from penstock.flows.steps.code import Code, CodeDecision
 
 LONG = f"flows/{'x' * 300}/more.yaml"
 GOOD = "name: x\ndescription: d\nsteps:\n  - {id: a, agent: scout}\n"
-INSIDE = "flows/one/flow.yaml is a flow of its own: nothing else in its folder is one"
+INSIDE = "flows/one/flow.yaml is one flow: other files in its folder are no flows"
 BROKEN = GOOD.replace("scout", "scuot")
 
 

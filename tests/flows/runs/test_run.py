@@ -113,7 +113,7 @@ def test_a_failure_without_a_text_still_has_a_reason() -> None:
     run = run_of(*W8)
     run.start(StepStarted(step_id="fetch", visit=1))
     run.settle(settled("fetch", outcome=Outcome.HARD))
-    assert run.failure == "step 'fetch' failed and did not say why"
+    assert run.failure == "step 'fetch' failed without a reason"
 
 
 FLOW = """
