@@ -31,7 +31,7 @@ _BLOCK = 64
 """Bytes of a BLAKE2b hash, and the most of a key."""
 _HEAD = 256
 """Characters allowed before the arguments, for the name and the number of the host call."""
-MOST_CHANCE = 65_536
+MOST_RANDOM_BYTES = 65_536
 """Most random bytes at once: the limit of crypto.getRandomValues."""
 _REAL_FUNCTIONS = {"sha-1": "sha1", "sha-256": "sha256", "sha-384": "sha384", "sha-512": "sha512"}
 
@@ -83,7 +83,7 @@ class MachineWorld(Struct, kw_only=True):
     modules: Mapping[str, Module]
     answer: Callable[[str, Any], str]
     """Answers a synchronous host call: takes its name and arguments, returns JSON."""
-    chance: Callable[[int], bytes]
+    random_bytes: Callable[[int], bytes]
     """Returns random bytes, the same sequence in every entry of a call."""
     depth: int
     """Deepest nesting of JSON."""
@@ -114,9 +114,11 @@ class MachineWorld(Struct, kw_only=True):
 
     def draw(self, count: int) -> bytes:
         """Return random bytes. Bounded, because no alarm can interrupt a host function."""
-        if not 0 <= count <= MOST_CHANCE:
-            raise ScriptError(f"the script asked for {count} random bytes; at most {MOST_CHANCE}")
-        return self.chance(count)
+        if not 0 <= count <= MOST_RANDOM_BYTES:
+            raise ScriptError(
+                f"the script asked for {count} random bytes; at most {MOST_RANDOM_BYTES}"
+            )
+        return self.random_bytes(count)
 
     def _take(self, text: str, attachments: Sequence[bytes]) -> None:
         self.messages += 1
@@ -138,7 +140,7 @@ class MachineWorld(Struct, kw_only=True):
 NOWHERE = MachineWorld(
     modules={},
     answer=lambda _name, _asked: "{}",
-    chance=bytes,
+    random_bytes=bytes,
     depth=0,
     most_messages=0,
     most_held=0,
@@ -165,7 +167,7 @@ def world_of(request: EntryRequest) -> MachineWorld:
     return MachineWorld(
         modules=request.script.modules,
         answer=answer,
-        chance=SeededBytes(bridge.seed).take,
+        random_bytes=SeededBytes(bridge.seed).take,
         depth=bounds.json_depth,
         most_messages=_MESSAGES_PER_CALL * bounds.host_calls + bounds.log_lines + 2,
         most_held=0,
@@ -182,7 +184,7 @@ def beginning(request: EntryRequest, input: Any) -> Delivery:
         "entrypoint": script.entrypoint,
         "input": input,
         "bounds": {_camel(name): value for name, value in asdict(request.bounds).items()},
-        "chance": SeededBytes(bridge.seed).words(),
+        "seed": SeededBytes(bridge.seed).words(),
         "now": bridge.begins_ms,
     }
     return Delivery(kind="run", number=0, value=value, at_ms=bridge.begins_ms)

@@ -12,7 +12,7 @@ GUEST = "flo:guest"
 TOOL = "tool:///"
 """The prefix of module names on stacks."""
 SDK = Path(__file__).with_name("sdk")
-HOST_FUNCTIONS = ("post", "answer", "encodeUtf8", "decodeUtf8", "digest", "chance")
+HOST_FUNCTIONS = ("post", "answer", "encodeUtf8", "decodeUtf8", "digest", "randomBytes")
 """The functions of the engine that the guest sources call."""
 _PARTS = (
     *("begin", "json", "errors", "host", "inspect", "console", "timers", "encoding", "url_host"),

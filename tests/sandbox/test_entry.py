@@ -120,7 +120,7 @@ async def test_a_refused_host_call_points_at_its_line(sandbox: Sandbox, asking: 
     assert "tool:///main.mjs:2:" in await run(sandbox, source)
 
 
-# ---- order, clock, chance
+# ---- order, clock, randomness
 
 
 async def test_recorded_results_win_races_again(sandbox: Sandbox) -> None:

@@ -31,7 +31,7 @@ def test_the_first_delivery_has_input_limits_and_time() -> None:
     assert (first.kind, first.at_ms) == ("run", BEGINS_MS)
     assert first.value["input"] == {"n": 1}
     assert first.value["bounds"]["logLineBytes"] == 7
-    assert len(first.value["chance"]) == 4
+    assert len(first.value["seed"]) == 4
 
 
 def test_a_synchronous_answer_is_a_value_or_a_refusal() -> None:
@@ -77,7 +77,7 @@ def test_words_do_not_advance_the_sequence() -> None:
 
 def bounded_world(**more: Any) -> MachineWorld:
     bounds = {"depth": 200, "most_messages": 3, "most_held": 1000}
-    return MachineWorld(modules={}, answer=lambda *_: "", chance=bytes, **(bounds | more))
+    return MachineWorld(modules={}, answer=lambda *_: "", random_bytes=bytes, **(bounds | more))
 
 
 def test_calls_of_one_batch_are_received_in_order() -> None:

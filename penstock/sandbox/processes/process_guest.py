@@ -253,7 +253,7 @@ class ProcessGuest:
                 name, _, arguments = call.decode("utf-8", "replace").partition("\n")
                 answer = self._world.answer(name, parse_json(arguments))
                 await self._reply(process, answer.encode("utf-8", "surrogatepass"))
-            case "chance", [count]:
+            case "random", [count]:
                 await self._reply(process, self._world.draw(int(count)))
             case "digest", [name, content]:
                 await self._reply(process, _digest(name.decode("ascii", "replace"), content))

@@ -145,7 +145,7 @@ class Worker:
             answer=lambda name, arguments: pipe.ask(
                 "answer", f"{name}\n{json.dumps(arguments)}".encode()
             ).decode(),
-            chance=lambda count: pipe.ask("chance", str(count).encode()),
+            random_bytes=lambda count: pipe.ask("random", str(count).encode()),
             depth=0,
             most_messages=0,
             most_held=0,

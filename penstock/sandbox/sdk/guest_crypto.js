@@ -2,31 +2,31 @@
 // value may be drawn before the memory image is taken, or all calls would share it.
 const ALGORITHMS = ["SHA-1", "SHA-256", "SHA-384", "SHA-512"];
 const MOST_RANDOM = 65536;
-let chanceA, chanceB, chanceC, chanceD;
+let stateA, stateB, stateC, stateD;
 
-function seedChance([a, b, c, d]) {
-  [chanceA, chanceB, chanceC, chanceD] = [a, b, c, d];
+function seedRandom([a, b, c, d]) {
+  [stateA, stateB, stateC, stateD] = [a, b, c, d];
 }
 
 /** Return 32 bits of sfc32, a small generator that is good enough for Math.random. */
-function nextChance() {
-  const drawn = (((chanceA + chanceB) | 0) + chanceD) | 0;
-  chanceD = (chanceD + 1) | 0;
-  chanceA = chanceB ^ (chanceB >>> 9);
-  chanceB = (chanceC + (chanceC << 3)) | 0;
-  chanceC = ((chanceC << 21) | (chanceC >>> 11)) + drawn | 0;
+function next32Bits() {
+  const drawn = (((stateA + stateB) | 0) + stateD) | 0;
+  stateD = (stateD + 1) | 0;
+  stateA = stateB ^ (stateB >>> 9);
+  stateB = (stateC + (stateC << 3)) | 0;
+  stateC = ((stateC << 21) | (stateC >>> 11)) + drawn | 0;
   return drawn >>> 0;
 }
 
 defineProperty(Math, "random", {
   value: function random() {
-    return ((nextChance() >>> 5) * 67108864 + (nextChance() >>> 6)) / 9007199254740992;
+    return ((next32Bits() >>> 5) * 67108864 + (next32Bits() >>> 6)) / 9007199254740992;
   },
 });
 
 exposeForGood("crypto", sealed({
   randomUUID: () => {
-    const bytes = chance("16");
+    const bytes = randomBytes("16");
     bytes[6] = (bytes[6] & 0x0f) | 0x40;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
     const hex = bytes.toHex();
@@ -38,7 +38,7 @@ exposeForGood("crypto", sealed({
     // Read by the captured getter: a script may define another `byteLength` on the array.
     const size = sizeOf(array);
     if (size > MOST_RANDOM) throw new DOMException(`at most ${MOST_RANDOM} bytes at once`, "QuotaExceededError");
-    setBytes(new Uint8Array(ofArray.buffer(array), ofArray.start(array), size), chance(`${size}`));
+    setBytes(new Uint8Array(ofArray.buffer(array), ofArray.start(array), size), randomBytes(`${size}`));
     return array;
   },
   subtle: sealed({

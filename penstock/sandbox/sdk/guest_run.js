@@ -3,12 +3,12 @@ const LONGEST_MESSAGE = 2000;
 const LONGEST_STACK = 8192;
 
 function run(text) {
-  const { entry, entrypoint, input, bounds, chance: seed, now: begun } = parseJson(text);
+  const { entry, entrypoint, input, bounds, seed, now: begun } = parseJson(text);
   for (const name in bounds) limits[name] = bounds[name];
   linesLeft = limits.logLines;
   bytesLeft = limits.logBytes;
   begunAt = begun;
-  seedChance(seed);
+  seedRandom(seed);
   then(import(entry), (exports) => enter(exports, entrypoint, input), fail);
 }
 

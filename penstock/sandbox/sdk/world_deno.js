@@ -142,7 +142,7 @@
     (text) => filled(outsideDo("encode", text)),
     decodeUtf8,
     (buffer, name) => asked("digest", name, [buffer]),
-    (count) => asked("chance", count, []),
+    (count) => asked("random", count, []),
   );
   return {
     __proto__: null,

@@ -163,7 +163,7 @@ def _resource_calls(
 ) -> dict[str, HostCall]:
     """Return the calls whose resources are set up."""
     resources, secrets = invocation.inside.resources, invocation.caller.secrets
-    handles = SecretHandles(_chance(invocation))
+    handles = SecretHandles(_handle_bytes(invocation))
     table: dict[str, HostCall] = {}
     if resources.vault is not None:
         reach = VaultAccess(
@@ -192,11 +192,11 @@ def _resource_calls(
     return table
 
 
-def _chance(invocation: Invocation) -> Callable[[], bytes]:
+def _handle_bytes(invocation: Invocation) -> Callable[[], bytes]:
     """Return a source of bytes for handles: secret, and the same in each entry."""
     seed, number = invocation.ledger.seed(invocation.call.path), count()
 
-    def next_chance() -> bytes:
+    def next_bytes() -> bytes:
         return blake2b(f"handle {next(number)}".encode(), digest_size=32, key=seed).digest()
 
-    return next_chance
+    return next_bytes

@@ -6,7 +6,7 @@ export function run() {
   const walk = (value, path) => {
     if ((typeof value !== "object" && typeof value !== "function") || value === null || seen.has(value)) return;
     seen.add(value);
-    if (typeof value === "function" && ["post", "answer", "encodeUtf8", "decodeUtf8", "digest_", "chance"].includes(value.name)) found.push(path);
+    if (typeof value === "function" && ["post", "answer", "encodeUtf8", "decodeUtf8", "digest_", "randomBytes"].includes(value.name)) found.push(path);
     for (const key of Reflect.ownKeys(value)) {
       const property = Object.getOwnPropertyDescriptor(value, key);
       for (const part of [property.value, property.get, property.set]) walk(part, `${path}.${String(key)}`);

@@ -55,7 +55,7 @@ WAIT = "\nwhile os.read(0, 65536): pass"
         (f"say(b'broken', b'memory', b'');{WAIT}", OutOfMemory.code),
         (f"say(b'broken', b'script', b'why');{WAIT}", "SCRIPT_ERROR: why"),
         (WAIT, ToolTimeout.code),
-        ("while True: say(b'chance', b'1')", ToolTimeout.code),
+        ("while True: say(b'random', b'1')", ToolTimeout.code),
     ],
 )
 async def test_a_process_that_is_not_an_engine_fails_the_script(

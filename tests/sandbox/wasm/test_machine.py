@@ -63,7 +63,7 @@ def sandbox(machine_code: Path) -> Iterator[QuickJs]:
             "(() => { try { structuredClone(() => 1); } catch (e) { return e.name; } })()",
             "DataCloneError",
         ),
-        # chance and digests
+        # randomness and digests
         (
             (
                 "/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(c"

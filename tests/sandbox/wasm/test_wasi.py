@@ -46,13 +46,13 @@ def messages_of(machine: Machine, now_ms: int) -> list[Message]:
     world = MachineWorld(
         modules={"m": Module(name="m", source=source, imports={})},
         answer=lambda *_: "",
-        chance=bytes,
+        random_bytes=bytes,
         depth=9,
         most_messages=9,
         most_held=999,
         now_ms=now_ms,
     )
-    beginning = {"entry": "m", "entrypoint": "run", "input": {}, "chance": [1, 2, 3, 4]}
+    beginning = {"entry": "m", "entrypoint": "run", "input": {}, "seed": [1, 2, 3, 4]}
     bounds = {"hostCalls": 1, "messageBytes": 99, "outputBytes": 99, "logLines": 0, "logBytes": 0}
     value = beginning | {"bounds": bounds, "now": now_ms}
     machine.enter(world, "m")
