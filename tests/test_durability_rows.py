@@ -32,7 +32,7 @@ SHOWN = {
         "contracts/test_answers.py::test_whatever_comes_together_one_event_closes_a_question",
         "server/routes/test_tasks.py::test_an_answer_after_a_cancel_is_refused",
     ],
-    "a row of the database is lost or does not read back": [
+    "a row of the database is lost or cannot be read": [
         "journeys/test_damaged_logs.py::test_a_damaged_conversation_affects_no_other",
         "journeys/test_damaged_logs.py::test_a_damaged_run_affects_no_other",
     ],

@@ -1,4 +1,15 @@
-"""What calls change in the stores of the runtime, done in the transaction that records the call."""
+"""Writes the changes that calls make to state, files and media, and deletes what owners had.
+
+Guarantees: a change is written in the transaction that records its call, completely or not at all.
+The sizes in `scopes` are those of the rows. Bytes that lose a reference are entered in
+`loose_blobs` by the same transaction, so a crash leaves none behind.
+
+How it works. A change first writes the row of its scope, which locks it: changes of one scope run
+one after the other, so the checks of sizes and revisions hold until the commit. Several files are
+one change, in a savepoint: if one is refused, none is written.
+
+Proof: tests/store/test_changes.py, tests/contracts/test_state.py and test_workspace.py.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, assert_never
@@ -54,16 +65,17 @@ _LOOSEN = text(
 
 
 class Changes:
-    """Makes changes; each as a whole, or not at all."""
+    """Writes changes; each completely or not at all."""
 
     def __init__(self, sql: Statements, limits: Limits) -> None:
         self._sql = sql
         self._limits = limits
 
     def settle(self, connection: Connection, entry: Entry, at: Moment) -> Entry:
-        """Make the change of a call's outcome; returns the entry as it is to be written.
+        """Write the change of a call. Return the entry with the outcome of the change.
 
-        Of a call that failed nothing is made. Bytes of what is not made are looked through later.
+        The change of a failed call is not written. The bytes of a change that is not written are
+        released.
         """
         change, event = entry.change, entry.event
         if change is None or not isinstance(event, CallSettled):
@@ -78,11 +90,12 @@ class Changes:
         return Entry(event, entry.task_id, entry.path)
 
     def make(self, connection: Connection, change: Change, at: Moment) -> StateOutcome | None:
-        """Make a change, or raise CallError and change nothing."""
+        """Write a change, or raise CallError and change nothing."""
         match change:
             case StateChange():
                 return self.make_state(connection, change, at)
             case FileChanges(files=changes):
+                # the transaction goes on after a refused change, to record that it was refused
                 connection.exec_driver_sql("SAVEPOINT change")
                 try:
                     for each in changes:
@@ -102,7 +115,7 @@ class Changes:
     # ---- state ----
 
     def make_state(self, connection: Connection, change: StateChange, at: Moment) -> StateOutcome:
-        """Change one value; raises ToolFailed with nothing changed but the row of the scope."""
+        """Change one value. Raises ToolFailed; then only the row of the scope exists."""
         cursor, sql = cursor_of(connection), self._sql
         owner = (change.scope.kind.value, change.scope.id)
         place = (*owner, change.key.encode())
@@ -127,18 +140,18 @@ class Changes:
         return outcome
 
     def _take(self, cursor: DBAPICursor, scope: Scope) -> tuple[int, int]:
-        """Make everybody else who changes something in the scope wait; returns what it holds."""
+        """Lock the scope until the commit. Return its number of values and its bytes."""
         cursor.execute(self._sql.take_scope, (scope.kind.value, scope.id))
         entries, file_bytes = cursor.fetchone() or (0, 0)
         return int(entries), int(file_bytes)
 
     def _make_room(self, cursor: DBAPICursor, scope: Scope, at: Moment) -> None:
-        """Drop what is over in a full scope. Raises ToolFailed when there is nothing."""
+        """Delete expired values of a full scope. Raises ToolFailed if none has expired."""
         owner = (scope.kind.value, scope.id)
         cursor.execute(self._sql.drop_expired, (*owner, at))
         if not cursor.rowcount:
             most = self._limits.state_entries
-            raise quota(f"the state of {scope} has {most} values, more may not be: delete some")
+            raise quota(f"the state of {scope} has {most} values, which is the limit: delete some")
         cursor.execute(self._sql.count_scope, (-cursor.rowcount, 0, *owner))
 
     # ---- files ----
@@ -183,19 +196,19 @@ class Changes:
 
 
 def keep_media(connection: Connection, change: MediaChange, at: Moment) -> None:
-    """Keep bytes under an id; what has expired goes."""
+    """Add a medium; delete expired ones."""
     drop_expired(connection, at)
     connection.execute(media.insert().values(**asdict(change)))
 
 
 def drop_expired(connection: Connection, at: Moment) -> None:
-    """Forget the media that have expired; their bytes are looked through later."""
+    """Delete expired media, and release their bytes."""
     over = media.delete().where(media.c.expires_at <= at).returning(media.c.blob_id)
     loosen(connection, connection.execute(over).scalars().all(), at)
 
 
 def put_for(change: Change) -> Collection[BlobId]:
-    """Return the bytes that a change names, which were put before it."""
+    """Return the blobs that a change names; the caller stored them before."""
     match change:
         case FileChanges(files=files):
             return {each.blob_id for each in files if each.blob_id is not None}
@@ -208,22 +221,22 @@ def put_for(change: Change) -> Collection[BlobId]:
 
 
 def with_outcome(event: CallSettled, outcome: StateOutcome | None) -> CallSettled:
-    """Return how a call is recorded whose change was made."""
+    """Return the record of a call whose change was written."""
     if outcome is None:
         return event
     return replace(event, envelope=Envelope.success(outcome.to_wire()))
 
 
 def refused(event: CallSettled, error: CallError) -> CallSettled:
-    """Return how a call is recorded whose change could not be made."""
-    said = {"error": str(error), "code": error.code, "details": error.details}
-    context = None if event.context is None else compact(said)
+    """Return the record of a call whose change was refused."""
+    wire = {"error": str(error), "code": error.code, "details": error.details}
+    context = None if event.context is None else compact(wire)
     blank = replace(event, preview=None, artifact_id=None, artifact_blob=None, files=())
     return replace(blank, envelope=error.envelope(), context=context, total_characters=None)
 
 
 def check_room(change: FileChange, used: int, limits: Limits) -> None:
-    """Raise ToolFailed if a file is too large, or its scope has no room beside what is used."""
+    """Raise ToolFailed if a file is too large, or does not fit into its scope."""
     if change.size > limits.file_bytes:
         raise tool_failure(
             "too_large", f"a file has at most {limits.file_bytes} bytes, this has {change.size}"
@@ -232,20 +245,21 @@ def check_room(change: FileChange, used: int, limits: Limits) -> None:
     most = limits.task_bytes if is_task else limits.session_bytes
     if used + change.size > most:
         raise quota(
-            f"the files of {change.scope} may have {most} bytes in all, there are {used}:"
+            f"the files of {change.scope} may have {most} bytes in all, and have {used}:"
             f" {change.path!r} with {change.size} does not fit"
         )
 
 
 def drop_task(connection: Connection, task_id: TaskId, at: Moment) -> None:
-    """Delete what a task kept; its bytes are looked through later."""
+    """Delete the state and files of a task, and release their bytes."""
+    # not LIKE: the `_` of an id would be a wildcard
     parts = func.substr(scopes.c.scope_id, 1, len(task_id) + 1) == f"{task_id}/"
     of_task = and_(scopes.c.kind == ScopeKind.TASK.value, or_(scopes.c.scope_id == task_id, parts))
     drop_scopes(connection, of_task, at)
 
 
 def drop_log(connection: Connection, log_id: LogId, at: Moment) -> None:
-    """Delete what a conversation kept, and its tasks that have not ended."""
+    """Delete the state and files of a conversation, and of its tasks that have not ended."""
     unended = select(tasks.c.task_id).where(tasks.c.log_id == log_id, tasks.c.ended_seq.is_(None))
     for task_id in connection.execute(unended).scalars().all():
         drop_task(connection, task_id, at)
@@ -254,7 +268,7 @@ def drop_log(connection: Connection, log_id: LogId, at: Moment) -> None:
 
 
 def drop_profile(profile_id: ProfileId, at: Moment, connection: Connection) -> None:
-    """Delete what a profile kept beside its logs, and whatever lets somebody in as this profile."""
+    """Delete what a profile has apart from its logs, and all keys and links that give access."""
     kind = ScopeKind.PROFILE.value
     drop_scopes(connection, and_(scopes.c.kind == kind, scopes.c.scope_id == profile_id), at)
     connection.execute(
@@ -269,7 +283,7 @@ def drop_profile(profile_id: ProfileId, at: Moment, connection: Connection) -> N
 
 
 def drop_scopes(connection: Connection, wanted: ColumnElement[bool], at: Moment) -> None:
-    """Delete all that the scopes hold which a condition on their table finds."""
+    """Delete the scopes that match a condition, with their state and files."""
     gone = scopes.delete().where(wanted).returning(scopes.c.kind, scopes.c.scope_id)
     for kind, scope_id in connection.execute(gone).all():
         scope = Scope(ScopeKind(kind), scope_id)
@@ -279,12 +293,12 @@ def drop_scopes(connection: Connection, wanted: ColumnElement[bool], at: Moment)
 
 
 def of_scope(table: Table, scope: Scope) -> ColumnElement[bool]:
-    """Return the condition that a row is of the scope."""
+    """Return the condition that a row belongs to the scope."""
     return and_(table.c.kind == scope.kind.value, table.c.scope_id == scope.id)
 
 
 def starts_with(table: Table, prefix: str) -> ColumnElement[bool]:
-    """Return the condition that a row's key or path begins so; an index answers it."""
+    """Return the condition that a key or path starts with a prefix, as a range of the index."""
     name = table.c.key if "key" in table.c else table.c.path
     low = prefix.encode()
     if not low:
@@ -293,13 +307,13 @@ def starts_with(table: Table, prefix: str) -> ColumnElement[bool]:
 
 
 def entry_at(key: str, row: Sequence[Any]) -> StateEntry:
-    """Return the value under a key: value, revision, expires_at."""
+    """Return the entry of a key and its columns value, revision, expires_at."""
     text, revision, expires_at = row
     return StateEntry(key=key, text=text, revision=revision, expires_at=expires_at)
 
 
 def entry_of(row: Any) -> StateEntry:
-    """Return a row of `state` as a value."""
+    """Return the entry of a row of `state`."""
     return StateEntry(
         key=bytes(row.key).decode(),
         text=row.value,
@@ -309,6 +323,7 @@ def entry_of(row: Any) -> StateEntry:
 
 
 def loosen(connection: Connection, blob_ids: Iterable[str], at: Moment) -> None:
-    """Have bytes looked through, and deleted if nothing else has them, when they are due."""
+    """Enter bytes for the sweeper, which deletes them when due if nothing else refers to them."""
+    # sorted: two transactions that lock the same rows in another order would deadlock on Postgres
     if rows := [{"blob_id": each, "at": at} for each in sorted(blob_ids)]:
         connection.execute(_LOOSEN, rows)

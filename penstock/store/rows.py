@@ -51,7 +51,11 @@ class Rows:
 
     def drafts(self, entries: Sequence[Entry], at: Moment) -> list[Draft]:
         """Convert entries to drafts that contain their whole bodies."""
-        return [draft_of(entry, at) for entry in entries]
+        # not through `draft_of`: one call less for each event of every append
+        return [
+            (at, entry.task_id, entry.path, kind_of(entry.event), encode(entry.event), None)
+            for entry in entries
+        ]
 
     def are_small(self, drafts: Sequence[Draft]) -> bool:
         """Whether every body is small enough for the table."""

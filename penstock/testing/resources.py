@@ -126,7 +126,7 @@ class MemoryChanges:
         for key in [key for key, entry in values.items() if entry.is_over(at)]:
             del values[key]
         if len(values) >= most:
-            raise quota(f"the state of {scope} has {most} values, more may not be: delete some")
+            raise quota(f"the state of {scope} has {most} values, which is the limit: delete some")
 
     def _change_file(self, change: FileChange, at: Moment) -> None:
         files = self.of(change.scope).files
