@@ -99,8 +99,8 @@ async def _written(write: Callable[[], Json], invocation: Invocation) -> Json:
     threads = invocation.inside.threads
     answer: Json = await threads.run(write)
     if answer["written"]:
-        found = await threads.run(_authoring(invocation).rediscover)
-        invocation.ledger.add(FlowNotified(kind=REDISCOVERED, body=found), invocation.call.path)
+        project = await threads.run(_authoring(invocation).rediscover)
+        invocation.ledger.add(FlowNotified(kind=REDISCOVERED, body=project), invocation.call.path)
     return answer
 
 

@@ -123,11 +123,11 @@ async def _entries(inputs: Sequence[FilePath], workspace: Workspace) -> dict[str
     unpacked = 0
     for path in inputs:
         if await workspace.is_directory(path):
-            found = await workspace.below(path, most=MOST_ENTRIES + 1)
+            files = await workspace.below(path, most=MOST_ENTRIES + 1)
         else:
-            found = [await workspace.file(path)]
+            files = [await workspace.file(path)]
         above = path.path.rpartition("/")[0]
-        for file in found:
+        for file in files:
             name = file.path.removeprefix(inside(above))
             if name in entries:
                 raise tool_failure("exists", f"two inputs would both be {name!r} in the archive")
@@ -172,12 +172,12 @@ def _checked(archive: ZipFile, packed: bytes, source: FilePath) -> list[ZipInfo]
     infos = archive.infolist()
     for info in infos:
         _check(info)
-    found = [info for info in infos if not info.is_dir()]
-    unpacked = sum(info.file_size for info in found)
+    files = [info for info in infos if not info.is_dir()]
+    unpacked = sum(info.file_size for info in files)
     if unpacked > MOST_RATIO * len(packed):
         raise _unsafe(f"{str(source)!r} unpacks to more than {MOST_RATIO} times its size")
     _check_bounds(len(infos), unpacked, f"the files of {str(source)!r}")
-    return found
+    return files
 
 
 def _check(info: ZipInfo) -> None:

@@ -137,8 +137,8 @@ def _kept(invocation: Invocation) -> Iterator[tuple[int, CallSettled]]:
 
 def _find(invocation: Invocation, artifact_id: str) -> CallSettled:
     kept = {str(each.artifact_id): each for _, each in _kept(invocation)}
-    if found := kept.get(artifact_id):
-        return found
+    if settled := kept.get(artifact_id):
+        return settled
     hint = did_you_mean(artifact_id, kept)
     raise ToolFailed(
         f"this task has no artifact {artifact_id!r}.{hint}",

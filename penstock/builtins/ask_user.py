@@ -113,12 +113,12 @@ class AskUser:
 
     def preview(self, output: Any) -> str | None:
         """Return the answer."""
-        said = output.get("answer", output.get("value", output.get("user_message")))
-        if isinstance(said, bool):
-            return "Answered: yes" if said else "Answered: no"
-        if isinstance(said, list):
-            said = ", ".join(said)
-        return "Not answered" if said is None else f"Answered: {said}"
+        answer = output.get("answer", output.get("value", output.get("user_message")))
+        if isinstance(answer, bool):
+            return "Answered: yes" if answer else "Answered: no"
+        if isinstance(answer, list):
+            answer = ", ".join(answer)
+        return "Not answered" if answer is None else f"Answered: {answer}"
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
         """Return the answer. Suspends the task until it exists."""
@@ -187,8 +187,8 @@ def _plain(input: Json) -> QuestionForm:
     if len(options) > MOST_OPTIONS:
         problem = f"are {len(options)}, at most {MOST_OPTIONS} may be"
         raise invalid(ASK_USER, [Problem("/options", problem)])
-    said = [text for each in options for text in {*map(_spelling, _words(each))}]
-    if len(set(said)) < len(said):
+    spellings = [text for each in options for text in {*map(_spelling, _words(each))}]
+    if len(set(spellings)) < len(spellings):
         problem = "labels, values and aliases must differ, whatever their case and spaces"
         raise invalid(ASK_USER, [Problem("/options", problem)])
     if any(_size(text) > MOST_TEXT for each in options for text in _words(each)):
@@ -197,11 +197,11 @@ def _plain(input: Json) -> QuestionForm:
     return QuestionForm(options=options, context=input.get("context"))
 
 
-def _option(given: Any) -> Option:
-    if isinstance(given, str):
-        return Option(label=given, value=given)
+def _option(option: Any) -> Option:
+    if isinstance(option, str):
+        return Option(label=option, value=option)
     return Option(
-        label=given["label"], value=given["value"], aliases=tuple(given.get("aliases", ()))
+        label=option["label"], value=option["value"], aliases=tuple(option.get("aliases", ()))
     )
 
 

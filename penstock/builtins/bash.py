@@ -124,8 +124,8 @@ class CommandPart(Struct, kw_only=True):
         """The command with single blanks and without leading assignments."""
         text = self.raw.strip()
         at = 0
-        while found := _LEADING.match(text, at):
-            at = found.end()
+        while match := _LEADING.match(text, at):
+            at = match.end()
         return " ".join(text[at:].split())
 
     @property

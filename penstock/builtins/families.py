@@ -76,26 +76,26 @@ class ProjectFeatures(Struct, frozen=True, kw_only=True):
 
 
 def offer_builtins(
-    tools: Iterable[Tool], families: Collection[str], there: ProjectFeatures
+    tools: Iterable[Tool], families: Collection[str], features: ProjectFeatures
 ) -> tuple[Tool, ...]:
     """Return the built-in tools, each marked with whether chats of this project are offered it."""
     chosen = {each for name in families for each in FAMILIES.get(name, ())}
-    wanted = (chosen | core(there)) - _useless(there)
-    return tuple(_offered(each, is_offered=each.spec.tool_id in wanted) for each in tools)
+    offered = (chosen | core(features)) - _useless(features)
+    return tuple(_offered(each, is_offered=each.spec.tool_id in offered) for each in tools)
 
 
-def core(there: ProjectFeatures) -> frozenset[str]:
+def core(features: ProjectFeatures) -> frozenset[str]:
     """Return the tools that every chat of such a project is offered."""
-    found = {ASK_USER, "read_tool_result_artifact"}
-    if there.has_skills:
-        found |= {"list_available_skills", "activate_skill", "read_skill_resource"}
-    if there.has_handbooks:
-        found.add(SKILL_READ)
-    if there.has_agents:
-        found.add(SUBAGENT)
-    if there.has_flows:
-        found.add(EXECUTE_WORKFLOW)
-    return frozenset(found)
+    tool_ids = {ASK_USER, "read_tool_result_artifact"}
+    if features.has_skills:
+        tool_ids |= {"list_available_skills", "activate_skill", "read_skill_resource"}
+    if features.has_handbooks:
+        tool_ids.add(SKILL_READ)
+    if features.has_agents:
+        tool_ids.add(SUBAGENT)
+    if features.has_flows:
+        tool_ids.add(EXECUTE_WORKFLOW)
+    return frozenset(tool_ids)
 
 
 def family_of(tool_id: str) -> str:
@@ -103,25 +103,25 @@ def family_of(tool_id: str) -> str:
     return next((name for name, ids in FAMILIES.items() if tool_id in ids), "")
 
 
-def why_useless(family: str, there: ProjectFeatures) -> str:
+def why_useless(family: str, features: ProjectFeatures) -> str:
     """Return why a family is useless in a project, or an empty text."""
-    if family == "shell" and not there.has_shell:
+    if family == "shell" and not features.has_shell:
         return "shell commands are off; set shell = true under [flows]"
-    if family == "notify" and not there.has_channels:
+    if family == "notify" and not features.has_channels:
         return "there is no channel; add a [notifications.NAME] section"
     return ""
 
 
-def why_poorer(family: str, there: ProjectFeatures) -> str:
+def why_poorer(family: str, features: ProjectFeatures) -> str:
     """Return why a family offers only some of its tools in a project, or an empty text."""
-    if family == "sheets" and not there.has_workbooks:
+    if family == "sheets" and not features.has_workbooks:
         return "excel_* need openpyxl, which is not installed; pip install 'penstock[sheets]'"
     return ""
 
 
-def _useless(there: ProjectFeatures) -> set[str]:
-    found = {each for name in FAMILIES if why_useless(name, there) for each in FAMILIES[name]}
-    return found if there.has_workbooks else found | WORKBOOKS
+def _useless(features: ProjectFeatures) -> set[str]:
+    tool_ids = {each for name in FAMILIES if why_useless(name, features) for each in FAMILIES[name]}
+    return tool_ids if features.has_workbooks else tool_ids | WORKBOOKS
 
 
 def _offered(tool: Tool, *, is_offered: bool) -> Tool:

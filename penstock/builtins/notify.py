@@ -132,19 +132,21 @@ async def _address(channel: Channel, invocation: Invocation) -> str:
     )
 
 
-async def _message(wanted: Json, channel: Channel, address: str, invocation: Invocation) -> Message:
+async def _message(
+    message: Json, channel: Channel, address: str, invocation: Invocation
+) -> Message:
     """Return the message, with the bytes or the upload id that its channel needs."""
-    wecom = wanted.get("wecom") or {"msgtype": "text", "text": {"content": wanted.get("text")}}
+    wecom = message.get("wecom") or {"msgtype": "text", "text": {"content": message.get("text")}}
     kind = wecom["msgtype"]
-    given = wecom[kind]
+    content = wecom[kind]
     if kind in {"image", "file"}:
-        kept = await _media(given["media_id"], invocation)
+        kept = await _media(content["media_id"], invocation)
         return await _enclosure(kept, channel, address, invocation, is_image=kind == "image")
     words = ChannelText(
-        text=given["content"],
+        text=content["content"],
         markdown=None if kind == "text" else kind,
-        mentioned=tuple(given.get("mentioned_list", ())),
-        mentioned_phones=tuple(given.get("mentioned_mobile_list", ())),
+        mentioned=tuple(content.get("mentioned_list", ())),
+        mentioned_phones=tuple(content.get("mentioned_mobile_list", ())),
     )
     most, size = most_bytes(channel, words), len(words.text.encode(errors="replace"))
     if most is not None and size > most:
@@ -250,19 +252,19 @@ def _check(answer: HttpResponse, channel: Channel) -> None:
         raise _rejected(answer, f"it said {_said(answer).get('errmsg', 'nothing')!r:.200}")
 
 
-def _rejected(answer: HttpResponse, said: str) -> ToolFailed:
+def _rejected(answer: HttpResponse, reason: str) -> ToolFailed:
     details: dict[str, Any] = {"reason": "rejected", "status": answer.status}
     if "errcode" in _said(answer):
         details["errcode"] = _said(answer)["errcode"]
-    return ToolFailed(f"the channel did not take the message: {said}", details=details)
+    return ToolFailed(f"the channel did not take the message: {reason}", details=details)
 
 
 def _said(answer: HttpResponse) -> dict[str, Any]:
     try:
-        said = parse_json(answer.body)
+        answered = parse_json(answer.body)
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return answered if isinstance(answered, dict) else {}
 
 
 TOOLS = (send_notification,)

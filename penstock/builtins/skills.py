@@ -40,7 +40,7 @@ MODE: Json = {"enum": ["text", "import_to_vfs"]}
 async def list_available_skills(input: Json, invocation: Invocation) -> Any:
     """Return every skill that may be selected."""
     task = invocation.caller.skills
-    found = [] if task is None else task.visible()
+    visible = [] if task is None else task.visible()
     skills = NO_SKILLS if task is None else task.skills
     listed = [
         {
@@ -50,7 +50,7 @@ async def list_available_skills(input: Json, invocation: Invocation) -> Any:
             "resource_count": len(skills.resources(each)),
             "tools": [*each.tools, *(tool.tool_id for tool in each.inline)],
         }
-        for each in found
+        for each in visible
     ]
     return {"skill_count": len(listed), "skills": listed}
 
@@ -86,15 +86,15 @@ async def read_skill_resource(input: Json, invocation: Invocation) -> Any:
         problem = Problem("/destination_path", "is required when mode is import_to_vfs")
         raise invalid(invocation.spec.tool_id, [problem])
     skill, resources = _files(input["skill_id"], invocation)
-    wanted = input["resource_id"]
+    resource_id = input["resource_id"]
     by_id = {each.resource_id: each for each in resources}
-    if wanted not in by_id:
-        hint = did_you_mean(wanted, by_id)
+    if resource_id not in by_id:
+        hint = did_you_mean(resource_id, by_id)
         raise tool_failure(
-            "no_such_resource", f"skill {skill.skill_id!r} has no resource {wanted!r}.{hint}"
+            "no_such_resource", f"skill {skill.skill_id!r} has no resource {resource_id!r}.{hint}"
         )
-    found = {"skill_id": skill.skill_id, "resource_id": wanted}
-    return found | await _give(skill, by_id[wanted], input, invocation)
+    ids = {"skill_id": skill.skill_id, "resource_id": resource_id}
+    return ids | await _give(skill, by_id[resource_id], input, invocation)
 
 
 @builtin(
@@ -106,8 +106,8 @@ async def import_skill_asset(input: Json, invocation: Invocation) -> Any:
     """Copy a file of a skill into the workspace."""
     asset = PurePosixPath(input["asset_path"])
     if asset.is_absolute() or ".." in asset.parts or not asset.parts:
-        said = f'must be a relative path in the skill, without "..", found {str(asset)!r}'
-        raise invalid(invocation.spec.tool_id, [Problem("/asset_path", said)])
+        problem = f'must be a relative path in the skill, without "..", found {str(asset)!r}'
+        raise invalid(invocation.spec.tool_id, [Problem("/asset_path", problem)])
     skill, resources = _files(input["skill_id"], invocation)
     by_path = {each.path: each for each in resources}
     resource = by_path.get(str(asset))
@@ -116,8 +116,8 @@ async def import_skill_asset(input: Json, invocation: Invocation) -> Any:
         raise tool_failure(
             "not_found", f"skill {skill.skill_id!r} has no file {str(asset)!r}.{hint}"
         )
-    found = {"skill_id": skill.skill_id, "resource_id": resource.resource_id}
-    return found | await _import(skill, resource, input, invocation)
+    ids = {"skill_id": skill.skill_id, "resource_id": resource.resource_id}
+    return ids | await _import(skill, resource, input, invocation)
 
 
 def _global(tool: BuiltIn) -> BuiltIn:

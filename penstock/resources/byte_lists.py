@@ -77,10 +77,10 @@ class ByteLists:
 
     def _dumped(self, text: str) -> Iterator[tuple[int, int]]:
         content, begins, lines = bytearray(), list[int](), list[tuple[int, int]]()
-        for found in _DUMP_LINE.finditer(text):
+        for line in _DUMP_LINE.finditer(text):
             begins.append(len(content))
-            lines.append((found.start(1), found.end()))
-            content += bytes.fromhex(found[1])
+            lines.append((line.start(1), line.end()))
+            content += bytes.fromhex(line[1])
         at = -1
         while (at := content.find(self._content, at + 1)) >= 0:
             last = at + len(self._content) - 1
@@ -110,8 +110,8 @@ class _Notation:
                 self._patterns.append(re.compile(self._first.pattern + self._cut_off))
         whole, *beginnings = self._patterns
         for pattern in (whole, *(beginnings if _CUT_MARK in text else ())):
-            for found in pattern.finditer(text):
-                yield found.span()
+            for match in pattern.finditer(text):
+                yield match.span()
 
 
 def _unlisted(items: Sequence[Any]) -> str:

@@ -116,7 +116,7 @@ def _for_slack(message: Message) -> str:
     text = _escaped(message.text)
     if message.markdown is not None:
         text = _ITEM.sub(r"\1• ", _HEADING.sub(_bold, text))
-        text = _LINK.sub(r"<\2|\1>", _BOLD.sub(lambda found: f"*{found[1] or found[2]}*", text))
+        text = _LINK.sub(r"<\2|\1>", _BOLD.sub(lambda match: f"*{match[1] or match[2]}*", text))
     names = [*message.mentioned, *message.mentioned_phones]
     return " ".join([text, *(f"@{_escaped(each)}" for each in names)])
 

@@ -89,23 +89,23 @@ def open_cipher(setting: str, folder: Path, chance: Chance = new_secret) -> Ciph
 
 def read_keys(setting: str) -> list[bytes]:
     """Return the keys of a setting; the first one encrypts. Raises ConfigError."""
-    found = [_decoded(each.strip()) for each in setting.split(",")]
-    if wrong := [number for number, key in enumerate(found, 1) if key is None]:
+    keys = [_decoded(each.strip()) for each in setting.split(",")]
+    if wrong := [number for number, key in enumerate(keys, 1) if key is None]:
         raise ConfigError(
             "PENSTOCK_SECRET_KEY holds keys of 32 bytes as base64url, with commas between; "
-            f"number {wrong[0]} of {len(found)} is none"
+            f"number {wrong[0]} of {len(keys)} is none"
         )
-    return [key for key in found if key is not None]
+    return [key for key in keys if key is not None]
 
 
 def _key_of(path: Path, chance: Chance) -> bytes:
     if not path.exists():
         _make(path, chance())
-    found = path.stat()
-    if found.st_mode & _OTHERS and os.name != "nt":
+    status = path.stat()
+    if status.st_mode & _OTHERS and os.name != "nt":
         raise ConfigError(
             f"{path} holds the key of all secrets, and others may read it: found mode "
-            f"{stat.S_IMODE(found.st_mode):o}. Take a new key if they did, then: chmod 600 {path}"
+            f"{stat.S_IMODE(status.st_mode):o}. Take a new key if they did, then: chmod 600 {path}"
         )
     key = _decoded(path.read_text().strip())
     if key is None:

@@ -71,8 +71,8 @@ async def exchange(
 async def ask_dns(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a host, from the resolver of this machine."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(each[4][0]) for each in found]
+    infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(each[4][0]) for each in infos]
 
 
 class _Checked:

@@ -159,14 +159,14 @@ def parts(value: str) -> Iterator[str]:
 
 
 def _texts_in(value: Any) -> list[str]:
-    found, waiting = [], [value]
+    texts, waiting = [], [value]
     while waiting:
         each = waiting.pop()
         if isinstance(each, str):
-            found.append(each)
+            texts.append(each)
         elif isinstance(each, dict | list):
             waiting += each.values() if isinstance(each, dict) else each
-    return found
+    return texts
 
 
 def _coded(value: str) -> Iterator[str]:
@@ -183,11 +183,11 @@ def _coded(value: str) -> Iterator[str]:
 def _contents(value: str) -> set[bytes]:
     """Return the bytes of a secret in UTF-8, UTF-16, Latin-1 and as JSON text."""
     in_json = (json.dumps(value, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False))
-    found = {value.encode(), *(each.encode() for each in in_json)}
-    found.add(value.encode("utf-16-le"))
+    encoded = {value.encode(), *(each.encode() for each in in_json)}
+    encoded.add(value.encode("utf-16-le"))
     with suppress(UnicodeEncodeError):
-        found.add(value.encode("latin-1"))
-    return found
+        encoded.add(value.encode("latin-1"))
+    return encoded
 
 
 def _pieces(content: bytes, encode: Callable[[bytes], bytes]) -> Iterator[str]:
@@ -207,16 +207,16 @@ def _unquoted(text: str) -> str:
     return _PERCENT.sub(_percent, text) if "%u" in text else _QUICK.sub(_quickly, text)
 
 
-def _quickly(found: re.Match[str]) -> str:
-    run = found[0]
+def _quickly(match: re.Match[str]) -> str:
+    run = match[0]
     if len(run) == 3 * run.count("%") and not run[::3].strip("%"):
-        return _percent(found)
+        return _percent(match)
     return _PERCENT.sub(_percent, run)
 
 
-def _percent(found: re.Match[str]) -> str:
+def _percent(match: re.Match[str]) -> str:
     """Decode percent escapes: UTF-8, else a byte for each character, and those of `escape`."""
-    escapes = found[0]
+    escapes = match[0]
     if "u" in escapes:
         units = _UNIT.sub(_unit, escapes)
         return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -227,16 +227,16 @@ def _percent(found: re.Match[str]) -> str:
         return content.decode("latin-1")
 
 
-def _unit(found: re.Match[str]) -> str:
-    return chr(int(found[1] or found[2], 16))
+def _unit(match: re.Match[str]) -> str:
+    return chr(int(match[1] or match[2], 16))
 
 
-def _entity(found: re.Match[str]) -> str:
-    return html.unescape(found[0])
+def _entity(match: re.Match[str]) -> str:
+    return html.unescape(match[0])
 
 
-def _code(found: re.Match[str]) -> str:
-    return chr(int(found[1], 16))
+def _code(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16))
 
 
 def _origins(source: str, pattern: re.Pattern[str], decode: Decode) -> tuple[list[int], list[int]]:
@@ -247,11 +247,11 @@ def _origins(source: str, pattern: re.Pattern[str], decode: Decode) -> tuple[lis
         begins.append(begins[-1] + outcome)
         sources.append(sources[-1] + length)
 
-    for found in pattern.finditer(source):
-        same = found.start() - sources[-1]
+    for match in pattern.finditer(source):
+        same = match.start() - sources[-1]
         add(same, same)
         for outcome, length in _widths(
-            found[0], found.expand(decode) if isinstance(decode, str) else decode(found)
+            match[0], match.expand(decode) if isinstance(decode, str) else decode(match)
         ):
             add(outcome, length)
     add(len(source) - sources[-1], len(source) - sources[-1])

@@ -80,8 +80,8 @@ class Redactor:
         """Return the text with `[secret:KEY]` for each secret in it."""
         if not self._values or len(text) < self._least:
             return text
-        found = self._places(text)
-        return _without(text, found) if found else text
+        hits = self._places(text)
+        return _without(text, hits) if hits else text
 
     def bytes(self, content: bytes) -> bytes:
         """Return bytes with `[secret:KEY]` for each secret in them, as UTF-8 or as UTF-16."""
@@ -111,22 +111,22 @@ class Redactor:
 
     def _places(self, text: str) -> list[Found]:
         """Return the hits in a text, in order, without overlaps."""
-        found = _apart(self._all_in(text))
+        hits = _apart(self._all_in(text))
         if is_plain(text):
-            return found
+            return hits
         form = PlainForm(text)
         inside = list(self._all_in(form.text))
-        if not inside or (_keys(inside) == _keys(found) and self._is_all(found, text)):
-            return found
+        if not inside or (_keys(inside) == _keys(hits) and self._is_all(hits, text)):
+            return hits
         place = form.origins()
-        return _apart([*found, *((*place(start, end), key) for start, end, key in inside)])
+        return _apart([*hits, *((*place(start, end), key) for start, end, key in inside)])
 
-    def _is_all(self, found: list[Found], text: str) -> bool:
+    def _is_all(self, hits: list[Found], text: str) -> bool:
         """Whether the plain form of a text has no hit that the text itself does not have.
 
         Then the way back from the plain form is not computed; it costs more than the search.
         """
-        return next(self._all_in(PlainForm(_without(text, found)).text), None) is None
+        return next(self._all_in(PlainForm(_without(text, hits)).text), None) is None
 
     def _all_in(self, text: str) -> Iterator[Found]:
         for at, form in self._found(text):
@@ -139,11 +139,11 @@ class Redactor:
         if _CUT_MARK in text:
             yield from self._cut_off(text)
         if "'" in text and any(len(value) > _CUT for value in self._values):
-            for found in _QUOTED_START.finditer(text):
+            for match in _QUOTED_START.finditer(text):
                 for value, key in self._values.items():
-                    length = _shared(found[1], value)
+                    length = _shared(match[1], value)
                     if length >= _CUT:
-                        yield found.start(1), found.start(1) + length, key
+                        yield match.start(1), match.start(1) + length, key
 
     def _quoted(self, text: str) -> Iterator[Found]:
         """Yield parts of secrets that an engine quotes in an error of `JSON.parse`.
@@ -151,9 +151,9 @@ class Redactor:
         V8 quotes the text around the error, cut anywhere, so a secret may begin before the
         quotation or end after it.
         """
-        for found in _QUOTED.finditer(text):
-            group = found.lastindex or 0
-            quoted, (start, end) = found[group], found.span(group)
+        for match in _QUOTED.finditer(text):
+            group = match.lastindex or 0
+            quoted, (start, end) = match[group], match.span(group)
             for value, key in self._values.items():
                 for length in range(len(quoted), _LEAST_QUOTED - 1, -1):
                     if quoted[-length:] in value:
@@ -246,9 +246,9 @@ def _texts_of(content: bytes) -> Iterator[str]:
             yield content.decode(coding, "replace")
 
 
-def _without(text: str, found: list[Found]) -> str:
+def _without(text: str, hits: list[Found]) -> str:
     pieces, at = list[str](), 0
-    for start, end, key in found:
+    for start, end, key in hits:
         pieces += (text[at:start], f"[secret:{key}]")
         at = end
     return "".join([*pieces, text[at:]])
@@ -266,14 +266,14 @@ def _lists(value: Any) -> Iterator[Sequence[Any]]:
             waiting += each
 
 
-def _keys(found: list[Found]) -> list[tuple[str, int]]:
-    return [(key, end - start) for start, end, key in found]
+def _keys(hits: list[Found]) -> list[tuple[str, int]]:
+    return [(key, end - start) for start, end, key in hits]
 
 
-def _apart(found: Iterable[Found]) -> list[Found]:
+def _apart(hits: Iterable[Found]) -> list[Found]:
     """Return the hits in order; overlapping hits become one, with the key of the first."""
     apart: list[Found] = []
-    for start, end, key in sorted(found, key=lambda each: (each[0], -each[1])):
+    for start, end, key in sorted(hits, key=lambda each: (each[0], -each[1])):
         if apart and start < apart[-1][1]:
             first, over, name = apart[-1]
             apart[-1] = (first, max(over, end), name)

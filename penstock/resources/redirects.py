@@ -117,8 +117,8 @@ class RedirectFollower:
 
     def _permit(self, place: Endpoint, asker: EgressCaller) -> HostPattern | None:
         """Return the tool's pattern that allows the place, preferably one that names the host."""
-        found = [each for each in asker.egress or () if each.allows(place)]
-        if asker.egress is not None and not found:
+        patterns = [each for each in asker.egress or () if each.allows(place)]
+        if asker.egress is not None and not patterns:
             raise EgressDenied(
                 f'"{asker.tool_id}" may not reach {place}: no pattern of its egress allows it',
                 suggestion=f'Add "{place.pattern}" to egress in its manifest.',
@@ -129,7 +129,7 @@ class RedirectFollower:
                 f"penstock.toml allows it{self._why_not_any()}",
                 suggestion=f'Add "{place.pattern}" to egress.allow in penstock.toml.',
             )
-        return min(found, key=lambda each: not each.names_host, default=None)
+        return min(patterns, key=lambda each: not each.names_host, default=None)
 
     def _why_not_any(self) -> str:
         """Return a reminder of what `*` means if the project allows it."""
@@ -224,8 +224,8 @@ def _opened(
     handles, pieces, url = asker.handles, _pieces(request), _parsed(request.url)
     query = url.query.decode("ascii")
     headers = {name.lower(): value for name, value in request.headers}
-    said = (each for each in pieces if isinstance(each, str))
-    keys = handles.keys_in(query, *headers.values(), *said)
+    texts = (each for each in pieces if isinstance(each, str))
+    keys = handles.keys_in(query, *headers.values(), *texts)
     if keys and (pattern is None or not pattern.names_host):
         raise EgressDenied(
             f'"{asker.tool_id}" may not send the secret {", ".join(sorted(keys))} to {place}: '

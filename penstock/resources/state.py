@@ -81,8 +81,8 @@ class SqlState:
         """Return values whose keys begin so, after the cursor."""
         living = or_(state.c.expires_at.is_(None), state.c.expires_at > self._clock.now())
         own = (of_scope(state, scope), starts_with(state, prefix), state.c.key > cursor.encode())
-        wanted = select(state).where(*own, living).order_by(state.c.key).limit(limit + 1)
-        rows = await self._database.read(lambda each: each.execute(wanted).all())
+        query = select(state).where(*own, living).order_by(state.c.key).limit(limit + 1)
+        rows = await self._database.read(lambda each: each.execute(query).all())
         return page_of([entry_of(row) for row in rows], limit)
 
     async def make(self, change: StateChange) -> StateOutcome:
@@ -101,17 +101,17 @@ def page_of(entries: Sequence[StateEntry], limit: int) -> StatePage:
     return StatePage(entries=first, next_cursor=first[-1].key if len(entries) > limit else None)
 
 
-def read_change(verb: StateVerb, scope: Scope, wanted: Json, revision: str) -> StateChange:
+def read_change(verb: StateVerb, scope: Scope, arguments: Json, revision: str) -> StateChange:
     """Return what a script asks for; `revision` is a new name. Raises TypeError for a bad shape."""
     removes = verb is StateVerb.DELETE
     return StateChange(
         verb=verb,
         scope=scope,
-        key=wanted["key"],
+        key=arguments["key"],
         revision=revision,
-        value=None if removes else _value(verb, wanted),
-        expected=_expected(wanted),
-        ttl_seconds=None if removes else _ttl(wanted),
+        value=None if removes else _value(verb, arguments),
+        expected=_expected(arguments),
+        ttl_seconds=None if removes else _ttl(arguments),
     )
 
 
@@ -131,9 +131,9 @@ def read_key(arguments: Json, name: str = "key") -> str:
     return key
 
 
-def read_limit(wanted: Json) -> int:
+def read_limit(arguments: Json) -> int:
     """Return how many entries a script wants at once. Raises TypeError."""
-    limit = wanted.get("limit")
+    limit = arguments.get("limit")
     if limit is None:
         return _ENTRIES
     if type(limit) is not int or not 1 <= limit <= MOST_ENTRIES:
@@ -154,27 +154,27 @@ def entry_to_wire(entry: StateEntry) -> dict[str, Any]:
     return {**entry.to_wire(), "value": entry.value}
 
 
-def _value(verb: StateVerb, wanted: Json) -> Any:
+def _value(verb: StateVerb, arguments: Json) -> Any:
     name = {StateVerb.PUT: "value", StateVerb.PATCH: "patch"}.get(verb, "item")
-    if name not in wanted:
+    if name not in arguments:
         raise TypeError(f"flo.state.{verb} wants {name}")
-    value = wanted[name]
+    value = arguments[name]
     if verb is StateVerb.PATCH and not isinstance(value, dict):
         raise TypeError(f"flo.state.patch wants patch to be an object, found {value!r:.80}")
     return value
 
 
-def _expected(wanted: Json) -> tuple[str | None, ...]:
-    if "if_revision" not in wanted:
+def _expected(arguments: Json) -> tuple[str | None, ...]:
+    if "if_revision" not in arguments:
         return ()
-    revision = wanted["if_revision"]
+    revision = arguments["if_revision"]
     if revision is not None and not isinstance(revision, str):
         raise TypeError(f"flo.state wants if_revision to be a text or null, found {revision!r:.80}")
     return (revision,)
 
 
-def _ttl(wanted: Json) -> int | None:
-    seconds = wanted.get("ttl_seconds")
+def _ttl(arguments: Json) -> int | None:
+    seconds = arguments.get("ttl_seconds")
     if isinstance(seconds, float) and seconds.is_integer():
         seconds = int(seconds)
     if seconds is None or (type(seconds) is int and 1 <= seconds <= LONGEST_TTL):

@@ -155,9 +155,9 @@ class Workspace:
 
     async def file(self, path: FilePath) -> File:
         """Return the file at a path."""
-        found = await self._find(path)
-        if found is not None:
-            return found
+        file = await self._find(path)
+        if file is not None:
+            return file
         if await self.is_directory(path):
             raise is_directory(str(path))
         for above in parents(path.path):
@@ -167,19 +167,19 @@ class Workspace:
 
     async def read(self, path: FilePath, *, most: int) -> bytes:
         """Return the bytes of a file of at most `most` bytes."""
-        found = await self.file(path)
-        if found.size > most:
+        file = await self.file(path)
+        if file.size > most:
             raise tool_failure(
-                "too_large", f"{str(path)!r} has {found.size} bytes; at most {most} are read"
+                "too_large", f"{str(path)!r} has {file.size} bytes; at most {most} are read"
             )
-        return await self._blobs.get(found.blob_id)
+        return await self._blobs.get(file.blob_id)
 
     async def children(self, path: FilePath) -> tuple[Sequence[DirectoryEntry], bool]:
         """Return the entries of a directory, by name, and whether there are more."""
         await self._check_directory(path)
         most = MOST_CHILDREN + 1
-        found = await self._files.children(self.scope(path), path.path, most=most)
-        return sorted(found[:MOST_CHILDREN], key=lambda each: each.name), len(found) == most
+        entries = await self._files.children(self.scope(path), path.path, most=most)
+        return sorted(entries[:MOST_CHILDREN], key=lambda each: each.name), len(entries) == most
 
     async def below(self, path: FilePath, *, most: int) -> Sequence[File]:
         """Return the files at any depth below a directory."""
@@ -201,8 +201,8 @@ class Workspace:
         self, source: FilePath, target: FilePath, *, replaces: bool = True
     ) -> FileChange:
         """Return the change that makes a file with the bytes of another, of either tree."""
-        found = await self.file(source)
-        return self._change(target, found.blob_id, found.size, replaces=replaces)
+        file = await self.file(source)
+        return self._change(target, file.blob_id, file.size, replaces=replaces)
 
     def of_blob(self, path: FilePath, blob_id: BlobId, size: int) -> FileChange:
         """Return the change that makes a stored blob a file."""

@@ -60,7 +60,7 @@ async def grep(input: Json, invocation: Invocation) -> Any:
     files, threads = invocation.project, invocation.inside.threads
     named, names = input.get("path", "."), input.get("glob")
     searched: SearchedFiles = await threads.run(partial(_searched, files, named, names))
-    wanted = SearchQuery(
+    query = SearchQuery(
         pattern=input["pattern"],
         ignore_case=input.get("ignoreCase", False),
         is_literal=input.get("literal", False),
@@ -69,13 +69,13 @@ async def grep(input: Json, invocation: Invocation) -> Any:
     )
     slot = await invocation.project_folder.searches.acquire(invocation.ledger.task.task_id)
     try:
-        found = await search(files.root, searched.files, wanted)
+        hits = await search(files.root, searched.files, query)
     finally:
         slot.release()
-    if found.bad_pattern:
-        problem = Problem("/pattern", f"is a regular expression: {found.bad_pattern}")
+    if hits.bad_pattern:
+        problem = Problem("/pattern", f"is a regular expression: {hits.bad_pattern}")
         raise invalid(invocation.spec.tool_id, [problem])
-    return "\n".join([*found.lines, *_notes(found, wanted, searched)])
+    return "\n".join([*hits.lines, *_notes(hits, query, searched)])
 
 
 @of_project(
@@ -96,18 +96,18 @@ async def find(input: Json, invocation: Invocation) -> Any:
 def _searched(files: ProjectFiles, named: str, names: str | None) -> SearchedFiles:
     start = files.start(named)
     fitting = _fitting(files, start, names)
-    found = tuple(islice(fitting, MOST_FILES + 1))
-    _check(files, start, is_empty=not found)
-    return SearchedFiles(files=found[:MOST_FILES], is_cut=len(found) > MOST_FILES)
+    matching = tuple(islice(fitting, MOST_FILES + 1))
+    _check(files, start, is_empty=not matching)
+    return SearchedFiles(files=matching[:MOST_FILES], is_cut=len(matching) > MOST_FILES)
 
 
 def _paths(files: ProjectFiles, named: str, pattern: str, limit: int) -> list[str]:
     start = files.start(named)
     if not files.whole(start).is_dir():
         raise not_a_directory(named)
-    found = [each.path for each in islice(_fitting(files, start, pattern), limit + 1)]
-    _check(files, start, is_empty=not found)
-    return found
+    paths = [each.path for each in islice(_fitting(files, start, pattern), limit + 1)]
+    _check(files, start, is_empty=not paths)
+    return paths
 
 
 def _fitting(files: ProjectFiles, start: ProjectPath, names: str | None) -> Iterator[FoundFile]:
@@ -116,9 +116,9 @@ def _fitting(files: ProjectFiles, start: ProjectPath, names: str | None) -> Iter
         yield from walk(files, start)
         return
     above = len(start.real) + 1 if start.real and files.whole(start).is_dir() else 0
-    wanted = glob_of(names if "/" in names else f"**/{names}")
+    pattern = glob_of(names if "/" in names else f"**/{names}")
     for each in walk(files, start):
-        if wanted.fits(each.path[above:]):
+        if pattern.fits(each.path[above:]):
             yield each
 
 
@@ -128,10 +128,10 @@ def _check(files: ProjectFiles, start: ProjectPath, *, is_empty: bool) -> None:
         files.refuse(start)
 
 
-def _notes(found: SearchHits, wanted: SearchQuery, searched: SearchedFiles) -> Iterator[str]:
-    if found.is_cut:
-        yield f"[the first {wanted.limit} matches; there are more]"
-    if found.is_late:
+def _notes(hits: SearchHits, query: SearchQuery, searched: SearchedFiles) -> Iterator[str]:
+    if hits.is_cut:
+        yield f"[the first {query.limit} matches; there are more]"
+    if hits.is_late:
         yield f"[stopped after {SECONDS:g} s; narrow the pattern or the path]"
     if searched.is_cut:
         yield f"[only the first {MOST_FILES} files were searched; narrow the path]"

@@ -66,12 +66,12 @@ async def edit(input: Json, invocation: Invocation) -> Any:
     files.seems_writable(named)
     for name in ("oldText", "newText"):
         _encoded(input[name], f"/{name}", invocation)
-    wanted = Edit(
+    change = Edit(
         old=input["oldText"],
         new=input["newText"],
         everywhere=input.get("replaceAll", False),
     )
-    path, replaced = await invocation.inside.threads.run(partial(_edit, files, named, wanted))
+    path, replaced = await invocation.inside.threads.run(partial(_edit, files, named, change))
     return {"path": path.shown, "replaced": replaced}
 
 
@@ -80,40 +80,40 @@ def _write(files: ProjectFiles, named: str, content: bytes) -> tuple[ProjectPath
     return path, files.write(path, content)
 
 
-def _edit(files: ProjectFiles, named: str, wanted: Edit) -> tuple[ProjectPath, int]:
+def _edit(files: ProjectFiles, named: str, change: Edit) -> tuple[ProjectPath, int]:
     path = files.writable(named)
-    return path, files.change(path, partial(edited, path, wanted))
+    return path, files.change(path, partial(edited, path, change))
 
 
-def edited(path: ProjectPath, wanted: Edit, content: bytes) -> tuple[bytes, int]:
+def edited(path: ProjectPath, change: Edit, content: bytes) -> tuple[bytes, int]:
     """Return the changed text of a file and the number of replacements."""
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
         raise not_utf8(path.named, error) from None
-    wanted = _as_in(text, wanted)
-    count = text.count(wanted.old)
+    change = _as_in(text, change)
+    count = text.count(change.old)
     if not count:
         raise tool_failure(
             "no_match", f"oldText is found 0 times in {path.named!r}; nothing was changed"
         )
-    if count > 1 and not wanted.everywhere:
+    if count > 1 and not change.everywhere:
         raise tool_failure(
             "several_matches",
             f"oldText is found {count} times in {path.named!r}, at lines "
-            f"{_places(text, wanted.old)}; nothing was changed. Give more of the text around the "
+            f"{_places(text, change.old)}; nothing was changed. Give more of the text around the "
             "one that is meant, or replaceAll",
         )
-    return text.replace(wanted.old, wanted.new).encode(), count
+    return text.replace(change.old, change.new).encode(), count
 
 
-def _as_in(text: str, wanted: Edit) -> Edit:
+def _as_in(text: str, change: Edit) -> Edit:
     """Return the edit with the line ends of the file."""
-    if wanted.old in text or "\r" in wanted.old or "\r\n" not in text:
-        return wanted
-    old = wanted.old.replace("\n", "\r\n")
-    new = wanted.new.replace("\r\n", "\n").replace("\n", "\r\n")
-    return replace(wanted, old=old, new=new)
+    if change.old in text or "\r" in change.old or "\r\n" not in text:
+        return change
+    old = change.old.replace("\n", "\r\n")
+    new = change.new.replace("\r\n", "\n").replace("\n", "\r\n")
+    return replace(change, old=old, new=new)
 
 
 def _places(text: str, old: str) -> str:

@@ -56,10 +56,10 @@ class Area(Struct, frozen=True):
 
 def read_cell(text: str) -> Cell:
     """Return the cell of a name such as `B2`. Raises ToolFailed `bad_range`."""
-    found = _CELL.fullmatch(text)
-    if found is None:
+    match = _CELL.fullmatch(text)
+    if match is None:
         raise _bad(text, "a cell such as B2")
-    cell = Cell(int(found[2]), number(found[1]))
+    cell = Cell(int(match[2]), number(match[1]))
     if cell.row > MOST_ROWS or cell.column > MOST_COLUMNS:
         raise _bad(text, f"a cell from A1 to {Cell(MOST_ROWS, MOST_COLUMNS)}")
     return cell
@@ -68,8 +68,8 @@ def read_cell(text: str) -> Cell:
 def read_area(text: str) -> Area:
     """Return the cells of a range such as `'My sheet'!A1:C5`; reversed corners are swapped."""
     sheet, cells = None, text.strip()
-    if found := _SHEET.fullmatch(cells):
-        sheet, cells = (found[1] or found[2]).replace("''", "'"), found[3]
+    if match := _SHEET.fullmatch(cells):
+        sheet, cells = (match[1] or match[2]).replace("''", "'"), match[3]
     names = cells.split(":")
     if len(names) > 2:  # noqa: PLR2004  two corners
         raise _bad(text, "a range such as A1:C5")

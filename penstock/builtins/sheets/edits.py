@@ -193,8 +193,8 @@ def _auto_fit_row(edits: Edits, input: Json) -> dict[str, Any]:
 def _apply_changes(edits: Edits, input: Json) -> dict[str, Any]:
     """Make all changes of an input, in a fixed order."""
     nothing: dict[str, Any] = {"applied_count": 0, "applied_operations": []}
-    wanted = input.get("operations")
-    structure = edits.operate(wanted) if wanted else nothing
+    operations = input.get("operations")
+    structure = edits.operate(operations) if operations else nothing
     assigned = edits.assign(input.get("assignments", ()))
     rows = [
         {

@@ -65,8 +65,8 @@ _EXTRA = "sheets"
 async def excel_inspect(input: Json, invocation: Invocation) -> Any:
     """Return the sheets of a workbook."""
     path = _place(input, invocation)
-    found = await _with_book("inspect", await _read(path, invocation), invocation)
-    return {"format": "xlsx", "path": str(path), **found}
+    sheets = await _with_book("inspect", await _read(path, invocation), invocation)
+    return {"format": "xlsx", "path": str(path), **sheets}
 
 
 @builtin(
@@ -125,19 +125,19 @@ async def change_book(input: Json, invocation: Invocation) -> Any:
     return {**made, "format": "xlsx", "path": str(path)}
 
 
-async def _with_book(verb: str, content: bytes, invocation: Invocation, *given: Any) -> Any:
+async def _with_book(verb: str, content: bytes, invocation: Invocation, *arguments: Any) -> Any:
     """Run a verb of `edits.VERBS` in a thread, where openpyxl is loaded, too."""
-    return await invocation.inside.threads.run(partial(_do, verb, content, *given))
+    return await invocation.inside.threads.run(partial(_do, verb, content, *arguments))
 
 
-def _do(verb: str, content: bytes, *given: Any) -> Any:
+def _do(verb: str, content: bytes, *arguments: Any) -> Any:
     try:
         verbs: dict[str, Callable[..., Any]] = late(
             "penstock.builtins.sheets.edits:VERBS", extra=_EXTRA, what="Excel"
         )
     except ConfigError as error:
         raise ToolNotConfigured(str(error)) from None
-    return verbs[verb](content, *given)
+    return verbs[verb](content, *arguments)
 
 
 async def _read(path: FilePath, invocation: Invocation) -> bytes:

@@ -140,10 +140,10 @@ def not_kept(before: bytes, save: Callable[[], bytes]) -> list[str]:
 
 def _parts(content: bytes) -> Counter[str]:
     """Count the parts of a file that `take_census` has accepted."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     with ZipFile(BytesIO(content)) as package:
         for name in package.namelist():
-            found.update(kind for kind, named in _KINDS.items() if named.match(name))
+            counts.update(kind for kind, named in _KINDS.items() if named.match(name))
             if _DRAWING.fullmatch(name):
-                found["shape"] += len(_SHAPE.findall(package.read(name)))
-    return +found
+                counts["shape"] += len(_SHAPE.findall(package.read(name)))
+    return +counts

@@ -98,11 +98,11 @@ def put(sheet: Worksheet, cell: Cell, value: Any) -> None:
             "too_large",
             f"{cell} would have {len(value)} characters; at most {LONGEST_TEXT} are allowed",
         )
-    found = sheet.cell(cell.row, cell.column)
-    if isinstance(found, MergedCell):
+    target = sheet.cell(cell.row, cell.column)
+    if isinstance(target, MergedCell):
         raise tool_failure("merge_overlap", f"{cell} is covered by merged cells of {sheet.title!r}")
     try:
-        found.value = value
+        target.value = value
     except (IllegalCharacterError, UnicodeEncodeError):
         raise tool_failure(
             "not_text", f"{cell} would contain characters that a workbook cannot store"

@@ -134,17 +134,17 @@ def _area(merged: CellRange) -> int:
 
 def _sizes(sheet: Worksheet, operation: Operation) -> dict[int, float]:
     """Remove the explicit heights or widths, and return them."""
-    found: dict[int, float] = {}
+    sizes: dict[int, float] = {}
     if operation.is_rows:
         for row, each in sheet.row_dimensions.items():
             if each.height is not None:
-                found[row], each.height = each.height, None
-        return found
+                sizes[row], each.height = each.height, None
+        return sizes
     for name, group in list(sheet.column_dimensions.items()):
         first = group.min or number(name)
-        found |= dict.fromkeys(range(first, (group.max or first) + 1), group.width)
+        sizes |= dict.fromkeys(range(first, (group.max or first) + 1), group.width)
         del sheet.column_dimensions[name]
-    return found
+    return sizes
 
 
 def _set_sizes(sheet: Worksheet, operation: Operation, sizes: dict[int, float]) -> None:
@@ -160,8 +160,8 @@ def _set_sizes(sheet: Worksheet, operation: Operation, sizes: dict[int, float]) 
 
 def _is_stale(formula: Any, own: str, changed: str, operations: list[Operation]) -> bool:
     text = _TEXT.sub("", str(getattr(formula, "text", formula)))
-    for found in _REFERENCE.finditer(text):
-        quoted, plain, *corners = found.groups()
+    for reference in _REFERENCE.finditer(text):
+        quoted, plain, *corners = reference.groups()
         sheet = (quoted or plain or own).replace("''", "'")
         if sheet.casefold() != changed.casefold():
             continue
@@ -224,19 +224,19 @@ def copy_column(source: Worksheet, column: int, target: Worksheet, to: int) -> l
     _merge(target, merges)
     for row in sorted(used_rows(source, column) | used_rows(target, to)):
         copy_style(source.cell(row, column), target.cell(row, to))
-    found = width_of(source, column)
-    if found is not None:
+    width = width_of(source, column)
+    if width is not None:
         _apart(target, to)
-        target.column_dimensions[letters(to)].width = found
+        target.column_dimensions[letters(to)].width = width
     return [each.coord for each in merges]
 
 
 def fit_row(sheet: Worksheet, row: int) -> None:
     """Make a row as high as its texts need; it never gets lower."""
     lines = [_height(sheet, cell) for cell in sheet[row] if isinstance(cell, BookCell)]
-    wanted = max(lines, default=USUAL_HEIGHT)
-    if wanted > (sheet.row_dimensions[row].height or USUAL_HEIGHT):
-        sheet.row_dimensions[row].height = wanted
+    height = max(lines, default=USUAL_HEIGHT)
+    if height > (sheet.row_dimensions[row].height or USUAL_HEIGHT):
+        sheet.row_dimensions[row].height = height
 
 
 def width_of(sheet: Worksheet, column: int) -> float | None:
@@ -257,20 +257,20 @@ def _height(sheet: Worksheet, cell: BookCell) -> float:
     return max(USUAL_HEIGHT, float(ceil(lines * size * _LINE)))
 
 
-def _merge(sheet: Worksheet, wanted: Iterable[CellRange]) -> None:
+def _merge(sheet: Worksheet, ranges: Iterable[CellRange]) -> None:
     """Merge ranges. Raises ToolFailed if one would overlap an existing merge."""
-    there = list(_merges(sheet))
-    for each in wanted:
-        if any(each.coord == other.coord for other in there):
+    present = list(_merges(sheet))
+    for each in ranges:
+        if any(each.coord == other.coord for other in present):
             continue
-        for other in there:
+        for other in present:
             if not each.isdisjoint(other):
                 raise tool_failure(
                     "merge_overlap",
                     f"{each.coord} of {sheet.title!r} would overlap {other.coord}, which is merged",
                 )
         sheet.merge_cells(each.coord)
-        there.append(each)
+        present.append(each)
 
 
 def _merges(sheet: Worksheet) -> Iterator[CellRange]:

@@ -91,5 +91,5 @@ def _outermost(paths: tuple[str, ...]) -> tuple[str, ...]:
 def _real(files: ProjectFiles, paths: list[str]) -> tuple[str, ...]:
     """Resolve the paths, without those that do not exist or leave the project."""
     places = [files.root / path for path in paths]
-    found = [files.real_of(str(place)) for place in places if is_there(place)]
-    return tuple(dict.fromkeys(each for each in found if each is not None))
+    resolved = [files.real_of(str(place)) for place in places if is_there(place)]
+    return tuple(dict.fromkeys(each for each in resolved if each is not None))

@@ -134,14 +134,14 @@ class ProjectFiles:
 
     def _check_plain(self, path: ProjectPath, is_hidden: Judge) -> None:
         try:
-            found = os.lstat(self.whole(path))
+            status = os.lstat(self.whole(path))
         except (OSError, ValueError):
             return  # the operation that follows reports the error
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             return
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise _no_plain_file(path)
-        if found.st_nlink > 1 and is_hidden(found, self._hidden_files):
+        if status.st_nlink > 1 and is_hidden(status, self._hidden_files):
             raise NotPermitted(f'"{path.named}" {PROTECTED}')
 
     def start(self, named: str) -> ProjectPath:
@@ -204,10 +204,10 @@ class ProjectFiles:
                 raise NotPermitted(f'"{path.named}" {PROTECTED}')
             yield file
 
-    def is_twin(self, found: os.stat_result) -> bool:
+    def is_twin(self, status: os.stat_result) -> bool:
         """Whether a file is a hard link to a hidden one."""
-        is_linked = found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode)
-        return is_linked and self._hidden.has(found, self._hidden_files)
+        is_linked = status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode)
+        return is_linked and self._hidden.has(status, self._hidden_files)
 
     def write(self, path: ProjectPath, content: bytes) -> bool:
         """Write a file whole or not at all, and make its folders; returns whether it is new."""
@@ -239,9 +239,9 @@ class ProjectFiles:
         places += [self.root / path for path, _ in every if self.access.hides(path)]
         for place in places:
             with suppress(OSError):
-                found = place.lstat()
-                if not stat.S_ISDIR(found.st_mode):
-                    yield found
+                status = place.lstat()
+                if not stat.S_ISDIR(status.st_mode):
+                    yield status
             for _, entry in entries_below(place, never):
                 with suppress(OSError):
                     yield entry.stat(follow_symlinks=False)

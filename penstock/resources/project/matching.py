@@ -55,15 +55,15 @@ class Matching:
         return list(self._shown(path, lines, matching))
 
     def _shown(self, path: str, lines: Sequence[str], matching: list[int]) -> Iterator[str]:
-        wanted, before = set(matching), -1
+        hits, before = set(matching), -1
         for number in matching:
             first = max(number - self._context, before + 1)
             if self._context and before >= 0 and first > before + 1:
                 yield "--"
             for each in range(first, min(number + self._context + 1, len(lines))):
-                if each > number and each in wanted:
+                if each > number and each in hits:
                     break
-                yield _line(path, each, lines[each], "-:"[each in wanted])
+                yield _line(path, each, lines[each], "-:"[each in hits])
                 before = each
 
 
@@ -89,9 +89,9 @@ def search(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     root = Path(request["root"])
     for path, real in request["files"]:
         content = read_content(root, real)
-        found = [] if content is None else matching.lines(path, content)
-        if found:
-            yield {"found": found}
+        lines = [] if content is None else matching.lines(path, content)
+        if lines:
+            yield {"found": lines}
         if matching.is_cut:
             break
     yield {"cut": matching.is_cut}

@@ -91,8 +91,8 @@ class _Taking:
         place = self._upper / folder
         with self._noting(folder):
             place.chmod(stat.S_IMODE(place.stat().st_mode) | _REACHABLE)
-            with os.scandir(place) as found:
-                return sorted(found, key=lambda entry: entry.name)
+            with os.scandir(place) as listed:
+                return sorted(listed, key=lambda entry: entry.name)
         return []
 
     def _take(self, path: str, changed: os.stat_result) -> bool:
@@ -111,12 +111,12 @@ class _Taking:
         return False
 
     def _take_folder(self, path: str, mode: int) -> bool:
-        there = self._there(path)
-        if there is not None and not stat.S_ISDIR(there.st_mode):
+        present = self._there(path)
+        if present is not None and not stat.S_ISDIR(present.st_mode):
             if not self._remove(path):
                 return False
-            there = None
-        if there is None:
+            present = None
+        if present is None:
             why = self._access.why_no_folder(path)
             if path.count("/") >= MOST_DEPTH:
                 why = f"is below more than {MOST_DEPTH} folders."
@@ -133,7 +133,7 @@ class _Taking:
             kept = {entry.name for entry in self._entries(path)}
             for name in sorted({*self._names(path)} - kept):
                 self._remove(f"{path}/{name}")
-        if stat.S_IMODE(there.st_mode) & _RIGHTS != mode:
+        if stat.S_IMODE(present.st_mode) & _RIGHTS != mode:
             self._chmod_later(path, mode)
         return True
 
@@ -147,14 +147,14 @@ class _Taking:
 
     def _put(self, path: str, why: str) -> None:
         """Put a file or a link into the project; `why` is the reason to refuse it, or empty."""
-        there = self._there(path)
-        if why := why or self._why_hidden(there):
+        present = self._there(path)
+        if why := why or self._why_hidden(present):
             # a hidden file is not compared: the outcome would confirm a guess of its content
-            is_hidden = self._access.hides(path) or self._why_hidden(there)
+            is_hidden = self._access.hides(path) or self._why_hidden(present)
             if is_hidden or not self._is_same(path):
                 self._refused[path] = why
             return
-        if there is not None and stat.S_ISDIR(there.st_mode) and not self._remove(path):
+        if present is not None and stat.S_ISDIR(present.st_mode) and not self._remove(path):
             return
         source = self._upper / path
         if not source.is_symlink():
@@ -170,9 +170,9 @@ class _Taking:
         below, waiting = list[str](), [path]
         while waiting:
             below.append(each := waiting.pop())
-            there = self._there(each)
-            if there is not None and stat.S_ISDIR(there.st_mode):
-                self._unlock(each, stat.S_IMODE(there.st_mode))
+            present = self._there(each)
+            if present is not None and stat.S_ISDIR(present.st_mode):
+                self._unlock(each, stat.S_IMODE(present.st_mode))
                 waiting += [f"{each}/{name}" for name in self._names(each)]
         for each in reversed(below):
             with self._noting(each):
@@ -185,12 +185,12 @@ class _Taking:
             set_folder_mode(self._root, path, mode | _REACHABLE)
 
     def _remove_one(self, path: str) -> None:
-        there = self._there(path)
-        if there is None:
+        present = self._there(path)
+        if present is None:
             return
-        is_folder = stat.S_ISDIR(there.st_mode)
+        is_folder = stat.S_ISDIR(present.st_mode)
         judge = self._access.why_no_folder if is_folder else self._access.why_unwritable
-        if why := judge(path) or self._why_hidden(there):
+        if why := judge(path) or self._why_hidden(present):
             self._refused[path] = why
             return
         with file_lock(self._root, path), folder_of(self._root, path) as (folder, name):
@@ -199,17 +199,17 @@ class _Taking:
             elif not self._names(path):
                 os.rmdir(name, dir_fd=folder)
 
-    def _why_hidden(self, there: os.stat_result | None) -> str:
+    def _why_hidden(self, present: os.stat_result | None) -> str:
         """Return why a hard link of a hidden file is refused; an empty text for any other file.
 
         It walks the project once for all names. `HiddenFiles.has` would walk again after each
         removal, because removing one name changes the `st_ctime` of the others.
         """
-        if there is None or stat.S_ISDIR(there.st_mode) or there.st_nlink == 1:
+        if present is None or stat.S_ISDIR(present.st_mode) or present.st_nlink == 1:
             return ""
         if self._twins is None:
             self._twins = self._files.hidden_twins()
-        return PROTECTED if id_of(there) in self._twins else ""
+        return PROTECTED if id_of(present) in self._twins else ""
 
     def _names(self, path: str) -> list[str]:
         return sorted(each.name for each in (self._root / path).iterdir())
@@ -222,12 +222,12 @@ class _Taking:
 
     def _is_same(self, path: str) -> bool:
         """Whether a file was copied up but has its old mode and content."""
-        mine, theirs, there = self._root / path, self._upper / path, self._there(path)
-        if there is None or there.st_mode != theirs.lstat().st_mode:
+        mine, theirs, present = self._root / path, self._upper / path, self._there(path)
+        if present is None or present.st_mode != theirs.lstat().st_mode:
             return False
-        if stat.S_ISLNK(there.st_mode):
+        if stat.S_ISLNK(present.st_mode):
             return mine.readlink() == theirs.readlink()
-        return stat.S_ISREG(there.st_mode) and filecmp.cmp(mine, theirs, shallow=False)
+        return stat.S_ISREG(present.st_mode) and filecmp.cmp(mine, theirs, shallow=False)
 
     @contextmanager
     def _noting(self, path: str) -> Iterator[None]:
@@ -283,15 +283,15 @@ def _copy(source: Path, folder: int | None, name: str) -> None:
 def _copy_file(source: Path, folder: int | None, name: str) -> None:
     """Copy the bytes, times and mode of a file; holes stay holes."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    found = source.stat()
-    with source.open("rb", buffering=0) as given:
+    status = source.stat()
+    with source.open("rb", buffering=0) as original:
         made = os.open(name, flags, _REACHABLE, dir_fd=folder)
         try:
-            for start, end in _pieces(given.fileno(), found.st_size):
-                _copy_piece(given.fileno(), made, start, end)
-            os.ftruncate(made, found.st_size)
-            os.fchmod(made, stat.S_IMODE(found.st_mode) & _RIGHTS)
-            os.utime(made, ns=(found.st_atime_ns, found.st_mtime_ns))
+            for start, end in _pieces(original.fileno(), status.st_size):
+                _copy_piece(original.fileno(), made, start, end)
+            os.ftruncate(made, status.st_size)
+            os.fchmod(made, stat.S_IMODE(status.st_mode) & _RIGHTS)
+            os.utime(made, ns=(status.st_atime_ns, status.st_mtime_ns))
         finally:
             os.close(made)
 
