@@ -103,9 +103,9 @@ def test_flows_and_agents_are_checked(run: Run, project: Path) -> None:
     agent = "---\nname: scout\ndescription: d\ntools: raed\n---\nYou look.\n"
     write(project, {"flows/x.yaml": text, "flows/a b.yaml": text, "agents/scout.md": agent})
     code, out, _ = run("check")
-    *found, last = out.splitlines()
+    *problems, last = out.splitlines()
     assert code == 1
-    assert [each.split(": ")[0] for each in found] == [
+    assert [each.split(": ")[0] for each in problems] == [
         "agents/scout.md:4:1",
         "flows/a b.yaml:1:1",
         "flows/x.yaml:4:13",

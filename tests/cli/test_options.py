@@ -31,9 +31,9 @@ def test_a_command_gets_its_options_as_one_value() -> None:
     collected: list[Wanted] = []
 
     @taking(Wanted)
-    def act(wanted: Wanted) -> None:
+    def act(options: Wanted) -> None:
         """Do it."""
-        collected.append(wanted)
+        collected.append(options)
 
     app.command()(act)
     runner = CliRunner()
@@ -70,9 +70,9 @@ def test_a_lone_surrogate_in_an_input_is_replaced(tmp_path: Path) -> None:
     ],
 )
 def test_a_value_that_is_not_an_object_is_refused(value: str, message: str) -> None:
-    with pytest.raises(typer.BadParameter) as found:
+    with pytest.raises(typer.BadParameter) as refused:
         read_object(value, "--input")
-    assert str(found.value).startswith(message)
+    assert str(refused.value).startswith(message)
 
 
 def test_stdin_that_is_not_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,8 +44,8 @@ def test_each_task_has_a_title(project: Path, run: Run) -> None:
     run("flow", "run", "look", "For\nAnn", "--input", "n=3")
     run("flow", "run", "look", "x" * 100)
     titles = [line.partition("Z")[0][-80:] for line in run("tasks", "list")[1].splitlines()[1:]]
-    for wanted in ('hello {"name": "Ann"}', '/look For Ann {"n": 3}', "Hello there"):
-        assert sum(each.rstrip().endswith(wanted) for each in titles) == 1, titles
+    for expected in ('hello {"name": "Ann"}', '/look For Ann {"n": 3}', "Hello there"):
+        assert sum(each.rstrip().endswith(expected) for each in titles) == 1, titles
     assert sum(each.rstrip().endswith(f"/look {'x' * 53}…") for each in titles) == 1, titles
 
 

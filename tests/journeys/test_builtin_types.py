@@ -122,7 +122,7 @@ async def of_scripts(project: ProjectFolder) -> list[tuple[str, Any]]:
     async with project.opened() as runtime:
         envelope = await runtime.call("all", {"calls": CALLS})
     assert envelope.ok, envelope.error
-    return [(name, found) for (name, _), found in zip(CALLS, envelope.output, strict=True)]
+    return [(name, outcome) for (name, _), outcome in zip(CALLS, envelope.output, strict=True)]
 
 
 async def of_others() -> list[tuple[str, Any]]:

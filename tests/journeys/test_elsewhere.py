@@ -74,8 +74,8 @@ async def far(url: str, script: list[ScriptedReply], **server: Any) -> AsyncIter
     model, silent = ScriptedModel(script), ScriptedModel([])
     async with (
         in_memory(model=model, url=url, limits=LIMITS, **server) as here,
-        in_memory(model=silent, url=url, limits=LIMITS) as there,
-        listening(create_application(there)) as address,
+        in_memory(model=silent, url=url, limits=LIMITS) as runtime,
+        listening(create_application(runtime)) as address,
         httpx2.AsyncClient(base_url=address) as client,
     ):
         yield Far(here, client)
@@ -86,10 +86,10 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/penstock.db"
 
 
-async def until(frames: AsyncIterator[Frame], said: str) -> list[Frame]:
+async def until(frames: AsyncIterator[Frame], pieces: str) -> list[Frame]:
     """Take frames until all this was said, reasoning and text together."""
     seen, text = [], ""
-    while not text.endswith(said):
+    while not text.endswith(pieces):
         seen.append(await anext(frames))
         text += seen[-1][1].get("delta", "")
     return seen

@@ -200,8 +200,8 @@ async def seen(example: Example, folder: Path) -> Told:
         visit = f"{step_id}/{len(requests[step_id])}"
         number = sum(map(len, requests.values()))
         takes = example.lasts.get(step_id, 1) + number * OVER_AT_ONCE
-        said = example.says.get(visit, example.says.get(step_id, finish(f"{step_id} said")))
-        return slow(takes) + said
+        prompts = example.says.get(visit, example.says.get(step_id, finish(f"{step_id} said")))
+        return slow(takes) + prompts
 
     place = MemoryStorage(clock=clock, flows=_flows(example))
     place.project = ProjectFolder(root=folder, shell=ON)

@@ -66,10 +66,10 @@ def test_the_flows_of_the_page_have_no_findings_and_run(project: Path, say: Say,
 
 def test_the_offline_model_returns_what_the_page_shows(project: Path, say: Say) -> None:
     (project / "flows/guide.yaml").write_text(GUIDE)
-    said = _timeless(say("flow", "run", "guide", "Lisbon")[1]).splitlines()
+    shown_text = _timeless(say("flow", "run", "guide", "Lisbon")[1]).splitlines()
     shown = re.findall(r"^```console\n\$ penstock flow run guide Lisbon\n(.*?)^```", PAGE, SHOWN)
     lines = _timeless(shown[0]).splitlines()
-    assert sorted(said) == sorted(lines)
+    assert sorted(shown_text) == sorted(lines)
 
 
 def _timeless(text: str) -> str:

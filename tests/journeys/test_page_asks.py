@@ -87,10 +87,10 @@ async def test_an_answer_shows_the_cost_of_its_flow_run(tmp_path: Path) -> None:
     """The chat itself asked no model: it showed 0 tokens."""
     async with flow_server(tmp_path / "project") as server:
         streamed = await server.client.post(CHAT, json={"content": "/look", "stream": True})
-    said = frames(streamed.text)
-    (result,) = (frame for _, frame in said if frame["type"] == "tool_result")
+    chat_frames = frames(streamed.text)
+    (result,) = (frame for _, frame in chat_frames if frame["type"] == "tool_result")
     spent = result["result"]["output"]["usage"]
-    ((*_, end),) = run(tmp_path, {"said": said, "looks": [{}]})["shown"]
+    ((*_, end),) = run(tmp_path, {"said": chat_frames, "looks": [{}]})["shown"]
     assert spent["modelCalls"] == 1
     assert end["kind"] == "end"
     assert {key: end["usage"][key] for key in spent} == spent | {"toolCalls": 1}
@@ -98,14 +98,14 @@ async def test_an_answer_shows_the_cost_of_its_flow_run(tmp_path: Path) -> None:
 
 @pytest.mark.slow("starts deno")
 def test_questions_of_nested_runs_are_shown(tmp_path: Path) -> None:
-    said = [["6", {"type": "suspended", "taskId": "t", "questions": [], "runs": ["outer"]}]]
+    chat_frames = [["6", {"type": "suspended", "taskId": "t", "questions": [], "runs": ["outer"]}]]
     question = {"id": "q", "kind": "ask_user", "text": "Where to?", "status": "open"}
     answers = {
         "api/tasks/outer": {"questions": [], "runs": ["inner", "outer"]},
         "api/tasks/inner": {"questions": ["q"], "runs": []},
         "api/questions/q": question,
     }
-    (items,) = run(tmp_path, {"said": said, "looks": [answers]})["shown"]
+    (items,) = run(tmp_path, {"said": chat_frames, "looks": [answers]})["shown"]
     assert [(each["asks"], each["text"]) for each in items] == [("ask_user", "Where to?")]
 
 
@@ -121,7 +121,7 @@ def test_the_page_shows_the_status_of_a_question_from_the_server(
     tmp_path: Path, end: dict[str, Any], became: str
 ) -> None:
     """Somebody else answered it, and the task went on before the page looked again."""
-    said = [["6", {"type": "suspended", "taskId": "t", "questions": [], "runs": ["r"]}]]
+    chat_frames = [["6", {"type": "suspended", "taskId": "t", "questions": [], "runs": ["r"]}]]
     question = {"id": "q", "kind": "ask_user", "text": "Where to?"}
     before = {
         "api/tasks/r": {"questions": ["q"], "runs": []},
@@ -131,7 +131,7 @@ def test_the_page_shows_the_status_of_a_question_from_the_server(
         "api/tasks/r": {"questions": [], "runs": []},
         "api/questions/q": question | {"status": became, "answer": {"value": "Rome"}},
     }
-    fields = {"said": said, "looks": [before, after], "end": ["9", end]}
+    fields = {"said": chat_frames, "looks": [before, after], "end": ["9", end]}
     (_, items) = run(tmp_path, fields)["shown"]
     assert (items[0]["status"], items[0]["answer"]) == (became, {"value": "Rome"})
 

@@ -37,7 +37,7 @@ async def test_a_run_that_ends_in_one_process_resumes_the_chat_of_another(
     scripted = model()
     settings = {"limits": LIMITS, "models": {"default": scripted.card.model_id}}
     fields = {"models": [scripted], "settings": settings}
-    async with project.opened(**fields) as here, project.opened(**fields) as there:
-        for runtime, other in ((here, there), (there, here)):
+    async with project.opened(**fields) as here, project.opened(**fields) as second:
+        for runtime, other in ((here, second), (second, here)):
             result = await ended(runtime, "asks", other)
             assert [type(each) for each in result] == [RunEnded, TaskResumed]

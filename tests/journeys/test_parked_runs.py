@@ -230,9 +230,9 @@ async def test_a_queued_run_that_is_cancelled_ends_at_once() -> None:
         first = await runtime.send(NewMessage(content="plain"))
         await hold.reached()
         second = await runtime.send(NewMessage(content="plain"))
-        while len(found := await runs(runtime)) == 1:
+        while len(tasks := await runs(runtime)) == 1:
             await runtime.parts.world.clock.sleep(0.001)
-        queued = found[-1]
+        queued = tasks[-1]
         assert await status(runtime, queued) is TaskStatus.QUEUED
         await runtime.cancel(queued)
         ended = [await runtime.wait(each) for each in (queued, second.task_id)]

@@ -142,9 +142,9 @@ def _lines(text: str) -> list[str]:
     return [line.rstrip() for line in CHANGES.sub("", text).strip("\n").splitlines()]
 
 
-def _difference(shown: Sequence[str], said: Sequence[str]) -> str | None:
+def _difference(shown: Sequence[str], output: Sequence[str]) -> str | None:
     """Return the first line that is shown and was not said there, or the other way round."""
-    left, is_free = list(said), False
+    left, is_free = list(output), False
     for line in shown:
         if line == LEFT_OUT:
             is_free = True
@@ -157,6 +157,6 @@ def _difference(shown: Sequence[str], said: Sequence[str]) -> str | None:
     return left[0] if left and not is_free else None
 
 
-def _is_shown(shown: str, said: str) -> bool:
+def _is_shown(shown: str, output: str) -> bool:
     begin = shown.removesuffix(LEFT_OUT)
-    return said.startswith(begin.rstrip()) if begin != shown else said == shown
+    return output.startswith(begin.rstrip()) if begin != shown else output == shown

@@ -47,13 +47,13 @@ def record(event: Event) -> Record:
 
 
 async def test_a_remote_reply_arrives_piece_by_piece() -> None:
-    said = Said()
-    echo = RemoteReplies(said, LOG)
+    live = Said()
+    echo = RemoteReplies(live, LOG)
     assert (await echo.listen(), echo.is_on) == ([], False)
-    said.say(0, "")
-    said.say(2, "Hm", kind="reasoning")
+    live.say(0, "")
+    live.say(2, "Hm", kind="reasoning")
     assert shown(await echo.listen()) == [2, (DeltaKind.REASONING, "Hm", 2)]
-    said.say(7, "Hello")
+    live.say(7, "Hello")
     (delta,) = await echo.listen()
     assert (shown([delta]), echo.is_on) == ([(DeltaKind.TEXT, "Hello", 7)], True)
     assert delta.reply.units == 7
@@ -61,32 +61,32 @@ async def test_a_remote_reply_arrives_piece_by_piece() -> None:
 
 
 async def test_the_next_remote_reply_starts_from_its_beginning() -> None:
-    said = Said()
-    echo = RemoteReplies(said, LOG)
-    said.say(2, "Hi")
+    live = Said()
+    echo = RemoteReplies(live, LOG)
+    live.say(2, "Hi")
     await echo.listen()
-    said.pieces.clear()
-    said.say(0, "", base=5)
-    said.say(1, "Y", base=5)
+    live.pieces.clear()
+    live.say(0, "", base=5)
+    live.say(1, "Y", base=5)
     assert shown(await echo.listen()) == [5, (DeltaKind.TEXT, "Y", 1)]
 
 
 async def test_a_piece_after_a_gap_is_left_to_the_stored_reply() -> None:
-    said = Said()
-    echo = RemoteReplies(said, LOG)
-    said.say(9, "lo")
+    live = Said()
+    echo = RemoteReplies(live, LOG)
+    live.say(9, "lo")
     assert (await echo.listen(), echo.is_on) == ([], False)
-    said.pieces.clear()
-    said.say(2, "He")
-    said.say(5, "o")
+    live.pieces.clear()
+    live.say(2, "He")
+    live.say(5, "o")
     assert shown(await echo.listen()) == [2, (DeltaKind.TEXT, "He", 2)]
     assert await echo.listen() == []
 
 
 async def test_an_event_that_ends_the_reply_ends_the_echo() -> None:
-    said = Said()
-    echo = RemoteReplies(said, LOG)
-    said.say(2, "Hi")
+    live = Said()
+    echo = RemoteReplies(live, LOG)
+    live.say(2, "Hi")
     await echo.listen()
     echo.hear([record(NoteEmitted(event_type="n"))])
     assert echo.is_on
@@ -95,11 +95,11 @@ async def test_an_event_that_ends_the_reply_ends_the_echo() -> None:
 
 
 async def test_other_notifications_are_ignored() -> None:
-    said = Said()
-    echo = RemoteReplies(said, LOG)
-    said.say(2, "Hi")
+    live = Said()
+    echo = RemoteReplies(live, LOG)
+    live.say(2, "Hi")
     echo.pass_over(2)
     assert await echo.listen() == []
     echo.pass_over(1)
-    said.say(1, "Y", base=5)
+    live.say(1, "Y", base=5)
     assert shown(await echo.listen()) == [5, (DeltaKind.TEXT, "Y", 1)]

@@ -108,7 +108,7 @@ async def test_an_undeclared_host_is_refused(project: ProjectFolder, server: Ori
     """
     output = await stage_of(project, server, script).output("ask")
     assert [code for code, _ in output] == ["EGRESS_DENIED"] * 2
-    assert all("ask" in said for _, said in output)
+    assert all("ask" in message for _, message in output)
     assert server.heard == []
 
 

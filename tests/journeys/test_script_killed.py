@@ -81,9 +81,9 @@ async def test_a_story_killed_at_any_write_ends_the_same(
     output = (await stage.survive("story", {})).output
     assert (output["put"], output["kept"], output["made"]) == (True, [1], 7)
     assert output["pending"] == "suspended"
-    for name, said in zip(("send", "post", "later"), output["writes"], strict=True):
-        assert said in {"success", "INTERRUPTED"}
-        assert (said == "success") <= len(cast[name].runs) <= 1
+    for name, status in zip(("send", "post", "later"), output["writes"], strict=True):
+        assert status in {"success", "INTERRUPTED"}
+        assert (status == "success") <= len(cast[name].runs) <= 1
     printed = await stage.printed()
     assert (printed.count("begun"), printed.count("done")) == (1, 1)
     assert await stage.questions() == []

@@ -20,12 +20,12 @@ class KeyStore:
         self.looks.append(look)
         return await look
 
-    def answer(self, found: bool | BaseException) -> None:
+    def answer(self, has_key: bool | BaseException) -> None:
         look = self.looks[-1]
-        if isinstance(found, bool):
-            look.set_result(found)
+        if isinstance(has_key, bool):
+            look.set_result(has_key)
         else:
-            look.set_exception(found)
+            look.set_exception(has_key)
 
 
 class Fixture:
@@ -41,15 +41,15 @@ class Fixture:
         await settle(rounds=5)
         return asked
 
-    async def told(self, found: bool | BaseException) -> None:
+    async def told(self, has_key: bool | BaseException) -> None:
         """Let the look that is under way end."""
-        self.store.answer(found)
+        self.store.answer(has_key)
         await settle(rounds=5)
 
     async def none_found(self) -> None:
         """Make a first look, which finds no key."""
         (first,) = await self.ask()
-        await self.told(found=False)
+        await self.told(has_key=False)
         assert await first is False
 
 
@@ -72,7 +72,7 @@ async def test_a_failing_query_fails_every_request_and_the_next_one_queries_agai
     outcomes = await asyncio.gather(*asked, return_exceptions=True)
     assert [type(each) for each in outcomes] == [StoreError] * 3
     (again,) = await on.ask()
-    await on.told(found=False)
+    await on.told(has_key=False)
     assert await again is False
 
 
@@ -80,7 +80,7 @@ async def test_a_cancelled_first_request_does_not_cancel_the_query_of_the_others
     on = Fixture()
     first, second = await on.ask(2)
     first.cancel()
-    await on.told(found=True)
+    await on.told(has_key=True)
     assert first.cancelled()
     assert await second is True
     assert len(on.store.looks) == 1
@@ -92,7 +92,7 @@ async def test_a_query_that_fails_after_every_request_left_is_no_unread_error() 
     only.cancel()
     await on.told(StoreError("down"))
     (again,) = await on.ask()
-    await on.told(found=True)
+    await on.told(has_key=True)
     assert await again is True
 
 
@@ -105,7 +105,7 @@ async def test_an_answer_is_valid_for_one_second_after_its_query_started() -> No
     on.clock.advance(0.1)
     (later,) = await on.ask()
     assert not later.done()
-    await on.told(found=True)
+    await on.told(has_key=True)
     assert await later is True
 
 
@@ -115,10 +115,10 @@ async def test_a_slow_query_is_no_proof_for_later_requests() -> None:
     (early,) = await on.ask()
     on.clock.advance(5)
     (late,) = await on.ask()
-    await on.told(found=False)
+    await on.told(has_key=False)
     assert await early is False
     assert not late.done()
-    await on.told(found=True)
+    await on.told(has_key=True)
     assert await late is True
 
 
@@ -135,7 +135,7 @@ async def test_a_failing_query_does_not_fall_back_to_an_earlier_answer() -> None
 async def test_after_a_key_was_seen_no_query_is_made() -> None:
     on = Fixture()
     (first,) = await on.ask()
-    await on.told(found=True)
+    await on.told(has_key=True)
     assert await first is True
     on.clock.advance(1000)
     assert await on.presence.query() is True
@@ -148,7 +148,7 @@ async def test_a_hanging_query_is_refused_and_not_started_twice() -> None:
         with pytest.raises(NotReady, match=r"did not return the API keys within 0\.01 s"):
             await on.presence.query()
     assert len(on.store.looks) == 1
-    await on.told(found=True)
+    await on.told(has_key=True)
     assert await on.presence.query() is True
 
 

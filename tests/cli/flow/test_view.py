@@ -31,13 +31,13 @@ def screen(width: int = 80, height: int = 24) -> Console:
 
 
 def view_of(
-    *happened: Happened, said: str = "", faces: dict[str, DisplayCard] | None = None
+    *happened: Happened, texts: str = "", faces: dict[str, DisplayCard] | None = None
 ) -> View:
     cards = Cards(lambda agent: (faces or {}).get(agent, DisplayCard()))
     for record in records(*happened):
         cards.take(record)
-    if said:
-        cards.take(piece(said))
+    if texts:
+        cards.take(piece(texts))
     return View("/demo", cards, list(cards.all), 1000 * len(happened))
 
 
@@ -94,7 +94,7 @@ def test_a_step_that_waits_for_the_person_is_marked() -> None:
 
 
 def test_the_newest_card_is_detailed_below() -> None:
-    view = view_of(starts("other"), starts(), says("Let me see.", "read"), said="It is\nfine.")
+    view = view_of(starts("other"), starts(), says("Let me see.", "read"), texts="It is\nfine.")
     shown = lines(view)
     assert shown[-6].startswith("╭─ look · scout ─")
     assert [line.strip("│ ") for line in shown[-5:-1]] == [
@@ -147,7 +147,7 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 def test_text_of_agents_cannot_control_the_terminal(text: str) -> None:
     face = DisplayCard(label=text, role=text)
-    view = view_of(starts(agent=text), says(text, text), said=text, faces={text: face})
+    view = view_of(starts(agent=text), says(text, text), texts=text, faces={text: face})
     shown = "\n".join(lines(view))
     assert not {"\x1b", "\x07", "\u202e", "\r"} & set(shown)
     assert ("[red]markup[/red]" in shown) == (text == HOSTILE[1])
@@ -179,6 +179,6 @@ def test_the_board_cuts_no_word_that_fits(width: int) -> None:
     words, summary = text.split(), StepResult(summary=text)
     shown = lines(view_of(starts(), ends(result=summary)), screen(width))
     (line,) = [each for each in shown if "a summary" in each]
-    found = line.split("│")[1].strip().removesuffix(" …").split()
-    assert found == words[: len(found)]
+    lines_shown = line.split("│")[1].strip().removesuffix(" …").split()
+    assert lines_shown == words[: len(lines_shown)]
     assert max(map(cell_len, shown)) < width

@@ -56,9 +56,9 @@ LINE = "a: 😀😀 'x'\n"
 COLUMNS = [((1, 4), (1, 4)), ((5, 6), (6, 8)), ((7, 10), (9, 12)), ((7, 0), (9, 10))]
 
 
-def moved(root: Path, found: Diagnostic) -> tuple[int, int, int]:
+def moved(root: Path, finding: Diagnostic) -> tuple[int, int, int]:
     """Return the converted position of a finding."""
-    check = ProjectCheck(diagnostics=(found,), tools=0, skills=0)
+    check = ProjectCheck(diagnostics=(finding,), tools=0, skills=0)
     (after,) = in_utf16(check, root).diagnostics
     return after.column, after.end_line, after.end_column
 

@@ -29,8 +29,8 @@ def test_an_input_can_be_json_a_file_or_stdin(
     (tmp_path / "input.json").write_text('{"name": "File"}')
     monkeypatch.setattr("sys.stdin", io.StringIO('{"name": "Pipe"}'))
     values = [
-        run("call", "hello", "--input", given)[1]
-        for given in ('{"name": "Json"}', f"@{tmp_path}/input.json", "-")
+        run("call", "hello", "--input", argument)[1]
+        for argument in ('{"name": "Json"}', f"@{tmp_path}/input.json", "-")
     ]
     assert [json.loads(each)["greeting"] for each in values] == [
         "Hello, Json!",

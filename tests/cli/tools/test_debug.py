@@ -39,9 +39,9 @@ async def test_devtools_stop_a_tool_at_a_line_of_its_file(
         stderr=asyncio.subprocess.PIPE,
     )
     assert child.stderr is not None
-    said = (await child.stderr.readuntil(b"v8only")).decode()
-    result = re.search(r"devtools://devtools/bundled/js_app\.html\?ws=(\S+)&v8only", said)
-    assert result is not None, said
+    note = (await child.stderr.readuntil(b"v8only")).decode()
+    result = re.search(r"devtools://devtools/bundled/js_app\.html\?ws=(\S+)&v8only", note)
+    assert result is not None, note
     devtools = await DevTools.attach(result[1])
     await devtools.ask("Debugger.enable")
     await devtools.ask("Debugger.setBreakpointByUrl", url="tool:///double.mts", lineNumber=4)

@@ -275,9 +275,9 @@ async def test_the_first_answer_wins() -> None:
 async def test_an_invalid_answer_leaves_the_question_open(body: Any, field: str) -> None:
     async with served(**asking()) as server:
         question = await asked(server)
-        status, said = await answer(server, question, body)
-        assert (status, said["error"]["code"]) == (422, "VALIDATION_ERROR")
-        assert said["error"]["details"][0]["field"] == field
+        status, refusal = await answer(server, question, body)
+        assert (status, refusal["error"]["code"]) == (422, "VALIDATION_ERROR")
+        assert refusal["error"]["details"][0]["field"] == field
         answer_body = (await server.client.get(f"/api/questions/{question}")).json()
         assert answer_body["status"] == "open"
 
@@ -288,8 +288,8 @@ async def test_a_cancel_closes_the_question() -> None:
         body = (await server.client.get(f"/api/questions/{question}")).json()
         await server.client.post(f"/api/tasks/{body['taskId']}/cancel")
         await server.runtime.wait(body["taskId"])
-        status, said = await answer(server, question, {"decision": "approve"})
-        assert (status, said["error"]["code"]) == (409, "QUESTION_CLOSED")
+        status, refusal = await answer(server, question, {"decision": "approve"})
+        assert (status, refusal["error"]["code"]) == (409, "QUESTION_CLOSED")
 
 
 async def test_an_answer_after_a_cancel_is_refused() -> None:
@@ -311,8 +311,8 @@ async def test_an_answer_after_a_cancel_is_refused() -> None:
         await at_work.wait()
         (body,) = (await server.client.get("/api/questions")).json()["questions"]
         await server.client.post(f"/api/tasks/{body['taskId']}/cancel")
-        status, said = await answer(server, body["id"], {"decision": "approve"})
-        assert (status, said["error"]["code"]) == (409, "QUESTION_CLOSED")
+        status, refusal = await answer(server, body["id"], {"decision": "approve"})
+        assert (status, refusal["error"]["code"]) == (409, "QUESTION_CLOSED")
         may_end.set()
         await saying
         closing = await answers_to(server, body["conversationId"])

@@ -286,8 +286,8 @@ def test_the_time_that_a_step_waits_for_people_does_not_count() -> None:
 
 def test_a_subagent_has_frames_under_its_own_name() -> None:
     inner = f"{LOOK}/1/subagent#1/agent"
-    said = (reply(text="I help."), inner)
-    *_, frame = shown(*WORK, (began("aide"), inner), said)
+    text_frame = (reply(text="I help."), inner)
+    *_, frame = shown(*WORK, (began("aide"), inner), text_frame)
     assert (frame["agentName"], frame["text"], frame["stepId"]) == ("aide", "I help.", "look")
 
 
