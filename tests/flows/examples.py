@@ -1,4 +1,4 @@
-"""Flows as the worked examples of the page have them, and what each comes to."""
+"""The worked examples of the page as flows, with their expected runs."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The planner of section 9.2 as the page writes it, line by line, and flows to hold it against."""
+"""A second planner, written line by line after section 9.2, to compare the real one with."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Runs a plan on a clock of its own, and tells what happened as the worked examples do."""
+"""Runs a plan on its own clock, and prints events as the worked examples do."""
 
 import heapq
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The eight checks of the seed, and the worked examples: whole lists, with their lines."""
+"""All checks together, on the examples of the seed and of the page, with lines."""
 
 import pytest
 

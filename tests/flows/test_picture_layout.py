@@ -1,4 +1,4 @@
-"""Where the parts of a drawn flow stand."""
+"""The layout of the picture of a flow."""
 
 from itertools import combinations
 

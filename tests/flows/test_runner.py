@@ -92,7 +92,7 @@ W6 = """
 
 
 async def test_a_loop_repeats_up_to_its_limit() -> None:
-    """W6: drafts see 1, 2, 3; the judge 1, 2; at again/3 nobody is asked."""
+    """W6: drafts see 1, 2, 3; the judge 1, 2; no one is asked at again/3."""
     answers = {f"Pass {n}": finish("again", branch="loop") for n in (1, 2)}
     model = ScriptedModel(by_task(answers))
     envelope = await run_flow(W6, model)

@@ -142,7 +142,7 @@ async def test_an_internal_error_ends_the_run_as_an_error_and_not_as_aborted() -
 
 
 async def test_a_run_aborted_before_its_start_has_a_result() -> None:
-    """`GET …/runs/{runId}`: the result of a run that has ended, and the same is told at its end."""
+    """`GET …/runs/{runId}`: the result of an ended run equals the one sent at its end."""
     gate = Gate()
     agents = [worker("scout", tools=("slow",))]
     limits = Limits(flow_runs=1)

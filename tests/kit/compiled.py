@@ -1,4 +1,4 @@
-"""Projects with scripts; what is compiled for them is kept from run to run, it takes seconds."""
+"""Projects with scripts. Compiled scripts are cached between runs, because compiling is slow."""
 
 import asyncio
 from fcntl import LOCK_EX, flock

@@ -1,4 +1,4 @@
-"""An agent and a flow as the architect may write them, and the ones that it had to mend."""
+"""An agent and a flow that the architect writes, and broken ones that it must fix."""
 
 AGENT = """---
 name: guide

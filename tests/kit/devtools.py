@@ -1,4 +1,4 @@
-"""DevTools of a few lines: what they say to a debugger over one socket."""
+"""A minimal DevTools client that speaks the debugger protocol over one socket."""
 
 import asyncio
 import base64

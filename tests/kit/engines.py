@@ -1,4 +1,4 @@
-"""Engines of scripts: that of the run (`--engine`), and programs of a few lines that are none."""
+"""Script engines: the one chosen with `--engine`, and small programs that are no engine."""
 
 import asyncio
 import sys

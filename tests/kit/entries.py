@@ -1,4 +1,4 @@
-"""Entries for logs and projections: one event each, with the task and the call it is of."""
+"""Entries for logs and projections: one event each, with its task and call."""
 
 from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope

@@ -1,4 +1,4 @@
-"""A project folder on disk, and its tools behind the real Invoker, called by agents."""
+"""A project folder on disk, with its tools behind the real Invoker."""
 
 from pathlib import Path
 from typing import Any

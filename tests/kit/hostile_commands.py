@@ -1,4 +1,4 @@
-"""Commands that try to change what decides what runs in a project, or to read what is hidden."""
+"""Commands that try to change what runs in a project, or to read hidden files."""
 
 import sys
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The host of one script, asked by a test as a script asks it."""
+"""The host of one script; the test makes the host calls of the script."""
 
 from collections.abc import Awaitable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""JSON of every shape, for properties that hold of all of it."""
+"""Strategies for JSON of every shape, for property tests."""
 
 from hypothesis import settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Small projects of manifests, and what is found in them."""
+"""Small projects of manifests, and their findings."""
 
 from collections.abc import Mapping
 from pathlib import Path

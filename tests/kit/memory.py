@@ -1,4 +1,4 @@
-"""Looks for a word in everything that this process has in memory."""
+"""Searches everything in the memory of this process for a word."""
 
 import gc
 from collections.abc import Iterable

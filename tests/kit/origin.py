@@ -1,4 +1,4 @@
-"""A server on this machine that says what a test tells it to, with TLS if it wants."""
+"""A server on this machine with scripted responses, with TLS on request."""
 
 import asyncio
 import ssl

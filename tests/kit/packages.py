@@ -1,4 +1,4 @@
-"""Zip packages taken apart and put together otherwise."""
+"""Zip packages, taken apart and put together with changes."""
 
 import zipfile
 from io import BytesIO

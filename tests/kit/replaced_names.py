@@ -9,7 +9,7 @@ _METHOD = re.compile(r"^(?!.* app\.openapi = ).*ignore\[method-" + r"assign\]", 
 
 
 def replaced_names(text: str, nodes: Iterable[ast.AST], ours: Collection[str]) -> Iterator[str]:
-    """Say where a module of ours is replaced, a name in one or in a class, or a method."""
+    """Yield where a module of penstock, a name in it, a class attribute or a method is replaced."""
     if _METHOD.search(text):
         yield "replaces a method of an object: write a class that has its own"
     for node in nodes:

@@ -1,4 +1,4 @@
-"""Scripts written down in a test: plain JavaScript, as it is when it has been checked."""
+"""Scripts of tests in plain JavaScript, as after the check."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What happened in five conversations, as the log and the bus tell it."""
+"""The events of five conversations, as the log and the bus report them."""
 
 from collections.abc import Iterable
 from typing import Any

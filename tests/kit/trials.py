@@ -1,4 +1,4 @@
-"""Tools tried out in one line."""
+"""Calls a tool in one line."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Ways out to servers on this machine, with a DNS that knows a few names."""
+"""Egress to servers on this machine, with a DNS that knows a few names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A workbook as people make them, on a desk with the tools for it."""
+"""A workbook as people make them, and the tools for it."""
 
 import base64
 from io import BytesIO

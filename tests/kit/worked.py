@@ -1,4 +1,4 @@
-"""The worked examples as their authors write them."""
+"""The worked examples as their authors wrote them."""
 
 from tests.kit.flows import HEAD
 

@@ -1,4 +1,4 @@
-"""What the fields of manifests may be."""
+"""The kinds of fields, with valid and invalid values."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Templates: what is a place, what is not, and that one pass is all."""
+"""Templates: valid and invalid placeholders, expanded in one pass."""
 
 from typing import Any
 

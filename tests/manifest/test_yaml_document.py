@@ -1,4 +1,4 @@
-"""YAML without surprises, and a line for every value."""
+"""YAML 1.2 without surprises, with a position for every value."""
 
 import pytest
 

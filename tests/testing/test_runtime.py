@@ -1,4 +1,4 @@
-"""A runtime in memory: opened, used, abandoned, taken up again."""
+"""A runtime in memory: opened, used, abandoned, resumed."""
 
 import asyncio
 

@@ -273,7 +273,7 @@ def _input(item: RunInput) -> dict[str, Any]:
 
 
 def _read(file: FlowFile, root: FlowRoot) -> ParsedFlow:
-    """Return a flow as its root has it. A missing file yields the finding that says so."""
+    """Return a flow as its root has it. A missing file gives a flow with that finding."""
     return root.flow_at(file.path) or read_flow_file(file)
 
 

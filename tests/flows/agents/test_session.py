@@ -128,7 +128,7 @@ async def test_calls_before_finish_run_first_and_those_after_it_are_refused() ->
 
 
 async def test_an_undeclared_tool_is_refused_and_the_agent_continues() -> None:
-    """G5: the session goes on."""
+    """G5: the session continues."""
     look = Act("look")
     model = ScriptedModel([call("look"), finish("ok")])
     envelope = await run_flow("  - {id: web, agent: scout}", model, tools=[look])

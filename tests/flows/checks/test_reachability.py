@@ -64,7 +64,7 @@ def test_a_jump_into_a_part_of_a_segment_may_fall_through() -> None:
 
 
 def test_on_complete_to_a_step_that_waits_anyway_is_no_jump() -> None:
-    """Ignored when the target stands in the same segment and waits for this step anyway."""
+    """Ignored if the target is in the same segment and waits for this step anyway."""
     steps = (agent("a", on_complete="b"), agent("b", "a"), ref("c"))
     ways = Reachability(steps)
     assert ways.routes(steps[0]) == ()

@@ -1,4 +1,4 @@
-"""Where flows lie, and which command each of them is."""
+"""Paths of flow files, and their commands."""
 
 import os
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Libraries of flows: the one on disk and the one in memory keep the same contract."""
+"""Libraries of flows: those on disk and in memory follow one contract. What runs store."""
 
 from pathlib import Path
 

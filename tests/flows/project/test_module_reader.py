@@ -1,4 +1,4 @@
-"""How modules become scripts: with `FlowHardError` beside them, and what calls them in front."""
+"""Compiling modules to scripts, with their two virtual files."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The modules of code steps: those that a project has, and those that a run keeps."""
+"""The modules of code steps: of a project, and as stored with a run."""
 
 from pathlib import Path
 

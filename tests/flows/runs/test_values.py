@@ -95,7 +95,7 @@ def test_a_placeholder_expands_to_its_value(template: str, expected: str) -> Non
     ],
 )
 def test_a_missing_value_is_empty_and_noted_once(place: str) -> None:
-    """V7: empty text and an event; the run goes on."""
+    """V7: empty text and an event; the run continues."""
     known = values()
     assert known.text(f"a{place}c{place}") == "ac"
     assert known.take_missing() == [place]

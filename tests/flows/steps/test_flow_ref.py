@@ -1,4 +1,4 @@
-"""The kind `flow-ref`: what can be known of it before it runs."""
+"""The kind `flow-ref`: what is known of it before it runs."""
 
 from penstock.flows.steps.flow_ref import FlowRef
 
