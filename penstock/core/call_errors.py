@@ -233,13 +233,13 @@ def is_free(code: object) -> bool:
 
 def _check_details(details: Any, message: object) -> None:
     """Raise TypeError for details that cannot be stored as JSON."""
-    wanted = f"the details of ToolFailed({message!r}) must be a dict of JSON"
+    rule = f"the details of ToolFailed({message!r}) must be a dict of JSON"
     if not isinstance(details, dict):
-        raise TypeError(f"{wanted}, not {type(details).__name__}")
+        raise TypeError(f"{rule}, not {type(details).__name__}")
     try:
         json.dumps(details, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"{wanted}: {error}") from None
+        raise TypeError(f"{rule}: {error}") from None
 
 
 def tool_failure(reason: str, message: str) -> ToolFailed:

@@ -101,16 +101,16 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     Of several names, return the first in alphabetical order.
     """
     best: tuple[int, str] | None = None
-    for each in set(names):
-        longer = max(len(name), len(each))
+    for candidate in set(names):
+        longer = max(len(name), len(candidate))
         most = max(FEW_EDITS, longer // 3)
         if best:
             most = min(most, best[0])
-        if longer > LONGEST_NAME or abs(len(name) - len(each)) > most:
+        if longer > LONGEST_NAME or abs(len(name) - len(candidate)) > most:
             continue
-        found = (edits(name, each), each)
-        if found[0] <= most and (best is None or found < best):
-            best = found
+        scored = (edits(name, candidate), candidate)
+        if scored[0] <= most and (best is None or scored < best):
+            best = scored
     return best and best[1]
 
 

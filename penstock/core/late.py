@@ -98,11 +98,12 @@ def import_folders(root: Path) -> tuple[str, ...]:
 @lru_cache(maxsize=8)
 def _folders_inside(root: Path, path: tuple[str, ...]) -> tuple[str, ...]:
     """Return entries as they are written, too: the link in one must not be replaced."""
-    real, found = Path(os.path.realpath(root)), dict[str | None, None]()
-    for each in path:
-        for entry in (os.path.abspath(each), os.path.realpath(each)):  # noqa: PTH100  as written
-            found |= {_below(base, Path(entry)): None for base in (real, root)}
-    return tuple(each for each in found if each is not None)
+    real, folders = Path(os.path.realpath(root)), dict[str | None, None]()
+    for path_entry in path:
+        as_written = os.path.abspath(path_entry)  # noqa: PTH100  it must not resolve links
+        for entry in (as_written, os.path.realpath(path_entry)):
+            folders |= {_below(base, Path(entry)): None for base in (real, root)}
+    return tuple(folder for folder in folders if folder is not None)
 
 
 def _below(root: Path, entry: Path) -> str | None:

@@ -295,11 +295,11 @@ def _value(current: StateEntry | None, change: StateChange) -> Any:
     return [*items, change.value]
 
 
-def _unfit(change: StateChange, verb: str, wanted: str, found: Any) -> ToolFailed:
+def _unfit(change: StateChange, verb: str, expected: str, current: Any) -> ToolFailed:
     kind = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
-    shown = "null" if found is None else kind.get(type(found), "a number")
+    shown = "null" if current is None else kind.get(type(current), "a number")
     return ToolFailed(
-        f"{verb} wants {wanted} under {change.key!r}, found {shown}; put replaces it", TYPE_ERROR
+        f"{verb} wants {expected} under {change.key!r}, found {shown}; put replaces it", TYPE_ERROR
     )
 
 

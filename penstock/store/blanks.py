@@ -180,8 +180,8 @@ def message_of_task(
 ) -> MessageReceived | None:
     """Return the message that a task answers, unless it was erased."""
     own = (events.c.log_id == log_id, events.c.task_id == task_id)
-    wanted = select(events).where(*own, events.c.kind == "message_received")
-    for row in connection.execute(wanted).all():
+    statement = select(events).where(*own, events.c.kind == "message_received")
+    for row in connection.execute(statement).all():
         event = _event_of(row, large)
         if isinstance(event, MessageReceived):
             return event

@@ -191,8 +191,8 @@ def open_blobs(url: str, clock: Clock | None = None) -> Blobs:
     except PermissionError as error:
         raise StoreReadOnly(f"the blobs at {url!r} cannot be written: {error}") from error
     except (OSError, ValueError) as error:
-        wanted = "a directory, file:///dir, memory:/// or s3://bucket/prefix"
-        raise ConfigError(f"blobs: wanted {wanted}, found {url!r}: {brief(error)}") from error
+        forms = "a directory, file:///dir, memory:/// or s3://bucket/prefix"
+        raise ConfigError(f"blobs: wanted {forms}, found {url!r}: {brief(error)}") from error
 
 
 def _objects(url: str) -> Objects:

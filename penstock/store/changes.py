@@ -98,8 +98,8 @@ class Changes:
                 # the transaction goes on after a refused change, to record that it was refused
                 connection.exec_driver_sql("SAVEPOINT change")
                 try:
-                    for each in changes:
-                        self._change_file(connection, each, at)
+                    for file in changes:
+                        self._change_file(connection, file, at)
                 except CallError:
                     connection.exec_driver_sql("ROLLBACK TO SAVEPOINT change")
                     raise
@@ -185,8 +185,8 @@ class Changes:
     def _check_file(self, connection: Connection, change: FileChange, *, is_there: bool) -> None:
         above = [each.encode() for each in parents(change.path)]
         own = of_scope(files, change.scope)
-        wanted = select(files.c.path).where(own, files.c.path.in_(above)).limit(1)
-        if above and (file := connection.execute(wanted).scalar()) is not None:
+        statement = select(files.c.path).where(own, files.c.path.in_(above)).limit(1)
+        if above and (file := connection.execute(statement).scalar()) is not None:
             raise not_a_directory(bytes(file).decode())
         inside = select(files.c.path).where(own, starts_with(files, f"{change.path}/")).limit(1)
         if not change.path or connection.execute(inside).first() is not None:
@@ -282,9 +282,9 @@ def drop_profile(profile_id: ProfileId, at: Moment, connection: Connection) -> N
         connection.execute(table.delete().where(table.c.profile_id == profile_id))
 
 
-def drop_scopes(connection: Connection, wanted: ColumnElement[bool], at: Moment) -> None:
+def drop_scopes(connection: Connection, condition: ColumnElement[bool], at: Moment) -> None:
     """Delete the scopes that match a condition, with their state and files."""
-    gone = scopes.delete().where(wanted).returning(scopes.c.kind, scopes.c.scope_id)
+    gone = scopes.delete().where(condition).returning(scopes.c.kind, scopes.c.scope_id)
     for kind, scope_id in connection.execute(gone).all():
         scope = Scope(ScopeKind(kind), scope_id)
         connection.execute(state.delete().where(of_scope(state, scope)))

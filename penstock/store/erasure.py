@@ -274,8 +274,8 @@ class Erasure:
     async def _large(self, log_id: LogId, task_id: TaskId) -> dict[BlobId, str]:
         """Return the bodies of a task that are blobs."""
         own = (events.c.log_id == log_id, events.c.task_id == task_id)
-        wanted = select(events.c.blob_id).where(*own, events.c.blob_id.is_not(None))
-        ids = await self._database.read(lambda each: each.execute(wanted).scalars().all())
+        statement = select(events.c.blob_id).where(*own, events.c.blob_id.is_not(None))
+        ids = await self._database.read(lambda each: each.execute(statement).scalars().all())
         return {blob_id: (await self._blobs.get(blob_id)).decode() for blob_id in ids}
 
     async def _answered_before(

@@ -75,14 +75,14 @@ def given_for(entries: Iterable[Entry]) -> set[BlobId]:
 
 def blobs_of(log_id: LogId, seen: int, connection: Connection) -> set[BlobId]:
     """Return the large bodies of a log after an event, and the blobs that small bodies name."""
-    found: set[BlobId] = set()
+    blobs: set[BlobId] = set()
     since = (events.c.log_id == log_id, events.c.seq > seen)
     for row in connection.execute(select(events).where(*since)):
         if row.blob_id:
-            found.add(row.blob_id)
+            blobs.add(row.blob_id)
         else:
-            found |= named_in(row.kind, row.body)
-    return found
+            blobs |= named_in(row.kind, row.body)
+    return blobs
 
 
 def newest_of(log_id: LogId, connection: Connection) -> int:
@@ -163,8 +163,8 @@ def waiter_of(kind: str, body: str) -> tuple[LogId | None, TaskId | None]:
 def has_traces(log_id: LogId, connection: Connection) -> bool:
     """Whether a row of the log is left, in the events or in a list."""
     columns = (logs.c.log_id, events.c.log_id, tasks.c.log_id, questions.c.log_id)
-    found = [select(each).where(each == log_id).limit(1) for each in columns]
-    return any(connection.execute(each).first() is not None for each in found)
+    statements = [select(each).where(each == log_id).limit(1) for each in columns]
+    return any(connection.execute(each).first() is not None for each in statements)
 
 
 SWEPT_AT_ONCE = 500

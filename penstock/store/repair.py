@@ -173,25 +173,27 @@ def _named(log_id: str, seq: int) -> str:
 
 
 def _gaps(connection: Connection) -> tuple[str, ...]:
-    found = func.count(events.c.seq)
-    wanted = (
-        select(logs.c.log_id, logs.c.head, found.label("found"))
+    count = func.count(events.c.seq)
+    statement = (
+        select(logs.c.log_id, logs.c.head, count.label("count"))
         .outerjoin(events, events.c.log_id == logs.c.log_id)
         .group_by(logs.c.log_id, logs.c.head)
-        .having(or_(found != logs.c.head, func.max(events.c.seq) != logs.c.head))
+        .having(or_(count != logs.c.head, func.max(events.c.seq) != logs.c.head))
         .order_by(logs.c.log_id)
         .limit(MOST_NAMED)
     )
     return tuple(
         f"{_named(log_id, _first_gap(connection, log_id))}, which has {number} of {head}"
-        for log_id, head, number in connection.execute(wanted).all()
+        for log_id, head, number in connection.execute(statement).all()
     )
 
 
 def _first_gap(connection: Connection, log_id: str) -> int:
     own = select(events.c.seq).where(events.c.log_id == log_id).order_by(events.c.seq)
     seqs = connection.execute(own).scalars().all()
-    return next((wanted for wanted, seq in enumerate(seqs, 1) if seq != wanted), len(seqs) + 1)
+    return next(
+        (expected for expected, seq in enumerate(seqs, 1) if seq != expected), len(seqs) + 1
+    )
 
 
 def _problems(connection: Connection) -> tuple[str, ...]:

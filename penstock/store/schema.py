@@ -72,8 +72,8 @@ def rewrite(connection: Connection) -> None:
 def _revision(connection: Connection, inspector: Inspector) -> str | None:
     if not inspector.has_table("alembic_version"):
         return None
-    found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
-    return None if found is None else str(found)
+    revision = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+    return None if revision is None else str(revision)
 
 
 def _create(connection: Connection, inspector: Inspector, place: str) -> None:

@@ -112,8 +112,8 @@ class SqlProjections:
 
     async def find_task(self, task_id: TaskId) -> TaskRecord | None:
         """Return the task."""
-        found = await self._first(_FIND_TASK, task_id=task_id)
-        return None if found is None else await self._task(found)
+        row = await self._first(_FIND_TASK, task_id=task_id)
+        return None if row is None else await self._task(row)
 
     async def tasks(
         self,
@@ -137,13 +137,13 @@ class SqlProjections:
 
     async def task_at(self, log_id: LogId, seq: int) -> TaskRecord | None:
         """Return the newest task that had started when this event was written."""
-        found = await self._first(_TASK_AT, log_id=log_id, seq=seq)
-        return None if found is None else await self._task(found)
+        row = await self._first(_TASK_AT, log_id=log_id, seq=seq)
+        return None if row is None else await self._task(row)
 
     async def find_session(self, session_id: SessionId) -> SessionRecord | None:
         """Return the session."""
-        found = await self._first(_FIND_SESSION, session_id=session_id)
-        return None if found is None else _session(found)
+        row = await self._first(_FIND_SESSION, session_id=session_id)
+        return None if row is None else _session(row)
 
     async def sessions(
         self,
@@ -167,8 +167,8 @@ class SqlProjections:
 
     async def find_question(self, question_id: QuestionId) -> QuestionRecord | None:
         """Return the question."""
-        found = await self._first(_FIND_QUESTION, question_id=question_id)
-        return None if found is None else await self._question(found)
+        row = await self._first(_FIND_QUESTION, question_id=question_id)
+        return None if row is None else await self._question(row)
 
     async def questions(
         self,
@@ -225,13 +225,13 @@ class SqlProjections:
         self, rows: Sequence[Row[Any]], record: Callable[[Row[Any]], Awaitable[_Record]]
     ) -> list[_Record]:
         """Return the entries of a page that can be read: one damaged log must not hide others."""
-        found: list[_Record] = []
+        records: list[_Record] = []
         for row in rows:
             try:
-                found.append(await record(row))
+                records.append(await record(row))
             except StoreCorrupt as error:
                 log.warning("a list skips an entry that cannot be read: %s", error)
-        return found
+        return records
 
     async def _listed_task(self, row: Row[Any]) -> TaskRecord:
         """Return a task even if its outcome cannot be read; the outcome is then that error."""
@@ -311,8 +311,8 @@ def _status(statuses: type[_Status], stored: str, whose: str) -> _Status:
 
 def _missing(row: Row[Any]) -> tuple[Missing, ...]:
     try:
-        found = parse_json(row.blocked_on or "[]")
-        return tuple(Missing(MissingKind(each["kind"]), each["id"]) for each in found)
+        missing_things = parse_json(row.blocked_on or "[]")
+        return tuple(Missing(MissingKind(each["kind"]), each["id"]) for each in missing_things)
     except (KeyError, TypeError, ValueError) as error:
         raise StoreCorrupt(
             f"`blocked_on` of task {row.task_id!r} cannot be read. {REBUILD}"

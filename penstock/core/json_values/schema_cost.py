@@ -98,12 +98,12 @@ def parts(schema: Json, value: Any) -> Iterator[tuple[str | int, Json, Any]]:
             rules += options if len(options) == 1 else []
         own = rule.get("properties")
         if isinstance(value, dict) and isinstance(own, dict):
-            found = ((key, own.get(key), member) for key, member in value.items())
+            members = ((key, own.get(key), member) for key, member in value.items())
         elif isinstance(value, list):
-            found = ((number, rule.get("items"), item) for number, item in enumerate(value))
+            members = ((number, rule.get("items"), item) for number, item in enumerate(value))
         else:
             continue
-        for key, inner, part in found:
+        for key, inner, part in members:
             if isinstance(inner, dict):
                 # with the definitions of the whole schema, which its references may name
                 yield key, complete.setdefault(id(inner), inner | shared), part
