@@ -17,12 +17,12 @@ class AbortSignal {
       if (signal.#aborted) return;
       signal.#aborted = true;
       signal.#reason = reason === undefined ? new DOMException("this was aborted", "AbortError") : reason;
-      signal.#waiting.splice(0).forEach((told) => told(signal.#reason));
+      signal.#waiting.splice(0).forEach((callback) => callback(signal.#reason));
       signal.#dispatch();
     };
-    whenAborted = (signal, told) => {
-      if (signal.#aborted) told(signal.#reason);
-      else signal.#waiting.push(told);
+    whenAborted = (signal, callback) => {
+      if (signal.#aborted) callback(signal.#reason);
+      else signal.#waiting.push(callback);
     };
   }
 
@@ -43,7 +43,7 @@ class AbortSignal {
   static any(signals) {
     const signal = new AbortSignal(RUNTIME_ONLY);
     for (const each of signals) {
-      wanted(each instanceof AbortSignal, "AbortSignal.any takes AbortSignals");
+      mustHold(each instanceof AbortSignal, "AbortSignal.any takes AbortSignals");
       whenAborted(each, (reason) => abortNow(signal, reason));
     }
     return signal;
@@ -77,8 +77,8 @@ class AbortSignal {
     this.#listeners = called.filter(({ once }) => !once);
     // Errors of listeners are dropped: one listener must not prevent the calls of the others.
     const tell = (listener) => {
-      const told = new Promise((resolve) => resolve(typeof listener === "function" ? listener.call(this, event) : listener.handleEvent?.(event)));
-      then(told, () => {});
+      const outcome = new Promise((resolve) => resolve(typeof listener === "function" ? listener.call(this, event) : listener.handleEvent?.(event)));
+      then(outcome, () => {});
     };
     if (typeof this.onabort === "function") tell(this.onabort);
     called.forEach(({ listener }) => tell(listener));

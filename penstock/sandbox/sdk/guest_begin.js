@@ -34,7 +34,7 @@ const now = Date.now;
 // Filled by `run`: the memory image is taken before, and values of one call arrive with its input.
 const limits = create(null);
 const NO_OPTIONS = freeze(create(null));
-let begunAt = 0;
+let startedAt = 0;
 
 /** Define a property. A descriptor with a prototype could inherit a `get` of the script. */
 function define(object, name, property) {

@@ -6,7 +6,7 @@ class Blob {
   #type;
 
   constructor(parts = [], { type = "" } = {}) {
-    wanted(isObject(parts) && parts[Symbol.iterator] !== undefined, `Blob takes an array of parts, found ${kindOf(parts)}`);
+    mustHold(isObject(parts) && parts[Symbol.iterator] !== undefined, `Blob takes an array of parts, found ${kindOf(parts)}`);
     this.#bytes = joined(Array.from(parts, bytesOfPart));
     this.#type = mediaType(type);
   }
@@ -46,7 +46,7 @@ class File extends Blob {
   #path;
 
   constructor(parts, name, options = {}, path = undefined) {
-    wanted(name !== undefined, "File takes parts and a name");
+    mustHold(name !== undefined, "File takes parts and a name");
     super(parts, options);
     this.#name = wellFormed(String(name));
     this.#lastModified = options.lastModified === undefined ? now() : Number(options.lastModified);
@@ -87,7 +87,7 @@ class File extends Blob {
 }
 
 function refuseReading(path) {
-  wanted(path === undefined, `${path} is read only when fetch sends it; use flo.fs.readBytes`);
+  mustHold(path === undefined, `${path} is read only when fetch sends it; use flo.fs.readBytes`);
 }
 
 function bytesOfPart(part) {
@@ -108,7 +108,7 @@ class FormData {
   #entries = [];
 
   constructor(form) {
-    wanted(form === undefined, "FormData takes no argument here: there are no forms");
+    mustHold(form === undefined, "FormData takes no argument here: there are no forms");
   }
 
   static {

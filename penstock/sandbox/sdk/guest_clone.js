@@ -4,7 +4,7 @@ const ERRORS = [EvalError, RangeError, ReferenceError, SyntaxError, TypeError, U
 expose("structuredClone", function structuredClone(value, { transfer = [] } = {}) {
   const seen = new Map();
   for (const buffer of transfer) {
-    wanted(buffer instanceof ArrayBuffer, "structuredClone: only an ArrayBuffer can be transferred");
+    mustHold(buffer instanceof ArrayBuffer, "structuredClone: only an ArrayBuffer can be transferred");
     seen.set(buffer, null);
   }
   for (const buffer of seen.keys()) seen.set(buffer, buffer.transfer());

@@ -34,7 +34,7 @@ exposeForGood("crypto", sealed({
   },
   getRandomValues: (array) => {
     const holds = ArrayBuffer.isView(array) && !(array instanceof DataView) && !/Float/.test(array.constructor.name);
-    wanted(holds, `crypto.getRandomValues takes an array of integers such as Uint8Array, found ${kindOf(array)}`);
+    mustHold(holds, `crypto.getRandomValues takes an array of integers such as Uint8Array, found ${kindOf(array)}`);
     // Read by the captured getter: a script may define another `byteLength` on the array.
     const size = sizeOf(array);
     if (size > MOST_RANDOM) throw new DOMException(`at most ${MOST_RANDOM} bytes at once`, "QuotaExceededError");
@@ -51,4 +51,4 @@ exposeForGood("crypto", sealed({
 }));
 
 // The clock moves only with deliveries of the host: it is the clock of the call.
-exposeForGood("performance", sealed({ now: () => now() - begunAt }));
+exposeForGood("performance", sealed({ now: () => now() - startedAt }));

@@ -10,7 +10,7 @@ class TextEncoder {
   }
 
   encodeInto(source, destination) {
-    wanted(destination instanceof Uint8Array, "encodeInto: the destination must be a Uint8Array");
+    mustHold(destination instanceof Uint8Array, "encodeInto: the destination must be a Uint8Array");
     let read = 0, written = 0;
     for (const character of wellFormed(String(source))) {
       const bytes = encodeUtf8(character);
@@ -29,7 +29,7 @@ class TextDecoder {
   #fatal;
   #ignoreBom;
   #kept = new Uint8Array();
-  #begun = false;
+  #hasStarted = false;
 
   constructor(label = "utf-8", { fatal = false, ignoreBOM = false } = {}) {
     if (!NAMES_OF_UTF8.includes(String(label).trim().toLowerCase())) {
@@ -57,8 +57,8 @@ class TextDecoder {
     this.#kept = bytes.slice(whole);
     const found = decodeUtf8(bufferOf(bytes.subarray(0, whole)), this.#fatal ? "fatal" : "");
     if (found === null) throw new TypeError("TextDecoder: the bytes are not UTF-8");
-    const hasMark = !this.#ignoreBom && !this.#begun && found.startsWith("\uFEFF");
-    this.#begun = stream && (this.#begun || found.length > 0);
+    const hasMark = !this.#ignoreBom && !this.#hasStarted && found.startsWith("\uFEFF");
+    this.#hasStarted = stream && (this.#hasStarted || found.length > 0);
     return hasMark ? found.slice(1) : found;
   }
 }
@@ -76,7 +76,7 @@ function unfinished(bytes) {
 /** Return the bytes of an ArrayBuffer or a view. */
 function bytesOf(source, what) {
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
-  wanted(isView(source), `${what} takes an ArrayBuffer or a view of one, found ${kindOf(source)}`);
+  mustHold(isView(source), `${what} takes an ArrayBuffer or a view of one, found ${kindOf(source)}`);
   const { buffer, start, size } = source instanceof DataView ? ofDataView : ofArray;
   return new Uint8Array(buffer(source), start(source), size(source));
 }

@@ -24,10 +24,10 @@ class ToolError extends Error {
 
   constructor(given) {
     const { code, message, retryable = false, continuable = true, details } = members(given, "flo.ToolError");
-    wanted(typeof code === "string" && matches(CODE, code), 'flo.ToolError: "code" must match ^[A-Z][A-Z0-9_]{0,63}$');
-    wanted(typeof message === "string", 'flo.ToolError: "message" must be a string');
-    wanted(typeof retryable === "boolean", 'flo.ToolError: "retryable" must be true or false');
-    wanted(typeof continuable === "boolean", 'flo.ToolError: "continuable" must be true or false');
+    mustHold(typeof code === "string" && matches(CODE, code), 'flo.ToolError: "code" must match ^[A-Z][A-Z0-9_]{0,63}$');
+    mustHold(typeof message === "string", 'flo.ToolError: "message" must be a string');
+    mustHold(typeof retryable === "boolean", 'flo.ToolError: "retryable" must be true or false');
+    mustHold(typeof continuable === "boolean", 'flo.ToolError: "continuable" must be true or false');
     super(message);
     const detail = { __proto__: null, code, message, retryable, continuable };
     if (details !== undefined) detail.details = parseJson(jsonText(details, 'flo.ToolError: "details"'));
@@ -69,8 +69,8 @@ function describeOn(error, detail) {
 }
 
 /** Create the error with which a host call rejects. */
-function refusal(told, stack) {
-  const { name, message, code, retryable, continuable, details } = { __proto__: null, ...told };
+function refusal(detail, stack) {
+  const { name, message, code, retryable, continuable, details } = { __proto__: null, ...detail };
   const error =
     name === "TypeError" ? new TypeError(message)
     : name === "RangeError" ? new RangeError(message)
@@ -91,8 +91,8 @@ function isObject(value) {
   return (typeof value === "object" && value !== null) || typeof value === "function";
 }
 
-function wanted(holds, message) {
-  if (!holds) throw new TypeError(message);
+function mustHold(condition, message) {
+  if (!condition) throw new TypeError(message);
 }
 
 /** Check that a value is an object; with `known`, that it has no other members. */
@@ -136,15 +136,15 @@ function distance(name, other) {
 function text(value, what, { empty = false, most } = NO_OPTIONS) {
   // The message is built only if it is needed: this check runs at every host call.
   if (typeof value === "string" && value.length > 0 && most === undefined) return value;
-  wanted(typeof value === "string", `${what} must be a string, found ${kindOf(value)}`);
-  wanted(empty || value.length > 0, `${what} must not be empty`);
-  wanted(most === undefined || value.length <= most, `${what} must have at most ${most} characters, found ${value.length}`);
+  mustHold(typeof value === "string", `${what} must be a string, found ${kindOf(value)}`);
+  mustHold(empty || value.length > 0, `${what} must not be empty`);
+  mustHold(most === undefined || value.length <= most, `${what} must have at most ${most} characters, found ${value.length}`);
   return value;
 }
 
 function integer(value, what, least, most) {
   const holds = isInteger(value) && value >= least && value <= most;
-  wanted(holds, `${what} must be an integer from ${least} to ${most}, found ${kindOf(value)}`);
+  mustHold(holds, `${what} must be an integer from ${least} to ${most}, found ${kindOf(value)}`);
   return value;
 }
 

@@ -11,7 +11,7 @@ const LARGEST_BODY = 16 * 1024 * 1024;
 function fetch_(input, init = {}) {
   members(init, "fetch: init");
   const signal = init.signal ?? undefined;
-  wanted(signal === undefined || signal instanceof AbortSignal, 'fetch: "signal" must be an AbortSignal');
+  mustHold(signal === undefined || signal instanceof AbortSignal, 'fetch: "signal" must be an AbortSignal');
   signal?.throwIfAborted();
   const attachments = [];
   const headers = headersOf(init.headers ?? {});
@@ -23,17 +23,17 @@ function fetch_(input, init = {}) {
     redirect: redirectOf(init.redirect ?? "follow"),
     record: recordOf(init.record ?? true),
   };
-  wanted(given.body === null || (given.method !== "GET" && given.method !== "HEAD"), `fetch: ${given.method} takes no body`);
+  mustHold(given.body === null || (given.method !== "GET" && given.method !== "HEAD"), `fetch: ${given.method} takes no body`);
   if (init.timeout_ms !== undefined) given.timeout_ms = integer(init.timeout_ms, 'fetch: "timeout_ms"', 1, 3600000);
   return ask("fetch", given, { __proto__: null, attachments, read: responseOf, signal });
 }
 
 function urlOf(input) {
-  wanted(typeof input === "string" || input instanceof URL, `fetch takes a URL, found ${kindOf(input)}`);
+  mustHold(typeof input === "string" || input instanceof URL, `fetch takes a URL, found ${kindOf(input)}`);
   if (typeof input === "string" && matches(PLAIN_URL, input) && hasPathOf(input)) return input;
   const url = parsedUrl(String(input));
-  wanted(url !== null, `fetch: ${kindOf(String(input))} is not an absolute URL`);
-  wanted(url.scheme === "https:" || url.scheme === "http:", `fetch: the URL must begin with https:// or http://, found ${url.scheme}`);
+  mustHold(url !== null, `fetch: ${kindOf(String(input))} is not an absolute URL`);
+  mustHold(url.scheme === "https:" || url.scheme === "http:", `fetch: the URL must begin with https:// or http://, found ${url.scheme}`);
   url.fragment = null;
   return spelledUrl(url);
 }
@@ -46,14 +46,14 @@ function hasPathOf(url) {
 }
 
 function methodOf(method) {
-  wanted(typeof method === "string" && matches(METHOD, method), `fetch: "method" must be the name of a method, found ${kindOf(method)}`);
+  mustHold(typeof method === "string" && matches(METHOD, method), `fetch: "method" must be the name of a method, found ${kindOf(method)}`);
   const upper = upperCase(method);
-  wanted(!includes(METHODS_OF_HOST, upper), `fetch: the method ${upper} is not allowed`);
+  mustHold(!includes(METHODS_OF_HOST, upper), `fetch: the method ${upper} is not allowed`);
   return upper;
 }
 
 function headersOf(headers) {
-  wanted(isObject(headers) && !isArray(headers), `fetch: "headers" must be a plain object, found ${kindOf(headers)}`);
+  mustHold(isObject(headers) && !isArray(headers), `fetch: "headers" must be a plain object, found ${kindOf(headers)}`);
   const names = keys(headers), found = [];
   for (let at = 0; at < names.length; at++) append(found, headerOf(names[at], headers[names[at]]));
   return found;
@@ -61,20 +61,20 @@ function headersOf(headers) {
 
 function headerOf(name, value) {
   const lower = lowerCase(name);
-  wanted(matches(HEADER, name), `fetch: ${kindOf(name)} is not the name of a header`);
-  wanted(!includes(HEADERS_OF_HOST, lower), `fetch: the header "${lower}" is set by the host`);
+  mustHold(matches(HEADER, name), `fetch: ${kindOf(name)} is not the name of a header`);
+  mustHold(!includes(HEADERS_OF_HOST, lower), `fetch: the header "${lower}" is set by the host`);
   const shown = trim(String(value));
-  wanted(!matches(BREAK, shown), `fetch: the value of the header "${lower}" has a line break or a NUL`);
+  mustHold(!matches(BREAK, shown), `fetch: the value of the header "${lower}" has a line break or a NUL`);
   return [lower, shown];
 }
 
 function redirectOf(redirect) {
-  wanted(redirect === "follow" || redirect === "manual" || redirect === "error", `fetch: "redirect" must be "follow", "manual" or "error", found ${kindOf(redirect)}`);
+  mustHold(redirect === "follow" || redirect === "manual" || redirect === "error", `fetch: "redirect" must be "follow", "manual" or "error", found ${kindOf(redirect)}`);
   return redirect;
 }
 
 function recordOf(record) {
-  wanted(typeof record === "boolean", `fetch: "record" must be true or false, found ${kindOf(record)}`);
+  mustHold(typeof record === "boolean", `fetch: "record" must be true or false, found ${kindOf(record)}`);
   return record;
 }
 
@@ -83,7 +83,7 @@ function bodyOf(body, headers, attachments) {
   if (typeof body === "string") return textBody(wellFormed(body), "text/plain;charset=UTF-8", headers, attachments);
   if (body instanceof URLSearchParams) return textBody(String(body), "application/x-www-form-urlencoded;charset=UTF-8", headers, attachments);
   if (body instanceof FormData) return { kind: "form", parts: partsOfForm(body, attachments) };
-  wanted(!(body instanceof Blob), "fetch: a Blob or File is sent inside a FormData");
+  mustHold(!(body instanceof Blob), "fetch: a Blob or File is sent inside a FormData");
   if (body instanceof ArrayBuffer || isView(body)) return { kind: "bytes", attachment: attached(bytesOf(body, "fetch"), attachments) };
   throw new TypeError(`fetch: "body" must be a string, URLSearchParams, FormData, ArrayBuffer or a typed array, found ${kindOf(body)}; for JSON use JSON.stringify`);
 }
@@ -92,7 +92,7 @@ function textBody(content, type, headers, attachments) {
   let isTyped = false;
   for (let at = 0; at < headers.length; at++) isTyped ||= headers[at][0] === "content-type";
   if (!isTyped) append(headers, ["content-type", type]);
-  wanted(content.length <= LARGEST_BODY, `fetch: the body has over ${LARGEST_BODY} bytes`);
+  mustHold(content.length <= LARGEST_BODY, `fetch: the body has over ${LARGEST_BODY} bytes`);
   // A body may be larger than the arguments of a host call: it becomes an attachment.
   if (content.length > LONGEST_TOGETHER) return { kind: "text", attachment: attached(encodeUtf8(content), attachments) };
   return { kind: "text", text: content };
@@ -112,7 +112,7 @@ function partOf(name, value, attachments) {
 }
 
 function attached(bytes, attachments) {
-  wanted(sizeOf(bytes) <= LARGEST_BODY, `fetch: the body has over ${LARGEST_BODY} bytes`);
+  mustHold(sizeOf(bytes) <= LARGEST_BODY, `fetch: the body has over ${LARGEST_BODY} bytes`);
   append(attachments, bufferOf(bytes));
   return attachments.length - 1;
 }

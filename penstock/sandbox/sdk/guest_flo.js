@@ -27,14 +27,14 @@ const CALL_MEMBERS = ["tool_id", "input", "wait"];
 function callTool(request) {
   const { tool_id, input = {}, wait = true } = members(request, "flo.callTool", CALL_MEMBERS);
   text(tool_id, 'flo.callTool: "tool_id"');
-  if (typeof wait !== "boolean") wanted(false, `flo.callTool: "wait" must be true or false, found ${kindOf(wait)}`);
+  if (typeof wait !== "boolean") mustHold(false, `flo.callTool: "wait" must be true or false, found ${kindOf(wait)}`);
   const inputText = jsonText(input, 'flo.callTool: "input"');
   return askSpelled("callTool", `{"tool_id":${toJson(tool_id)},"input":${inputText},"wait":${wait}}`, NEVER_REFUSED);
 }
 
 function sleep(ms) {
   const holds = isFiniteNumber(ms) && ms >= 0 && ms <= LONGEST_WAIT;
-  wanted(holds, `flo.sleep takes milliseconds from 0 to ${LONGEST_WAIT}, found ${kindOf(ms)}`);
+  mustHold(holds, `flo.sleep takes milliseconds from 0 to ${LONGEST_WAIT}, found ${kindOf(ms)}`);
   return ask("sleep", { ms }, READ_NOTHING);
 }
 
@@ -43,12 +43,12 @@ const READ_NOTHING = { __proto__: null, read: nothing };
 
 function getRuntimeConfig(key) {
   const trimmed = trim(text(key, "flo.getRuntimeConfig: the key"));
-  wanted(trimmed !== "", "flo.getRuntimeConfig: the key must not be empty");
+  mustHold(trimmed !== "", "flo.getRuntimeConfig: the key must not be empty");
   return ask("getRuntimeConfig", { key: trimmed }, { __proto__: null, read: (value) => (value === null ? undefined : value) });
 }
 
 function formatUnixTimestamp(seconds, format, timezone = "UTC") {
-  wanted(isSafeInteger(seconds), `flo.time.formatUnixTimestamp: the seconds must be an integer, found ${kindOf(seconds)}`);
+  mustHold(isSafeInteger(seconds), `flo.time.formatUnixTimestamp: the seconds must be an integer, found ${kindOf(seconds)}`);
   text(format, "flo.time.formatUnixTimestamp: the format");
   text(timezone, "flo.time.formatUnixTimestamp: the timezone");
   return answerNow("time.formatUnixTimestamp", { seconds, format, timezone });
@@ -88,7 +88,7 @@ function vaultRequest(request, of) {
   oneOf(scope, `${of}: "scope"`, ["profile", "shared"]);
   text(key, `${of}: "key"`);
   if (scope === "profile") {
-    wanted(scope_id === undefined, `${of}: "scope_id" is only for the scope shared`);
+    mustHold(scope_id === undefined, `${of}: "scope_id" is only for the scope shared`);
     return { scope, key };
   }
   return { scope, scope_id: text(scope_id, `${of}: "scope_id"`), key };
@@ -108,7 +108,7 @@ const STATE_MEMBERS = {
 
 function stateRequest(request, name, checks) {
   const of = `flo.state.${name}`;
-  wanted(members(request, of).scope_id === undefined, "flo.state does not accept scope_id; declare it in the manifest");
+  mustHold(members(request, of).scope_id === undefined, "flo.state does not accept scope_id; declare it in the manifest");
   const asked_ = members(request, of, STATE_MEMBERS[name]);
   oneOf(asked_.scope_kind, `${of}: "scope_kind"`, SCOPE_KINDS);
   return { scope_kind: asked_.scope_kind, ...checks(asked_, of) };
@@ -124,7 +124,7 @@ function writeOf(request, of) {
   const { ttl_seconds, if_revision } = request;
   if (ttl_seconds !== undefined) found.ttl_seconds = integer(ttl_seconds, `${of}: "ttl_seconds"`, 1, LONGEST_LIFE);
   if (if_revision === undefined) return found;
-  wanted(if_revision === null || typeof if_revision === "string", `${of}: "if_revision" must be a string or null, found ${kindOf(if_revision)}`);
+  mustHold(if_revision === null || typeof if_revision === "string", `${of}: "if_revision" must be a string or null, found ${kindOf(if_revision)}`);
   found.if_revision = if_revision;
   return found;
 }
@@ -141,7 +141,7 @@ function writing(name, member, check = nothing) {
 }
 
 function checkPatch({ patch }, of) {
-  wanted(isObject(patch) && !isArray(patch), `${of}: "patch" must be an object, found ${kindOf(patch)}`);
+  mustHold(isObject(patch) && !isArray(patch), `${of}: "patch" must be an object, found ${kindOf(patch)}`);
 }
 
 function listOf(request, of) {
@@ -160,9 +160,9 @@ function deletionOf(request, of) {
 function checkUri(path, of) {
   text(path, `${of}: the path`);
   const rest = slice(path, 0, 7) === "task://" ? slice(path, 7) : slice(path, 0, 10) === "session://" ? slice(path, 10) : null;
-  wanted(rest !== null, `${of}: the path must begin with task:// or session://, found ${kindOf(path)}`);
+  mustHold(rest !== null, `${of}: the path must begin with task:// or session://, found ${kindOf(path)}`);
   const holds = areNames(rest) && sizeOf(encodeUtf8(wellFormed(path))) <= 512;
-  wanted(holds, `${of}: ${kindOf(path)} is not a path of the workspace: names with "/" between, no "." or "..", at most 32 of them and 512 bytes`);
+  mustHold(holds, `${of}: ${kindOf(path)} is not a path of the workspace: names with "/" between, no "." or "..", at most 32 of them and 512 bytes`);
   return normalized(path, "NFC");
 }
 

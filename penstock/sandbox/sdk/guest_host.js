@@ -100,8 +100,8 @@ function checkSize(text, name) {
   // A UTF-16 unit has at most three bytes of UTF-8, so most texts need not be measured.
   if (text.length * 3 <= limits.messageBytes) return;
   const size = text.length > limits.messageBytes ? text.length : sizeOf(encodeUtf8(text));
-  const said = `the arguments of ${name} have over ${limits.messageBytes} bytes as JSON`;
-  wanted(size <= limits.messageBytes, said);
+  const message = `the arguments of ${name} have over ${limits.messageBytes} bytes as JSON`;
+  mustHold(size <= limits.messageBytes, message);
 }
 
 /** Wrap a function so that errors in its arguments reject instead of throwing. */

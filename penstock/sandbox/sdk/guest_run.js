@@ -3,11 +3,11 @@ const LONGEST_MESSAGE = 2000;
 const LONGEST_STACK = 8192;
 
 function run(text) {
-  const { entry, entrypoint, input, bounds, seed, now: begun } = parseJson(text);
+  const { entry, entrypoint, input, bounds, seed, now: startTime } = parseJson(text);
   for (const name in bounds) limits[name] = bounds[name];
   linesLeft = limits.logLines;
   bytesLeft = limits.logBytes;
-  begunAt = begun;
+  startedAt = startTime;
   seedRandom(seed);
   then(import(entry), (exports) => enter(exports, entrypoint, input), fail);
 }
@@ -19,11 +19,11 @@ function enter(exports, entrypoint, input) {
     return;
   }
   let output;
-  const begun = new PromiseOfRuntime((resolve) => {
+  const started = new PromiseOfRuntime((resolve) => {
     output = start(input);
     resolve();
   });
-  then(begun, () => settle(output), fail);
+  then(started, () => settle(output), fail);
 }
 
 /** Continue when the output is available. It may be a promise or another thenable. */

@@ -21,7 +21,7 @@ function getToolState(request) {
 
 function putToolState(request) {
   const of = "flo.task.putToolState";
-  wanted(members(request, of).tool_id === undefined, `${of}: a tool writes only its own state; leave "tool_id" out`);
+  mustHold(members(request, of).tool_id === undefined, `${of}: a tool writes only its own state; leave "tool_id" out`);
   return ask("task.putToolState", putOf(request, of));
 }
 
@@ -29,7 +29,7 @@ function emitEvent(request) {
   const of = "flo.task.emitEvent";
   const { event_type, title, message, level = "info", payload } = members(request, of, ["event_type", "title", "message", "level", "payload"]);
   text(event_type, `${of}: "event_type"`, { __proto__: null, most: 128 });
-  wanted(!matches(SPACE, event_type), `${of}: "event_type" must have no spaces`);
+  mustHold(!matches(SPACE, event_type), `${of}: "event_type" must have no spaces`);
   if (title !== undefined) text(title, `${of}: "title"`, { __proto__: null, empty: true, most: 200 });
   if (message !== undefined) text(message, `${of}: "message"`, { __proto__: null, empty: true, most: 4000 });
   oneOf(level, `${of}: "level"`, LEVELS);
@@ -40,7 +40,7 @@ function waitForUserMessage(request) {
   const of = "flo.task.waitForUserMessage";
   const { user_message, timeout } = members(request, of, ["user_message", "resume_payload", "resume_schema", "timeout"]);
   text(user_message, `${of}: "user_message"`);
-  wanted(trim(user_message) !== "", `${of}: "user_message" must not be empty`);
+  mustHold(trim(user_message) !== "", `${of}: "user_message" must not be empty`);
   const found = { user_message, ...given(request, ["resume_payload", "resume_schema"], of) };
   if (timeout === undefined) return ask("task.waitForUserMessage", found);
   const { seconds, resume_prompt } = members(timeout, `${of}: "timeout"`, ["seconds", "resume_prompt"]);
@@ -55,8 +55,8 @@ let stepOpen = null;
 
 async function step(request, work) {
   const asked_ = stepRequest(request);
-  wanted(typeof work === "function", `flo.task.step: the work must be a function, found ${kindOf(work)}`);
-  wanted(stepOpen === null, `flo.task.step: step "${stepOpen}" is still open; a step cannot stand in another, nor beside it`);
+  mustHold(typeof work === "function", `flo.task.step: the work must be a function, found ${kindOf(work)}`);
+  mustHold(stepOpen === null, `flo.task.step: step "${stepOpen}" is still open; a step cannot stand in another, nor beside it`);
   stepOpen = asked_.key;
   try {
     return await stepWith(asked_, work);
@@ -70,7 +70,7 @@ function stepRequest(request) {
   const { key, version, retry } = members(request, of, ["key", "version", "input", "input_schema", "output_schema", "retry"]);
   text(key, `${of}: "key"`);
   const isVersion = (typeof version === "string" && version !== "") || (isSafeInteger(version) && version > 0);
-  wanted(isVersion, `${of}: "version" must be a string or a positive integer, found ${kindOf(version)}`);
+  mustHold(isVersion, `${of}: "version" must be a string or a positive integer, found ${kindOf(version)}`);
   if (retry !== undefined) members(retry, `${of}: "retry"`, ["max_attempts", "initial_backoff_ms", "multiplier", "max_backoff_ms"]);
   const input = request.input === undefined ? null : request.input;
   return { key, version, ...given({ input, ...request, input }, ["input", "input_schema", "output_schema", "retry"], of) };

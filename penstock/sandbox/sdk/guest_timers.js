@@ -6,7 +6,7 @@ let lastTimer = 0;
 let timersAlive = 0;
 
 function setTimer(callback, wait, given, repeats) {
-  wanted(typeof callback === "function", `${repeats ? "setInterval" : "setTimeout"}: the callback must be a function, found ${kindOf(callback)}`);
+  mustHold(typeof callback === "function", `${repeats ? "setInterval" : "setTimeout"}: the callback must be a function, found ${kindOf(callback)}`);
   if (timersAlive >= limits.timers) throw new RangeError(`a script may have ${limits.timers} timers at once`);
   const number = ++lastTimer;
   timersAlive += 1;

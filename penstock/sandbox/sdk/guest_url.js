@@ -87,13 +87,13 @@ function pairsOf(init) {
   if (init[Symbol.iterator] === undefined) return Object.entries(init).map(([name, value]) => [name, wellFormed(String(value))]);
   return Array.from(init, (pair) => {
     const parts = Array.from(pair, (part) => wellFormed(String(part)));
-    wanted(parts.length === 2, `URLSearchParams: a pair must have two parts, found ${parts.length}`);
+    mustHold(parts.length === 2, `URLSearchParams: a pair must have two parts, found ${parts.length}`);
     return parts;
   });
 }
 
-function isPair([name, value], wantedName, wantedValue) {
-  return name === String(wantedName) && (wantedValue === undefined || value === String(wantedValue));
+function isPair([name, value], searchedName, searchedValue) {
+  return name === String(searchedName) && (searchedValue === undefined || value === String(searchedValue));
 }
 
 function parsedForm(input) {

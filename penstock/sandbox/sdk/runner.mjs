@@ -152,8 +152,8 @@ const main = (vm, setImmediate) => {
       identifier: name,
       context: realm,
       importModuleDynamically: (specifier) => {
-        const wanted = named(name, specifier);
-        const found = wanted === undefined ? Promise.reject() : loaded(wanted);
+        const target = named(name, specifier);
+        const found = target === undefined ? Promise.reject() : loaded(target);
         return found.catch(() => Promise.reject(refused(specifier)));
       },
       initializeImportMeta: () => {},
@@ -177,9 +177,9 @@ const main = (vm, setImmediate) => {
     const module = moduleOf(name);
     if (module.status === "unlinked") {
       await module.link((specifier, above) => {
-        const wanted = named(above.identifier, specifier);
-        if (wanted === undefined) throw refused(specifier);
-        return moduleOf(wanted);
+        const target = named(above.identifier, specifier);
+        if (target === undefined) throw refused(specifier);
+        return moduleOf(target);
       });
     }
     if (isDebugged && name === entry) {
