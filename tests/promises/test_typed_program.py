@@ -101,7 +101,7 @@ async def test_methods_are_tools_of_their_object() -> None:
 
 
 def test_an_unbound_method_gets_an_error_that_says_how_to_bind_it() -> None:
-    with pytest.raises(DeclarationError, match=r"it is a method of a class; give a bound one"):
+    with pytest.raises(DeclarationError, match=r"it is a method of a class; pass a bound one"):
         _ = Till.price.spec
 
 
