@@ -108,7 +108,7 @@ class Story:
             assert self.task.is_ended
 
     async def expire(self) -> None:
-        for question_id in list(self.task.waiting):
+        for question_id in list(self.task.waits.waiting):
             event = QuestionAnswered(
                 question_id=question_id, status=QuestionStatus.CANCELLED, answer=EXPIRED
             )
@@ -121,7 +121,7 @@ class Story:
         self.held.submit()
 
     async def ask_more(self) -> None:
-        if not self.task.is_ended and self.questions[1] not in self.task.questions:
+        if not self.task.is_ended and self.questions[1] not in self.task.waits.questions:
             self.ask(self.questions[1])
             await self.held.commit()
 
