@@ -1,5 +1,6 @@
 """`send_notification`: a message to a channel of the project."""
 
+from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -74,8 +75,7 @@ MESSAGE: Json = {
 }
 _GOOD = range(200, 300)
 _AROUND = 4096
-"""The boundary around the file in a multipart request."""
-_BOUNDARY = "penstock-9f3c5d1b7a"
+"""Bytes of a multipart request around the file."""
 
 
 @builtin(
@@ -204,12 +204,14 @@ async def _upload(name: str, content: bytes, address: str, invocation: Invocatio
     place = url.path.rpartition("/")[0] + "/upload_media"
     target = urlunsplit((url.scheme, url.netloc, place, f"{url.query}&type=file", ""))
     quoted = "".join(each if each.isprintable() and each not in '"\\' else "_" for each in name)
+    # A file cannot contain its own hash, so no file ends its part early or adds another one.
+    boundary = sha256(content).hexdigest()
     head = (
-        f'--{_BOUNDARY}\r\ncontent-disposition: form-data; name="media"; filename="{quoted}"\r\n'
+        f'--{boundary}\r\ncontent-disposition: form-data; name="media"; filename="{quoted}"\r\n'
         "content-type: application/octet-stream\r\n\r\n"
     ).encode()
-    body = head + content + f"\r\n--{_BOUNDARY}--\r\n".encode()
-    kind = f"multipart/form-data; boundary={_BOUNDARY}"
+    body = head + content + f"\r\n--{boundary}--\r\n".encode()
+    kind = f"multipart/form-data; boundary={boundary}"
     answer = await _post(target, body, kind, invocation)
     upload_id = _said(answer).get("media_id")
     if answer.status not in _GOOD or not isinstance(upload_id, str):

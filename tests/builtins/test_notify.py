@@ -1,6 +1,7 @@
 """Messages to channels: sent once, in the channel's own language; its address stays secret."""
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -80,6 +81,20 @@ async def test_a_file_is_handed_over_first() -> None:
     assert json.loads(sent(message_sent))["file"] == {"media_id": "up1"}
 
 
+@pytest.mark.parametrize("content", [b"", b"--", b"\r\n--penstock--\r\n", b"\r\n--\r\n" * 99])
+async def test_no_file_ends_its_part_of_the_upload(content: bytes) -> None:
+    """RFC 2046 section 5.1.1: the boundary does not occur in the parts."""
+    desk, egress = await desk_with(answered(b'{"errcode":0,"media_id":"up1"}'), TAKEN)
+    media_id = await kept(desk, "application/pdf", "a.pdf", content)
+    message = {"kind": "wecom", "wecom": {"msgtype": "file", "file": {"media_id": media_id}}}
+    await desk.made("send_notification", channel_name="wecom", message=message)
+    upload = egress.asked[0][0]
+    (kind,) = [value for name, value in upload.headers if name == "content-type"]
+    before, part, after = sent(upload).split(b"--" + kind.partition("boundary=")[2].encode())
+    assert (before, after) == (b"", b"--\r\n")
+    assert part.partition(b"\r\n\r\n")[2] == content + b"\r\n"
+
+
 async def test_media_go_to_others_as_a_link() -> None:
     desk, egress = await desk_with(answered(b"ok"))
     media_id = await kept(desk, "image/png", "a.png")
@@ -90,9 +105,10 @@ async def test_media_go_to_others_as_a_link() -> None:
     assert linked["name"] == "a.png"
 
 
-async def kept(desk: Desk, media_type: str, name: str) -> str:
-    given = {"base64_data": PNG, "media_type": media_type, "filename": name}
-    return str((await desk.made("media_push_base64", **given))["media_id"])
+async def kept(desk: Desk, media_type: str, name: str, content: bytes | None = None) -> str:
+    data = PNG if content is None else b64encode(content).decode()
+    pushed = {"base64_data": data, "media_type": media_type, "filename": name}
+    return str((await desk.made("media_push_base64", **pushed))["media_id"])
 
 
 def wecom(msgtype: str, **body: Any) -> dict[str, Any]:

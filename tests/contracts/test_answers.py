@@ -27,6 +27,7 @@ from penstock.core.task import EXPIRED, Question, QuestionKind, QuestionStatus, 
 from penstock.engine.held_log import HeldLog
 from penstock.engine.state import SessionState, fold
 from penstock.engine.suspend import withdraw
+from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Log
 from penstock.store.projections import Projections
 from penstock.testing.clock import FakeClock
@@ -136,7 +137,7 @@ class Story:
         await self.held.refresh()
 
     @property
-    def task(self) -> Any:
+    def task(self) -> TaskState:
         task = self.held.state.current
         assert task is not None
         return task
