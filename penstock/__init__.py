@@ -8,7 +8,7 @@ __version__ = "0.1.0.dev0"
 
 HOMES: dict[str, str] = {
     "Agent": "agents.agent",
-    "ChatSettings": "agents.settings",
+    "ChatSettings": "agents.agent",
     "Envelope": "core.envelope",
     "Limits": "core.limits",
     "NewMessage": "chat.message",

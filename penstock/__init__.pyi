@@ -1,5 +1,5 @@
 from penstock.agents.agent import Agent as Agent
-from penstock.agents.settings import ChatSettings as ChatSettings
+from penstock.agents.agent import ChatSettings as ChatSettings
 from penstock.app.opening import open as open
 from penstock.app.runtime import Runtime as Runtime
 from penstock.chat.message import NewMessage as NewMessage

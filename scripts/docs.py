@@ -18,9 +18,9 @@ from pydantic import BaseModel
 from typer import Context
 
 from penstock.agents import file_fields
+from penstock.agents.agent import ChatSettings
 from penstock.agents.file_fields import LenientRecord
 from penstock.agents.file_settings import AgentSettings
-from penstock.agents.settings import ChatSettings
 from penstock.app.runtime import Runtime
 from penstock.app.sections import ModelEntry, NotificationEntry, RuleEntry
 from penstock.app.settings import Settings

@@ -4,8 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
 from bench.kit.script import FINAL, current
-from penstock.agents.agent import Agent
-from penstock.agents.settings import ChatSettings
+from penstock.agents.agent import Agent, ChatSettings
 from penstock.app.runtime import Runtime
 from penstock.core.call import Effect
 from penstock.core.envelope import Json

@@ -14,8 +14,8 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from penstock.agents.agent import ChatSettings
 from penstock.agents.guard import LoopGuard
-from penstock.agents.settings import ChatSettings
 from penstock.core.call import Call
 from penstock.core.call_errors import CallError
 from penstock.core.errors import Suspend

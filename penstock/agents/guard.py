@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
-from penstock.agents.settings import ChatSettings
+from penstock.agents.agent import ChatSettings
 from penstock.core.call import Effect, ToolCall
 from penstock.core.events.events import CallSettled
 from penstock.core.json_values.json_text import canonical

@@ -18,11 +18,11 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
+from penstock.agents.agent import ChatSettings
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.guard import SUGGESTION, spelling
 from penstock.agents.offer import OfferSource, ToolOffer
 from penstock.agents.reply_reader import ReplyReader
-from penstock.agents.settings import ChatSettings
 from penstock.agents.transcript import Transcript, room
 from penstock.core.call import Call, ToolCall
 from penstock.core.call_errors import InvalidInput, LoopDetected

@@ -12,9 +12,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import DEFAULTS, Agent
 from penstock.agents.offer import skills_of
-from penstock.agents.settings import DEFAULTS
 from penstock.chat.key_values import needs, read_input, usage
 from penstock.chat.representations import envelope_part
 from penstock.chat.session import Participants, profile_of

@@ -1,7 +1,7 @@
 """Live events for readers in this process: committed events, and replies while they stream.
 
 Guarantees: a reader gets the items of its log in order; a slow reader costs bounded memory and
-delays nobody else; an erased text is not delivered after the erase.
+does not delay the others; an erased text is not delivered after the erase.
 
 How: each reader has a bounded list. When it is full, the list is dropped and the reader is cut; it
 must reconnect with its last id and read the gap from the log. So the bus may drop anything at any

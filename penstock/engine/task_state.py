@@ -154,7 +154,7 @@ class Waits:
 
 @dataclass(slots=True)
 class ToolRecords:
-    """What tools and scripts of a task left in the log, besides the outcomes of their calls."""
+    """What tools and scripts of a task left in the log, in addition to the outcomes of calls."""
 
     delivered: dict[CallPath, tuple[int, int]] = field(init=False)
     """Calls of scripts: the tick at which they settled, and the script's clock then."""

@@ -2,8 +2,9 @@
 
 import pytest
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import DEFAULTS, Agent, ChatSettings
 from penstock.agents.agent_profile import AgentProfile, Tier
+from penstock.engine.budget import Allowance
 
 SOURCES = [
     (Agent("a"), "api", False),
@@ -20,3 +21,42 @@ def test_the_tier_and_the_file_of_an_agent_say_where_it_comes_from(
     agent: Agent, source: str, *, has_file: bool
 ) -> None:
     assert (agent.source, agent.has_file) == (source, has_file)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_iterations", 8),
+        ("max_parallel_tools", 8),
+        ("loop_window", 10),
+        ("loop_max_repeats", 2),
+        ("loop_cycles", True),
+        ("loop_no_progress", 4),
+        ("result_max_chars", 10_000),
+        ("llm_max_tokens", 2048),
+        ("llm_temperature", 0.7),
+        ("tools_enabled", True),
+        ("enabled_tools", None),
+        ("question_ttl_seconds", None),
+    ],
+)
+def test_the_defaults_are_those_of_the_seed_and_the_api(name: str, value: object) -> None:
+    assert getattr(DEFAULTS, name) == value
+
+
+def test_budgets_become_the_allowance_of_a_task() -> None:
+    settings = ChatSettings(
+        budget_tool_calls=1,
+        budget_model_calls=2,
+        budget_tokens=3,
+        budget_cost_usd=4,
+        budget_seconds=5,
+    )
+    expected = Allowance(tool_calls=1, model_calls=2, tokens=3, cost_usd=4, seconds=5)
+    assert settings.allowance() == expected
+    assert DEFAULTS.allowance() == Allowance()
+
+
+def test_every_budget_has_its_part_in_the_allowance() -> None:
+    budgets = {name for name in ChatSettings.__struct_fields__ if name.startswith("budget_")}
+    assert {name.removeprefix("budget_") for name in budgets} == set(Allowance.__struct_fields__)

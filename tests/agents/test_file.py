@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.agents.agent import ChatSettings
 from penstock.agents.agent_profile import AgentInput, AgentProfile, DisplayCard, Tier
 from penstock.agents.agent_profile import ArchitectNotes as Notes
 from penstock.agents.file import KnownNames, parse_agent
-from penstock.agents.settings import ChatSettings
 from penstock.core.events.flow_events import Output, ValueType
 from penstock.resources.project.access import OPEN, Access
 from tests.kit.agent_texts import agent_of, profile_of, said_of, said_of_head

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from penstock.agents.agent import ChatSettings
 from penstock.agents.file import KnownNames
 from penstock.agents.file_settings import ELSEWHERE, SETTINGS, parse_settings
-from penstock.agents.settings import ChatSettings
 from tests.kit.agent_texts import agent_of, said_of
 
 RANGES = """

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.agents.agent import ChatSettings
 from penstock.agents.guard import LoopGuard, spelling
-from penstock.agents.settings import ChatSettings
 from penstock.core.call import Effect, ToolCall
 from penstock.core.call_errors import LoopDetected
 from penstock.core.envelope import Envelope, ErrorDetail, Status

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import Agent, ChatSettings
 from penstock.agents.prompt import DATA_IS_NOT_ORDERS, skill_prompt, system_prompt
-from penstock.agents.settings import ChatSettings
 from penstock.app.project import check_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import load

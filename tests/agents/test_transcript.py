@@ -21,7 +21,7 @@ LONG = "x" * 400
 
 
 class Talk:
-    """A session that grows as it is told."""
+    """A session that the test extends."""
 
     def __init__(self) -> None:
         self.state = SessionState(LOG)
@@ -201,7 +201,7 @@ def test_a_provider_that_does_not_count_corrects_nothing() -> None:
     "counts", [[0] * 6, [90, 180, 300, 420, 500, 600], [400, 30, 30, 200, 0, 9]]
 )
 def test_trimming_follows_from_the_log_alone(limit: int, counts: list[int]) -> None:
-    """A transcript that lived through the task and one that is made anew read the same."""
+    """A transcript that saw the whole task and a new one return the same messages."""
     talk = Talk().task("a" + LONG, "b").task("c", "d" + LONG).task("e")
     lived = talk.transcript(limit)
     for number, counted in enumerate(counts):

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import Agent, ChatSettings
 from penstock.agents.offer import offered
-from penstock.agents.settings import ChatSettings
 from penstock.app.global_tools import check_global_tools, with_global_tools
 from penstock.app.project import load_project
 from penstock.app.settings import load

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.agents.agent import Agent
-from penstock.agents.settings import ChatSettings
+from penstock.agents.agent import Agent, ChatSettings
 from penstock.builtins.files import TOOLS
 from penstock.core.events.events import CallSettled
 from penstock.core.ids import LogId

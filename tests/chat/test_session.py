@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.agents.agent import Agent
-from penstock.agents.settings import ChatSettings
+from penstock.agents.agent import Agent, ChatSettings
 from penstock.builtins import SKILLS
 from penstock.chat.message import NewMessage
 from penstock.chat.session import detail, profile_of, unknown_skills

@@ -280,7 +280,7 @@ async def test_a_task_at_which_the_process_dies_again_and_again_fails(writes: bo
         task = asyncio.ensure_future(active.run())
         await settle()
         active.clock.advance(4)
-        await active.log.acquire(LOG, "nobody")  # so that giving it back comes too late
+        await active.log.acquire(LOG, "nobody")  # so that the release comes too late
         active.clock.advance(4)
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -344,7 +344,7 @@ async def test_the_end_of_a_task_is_told_once_it_is_on_disk_and_before_the_log_i
 
 
 async def test_an_end_that_was_not_told_is_told_by_the_next_who_has_the_log() -> None:
-    """Whoever fails to tell gives the log back as one that needs a run."""
+    """An activation whose notification fails releases the log as one that needs a run."""
     told: list[TaskId] = []
 
     async def tell(held: HeldLog, task: TaskState) -> None:

@@ -1,4 +1,4 @@
-"""A log in hand: order, what comes from outside, and the loss of the lease."""
+"""A held log: the order of events, outside events, and the loss of the lease."""
 
 import asyncio
 from collections.abc import Awaitable, Generator, Sequence
@@ -184,7 +184,7 @@ async def test_a_process_that_was_frozen_makes_sure_before_it_acts() -> None:
 
 
 class SlowLog(MemoryLog):
-    """Writes at once, and says so when it is let go."""
+    """Writes immediately, and reports it after `let_go`."""
 
     def __init__(self, clock: FakeClock) -> None:
         super().__init__(clock)
@@ -198,7 +198,7 @@ class SlowLog(MemoryLog):
 
 
 class Late:
-    """An append that nobody hears of until it is let go."""
+    """An append whose outcome is not reported before `let_go`."""
 
     def __init__(self, done: Awaitable[Sequence[Record]], let_go: asyncio.Event) -> None:
         self._done = done
@@ -235,7 +235,7 @@ def snapshot(state: SessionState) -> Any:
 
 
 class Holder:
-    """Plays a holder that does one sensible thing after the other, as it is told."""
+    """Plays a holder that takes one valid action after another, chosen by the test."""
 
     def __init__(self, log: MemoryLog, held: HeldLog) -> None:
         self.log = log

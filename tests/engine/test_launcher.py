@@ -25,7 +25,7 @@ from tests.kit.launcher import opened
 
 
 class MoodyLog(MemoryLog):
-    """Fails as often as it is told to."""
+    """Fails a given number of times."""
 
     def __init__(self, clock: FakeClock, error: StoreError, *, acquire: int, pending: int) -> None:
         super().__init__(clock)

@@ -315,7 +315,7 @@ async def test_the_newest_answer_of_a_call_is_to_itself_or_to_a_question_of_its_
 
 @pytest.mark.parametrize("attempt", ["~2", "~3"])
 async def test_what_a_person_said_to_one_attempt_counts_for_those_that_follow(attempt: str) -> None:
-    """L9: "answers of people are reused"; that nobody answered in time is asked again."""
+    """L9: "answers of people are reused"; an expired question is asked again."""
     ledger = await a_ledger()
     await play(ledger, "?a ?b")
     later = CallPath(f"{OUTER}{attempt}")

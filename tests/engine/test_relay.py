@@ -44,7 +44,7 @@ class BrittleLiveText(LiveText):
 
 
 class Scene:
-    """A log in hand, a bus, and the relay between that and other processes."""
+    """A held log, a bus, and the relay between it and other processes."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()

@@ -1,4 +1,4 @@
-"""Runs at work at once: so many, and no more; nobody waits for what he holds himself."""
+"""Slots limit the runs at work; a run never waits for a slot that it holds itself."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The fold: what a log amounts to, in whatever order its holder learned of it."""
+"""The fold: the state of a log, in any order in which its holder learned of the events."""
 
 import gc
 import sys

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.agents.agent import Agent
-from penstock.agents.settings import ChatSettings
+from penstock.agents.agent import Agent, ChatSettings
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolFailed
 from penstock.core.envelope import Status

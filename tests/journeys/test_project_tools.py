@@ -2,9 +2,8 @@
 
 import pytest
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import Agent, ChatSettings
 from penstock.agents.agent_profile import AgentProfile
-from penstock.agents.settings import ChatSettings
 from penstock.chat.message import NewMessage
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.resources.project.access import Access

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.agents.agent import Agent
-from penstock.agents.settings import ChatSettings
+from penstock.agents.agent import Agent, ChatSettings
 from penstock.core.messages import AssistantMessage, ToolMessage
 from penstock.models.model import ModelRequest
 

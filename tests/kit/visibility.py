@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import tool
-from penstock.agents.agent import Agent
-from penstock.agents.settings import ChatSettings
+from penstock.agents.agent import Agent, ChatSettings
 from penstock.app.runtime import Runtime
 from penstock.chat.message import NewCall, NewMessage
 from penstock.core.ids import ProfileId

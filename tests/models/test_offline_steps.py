@@ -130,7 +130,7 @@ COUNT = tool("count_to", "Count up.", number={"type": "integer", "maximum": 5})
 def test_it_makes_no_call_whose_input_would_be_refused(
     task: str, tools: tuple[ToolDefinition, ...], calls: list[tuple[str, dict[str, Any]]]
 ) -> None:
-    """Nobody can correct the call, and a step whose only call is refused fails."""
+    """No person can correct the call, so a step whose only call is refused fails."""
     made = reply(task, tools=tools)
     assert [each for each in made if each[0] != "finish"] == calls
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, Table, event, select
 
-from penstock.agents.agent import Agent
-from penstock.agents.settings import ChatSettings
+from penstock.agents.agent import Agent, ChatSettings
 from penstock.builtins.ask_user import TOOLS
 from penstock.core.errors import NotFound, SessionBusy
 from penstock.core.events.codec import encode, to_wire

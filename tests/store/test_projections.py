@@ -8,8 +8,7 @@ from typing import get_args
 import pytest
 from sqlalchemy import Connection, text
 
-from penstock.agents.agent import Agent
-from penstock.agents.settings import ChatSettings
+from penstock.agents.agent import Agent, ChatSettings
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.errors import NotFound

@@ -18,10 +18,9 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from penstock.agents.agent import Agent, FindModel
+from penstock.agents.agent import DEFAULTS, Agent, ChatSettings, FindModel
 from penstock.agents.agent_profile import AgentProfile
 from penstock.agents.offer import ToolOffer, definition
-from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.agents.turn import AgentModel, open_turns
 from penstock.core.call import CallPath, Origin
 from penstock.core.envelope import Json

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from penstock.agents.agent import ChatSettings
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.guard import MOST_BLOCKED, LoopGuard
 from penstock.agents.offer import ToolOffer
-from penstock.agents.settings import ChatSettings
 from penstock.agents.turn import Turns
 from penstock.core.call import FINISH, Call
 from penstock.core.call_errors import BudgetExceeded, CallError, InvalidInput, NotPermitted

@@ -9,9 +9,8 @@ from msgspec.structs import asdict
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.responses import Response
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import DEFAULTS, Agent, ChatSettings
 from penstock.agents.offer import definition
-from penstock.agents.settings import DEFAULTS, ChatSettings
 from penstock.app.parts import ChatParts
 from penstock.core.clock import Moment, to_iso
 from penstock.core.json_values.json_text import compact

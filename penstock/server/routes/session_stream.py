@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from starlette.responses import Response
 
-from penstock.agents.settings import DEFAULTS
+from penstock.agents.agent import DEFAULTS
 from penstock.app.parts import Storage
 from penstock.chat.follow import LogTail
 from penstock.chat.message import SentMessage

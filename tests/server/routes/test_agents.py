@@ -6,8 +6,7 @@ import httpx2
 import pytest
 
 from penstock.accounts.keys import Keys
-from penstock.agents.agent import Agent
-from penstock.agents.settings import ChatSettings
+from penstock.agents.agent import Agent, ChatSettings
 from penstock.core.clock import Moment
 from penstock.core.errors import InvalidRequest
 from penstock.manifest.bundle import load_bundle

@@ -6,8 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from penstock.agents.agent import Agent
-from penstock.agents.settings import ChatSettings
+from penstock.agents.agent import Agent, ChatSettings
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.resources.links import LinkLabel
 from penstock.server.routes.blobs import type_of

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from penstock.agents.agent import Agent
-from penstock.agents.settings import ChatSettings
+from penstock.agents.agent import Agent, ChatSettings
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.database import open_database
 from tests.kit.server import CHAT, InMemoryServer, served

@@ -1,4 +1,4 @@
-"""Folded logs at hand: as new as the log, and never with what was erased."""
+"""Cached states are as new as the log, and never contain erased text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from penstock.core.events.events import (
 )
 from penstock.core.ids import LogId, TaskId
 from penstock.engine.held_log import HeldLog
-from penstock.engine.state_cache import StateCache
+from penstock.engine.state import StateCache
 from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Lease
 from penstock.testing.clock import FakeClock
@@ -169,7 +169,7 @@ async def test_a_log_that_is_not_there_or_at_work_is_not_looked_up() -> None:
 
 
 async def test_a_log_that_loses_text_while_it_is_looked_up_is_not_kept() -> None:
-    """What was read before the erasing is not at hand after it."""
+    """A state that was read before the erase is not cached after it."""
 
     class Forgotten(MemoryLog):
         async def read(self, log_id: LogId, **part: Any) -> Sequence[Record]:
