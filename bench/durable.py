@@ -8,7 +8,7 @@ COUNTS_AS_CALL = {
     "dbos": ("step",),
     "langgraph": ("tool_turn_async", "tool_turn_sync"),
 }
-"""What of a peer stands beside a call, the better one; theirs all wait for the disk like FULL."""
+"""The better figure of a peer is shown next to a call; all peers wait for the disk, like FULL."""
 
 
 def measure(options: Options) -> Line:

@@ -167,7 +167,7 @@ def line(bench: str, target: str, figures: Line) -> Line:
 
 
 def progress(text: str) -> None:
-    """Tell who waits what is going on, without touching the line."""
+    """Report progress on stderr, without touching the line of figures."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -206,7 +206,7 @@ KINDS = (
 
 
 def _kind(annotation: Any) -> str:
-    """Return a type in the words of who writes TOML."""
+    """Return a type in the terms of TOML."""
     text = annotation.__name__ if type(annotation) is type else str(annotation)
     for pattern, word in KINDS:
         text = re.sub(pattern, word, text)

@@ -73,7 +73,7 @@ def pictures() -> Mapping[str, Callable[[], str]]:
 
 
 def stale(*, is_check: bool) -> list[Path]:
-    """Return the pictures that are out of date, and make them anew unless they are only checked."""
+    """Return the pictures that are out of date. Draw them again, unless this is only a check."""
     found = []
     for name, make in pictures().items():
         place, wanted = PICTURES / name, make()
@@ -93,7 +93,7 @@ def graph() -> str:
 
 
 def board() -> str:
-    """Return the board as it stands in the middle of a run on the scripted model."""
+    """Return the board in the middle of a run on the scripted model."""
     console = Console(
         file=StringIO(),
         width=WIDTH,
@@ -140,7 +140,7 @@ def _charter(name: str, card: DisplayCard) -> AgentProfile:
 
 
 async def _reply(runtime: Runtime, clock: FakeClock) -> Reply:
-    """Return how the run stands once it has ended or waits; the clock goes on meanwhile."""
+    """Return the reply of the run once it has ended or waits. The clock advances meanwhile."""
     waiting = asyncio.ensure_future(runtime.wait(_RUN))
     while not waiting.done():
         await clock.elapse(0.5)

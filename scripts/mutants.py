@@ -62,7 +62,7 @@ class Mutant:
     start: int
     end: int
     text: str
-    """What stands from `start` to `end`, in bytes of the file, instead."""
+    """The replacement of the text from `start` to `end`, in bytes of the file, instead."""
 
     @property
     def name(self) -> str:

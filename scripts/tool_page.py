@@ -70,7 +70,7 @@ def members(kind: type[Any], prefix: str = "") -> Iterator[Member]:
 
 
 def _held(kind: type[Any], begin: Function, prefix: str) -> Iterator[Member]:
-    """Yield the members of what stands in attributes that are described."""
+    """Yield the members of objects in described attributes."""
     module = sys.modules[kind.__module__]
     for place, below in pairwise(begin.body):
         match place, below:

@@ -1,4 +1,4 @@
-"""What stands in the source of a class, and nowhere else."""
+"""Reads from the source of a class what its objects do not hold."""
 
 import ast
 import inspect
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def docstrings(cls: type[Any]) -> dict[str, str]:
-    """Return what stands under each field."""
+    """Return the docstring under each field."""
     found: dict[str, str] = {}
     name = ""
     for node in class_body(cls):

@@ -18,7 +18,7 @@ OLD_WORDS = (
     *("is heard of", "stands in", "stands beside", "amounts to", "comes to nothing", "in vain"),
     *("at hand", "heeds", "of old", "anew", "besides", "each of them that", "what is wrong with"),
     *("gives back", "takes up", "goes on with", "is spoken", "is begun", "are begun", "nobody"),
-    *("becomes of", "became of", "stands for who", "whoever", "in hand"),
+    *("becomes of", "became of", "whoever", "in hand", "begun", "stands"),
 )
 """Phrases with a plain word of the field in their place; the list grows as others are met."""
 FOUND = re.compile(rf"\b(?:{'|'.join(OLD_WORDS)})\b", re.IGNORECASE)
@@ -27,28 +27,36 @@ QUOTED = re.compile(r'"[^"\n]*"|`[^`\n]*`')
 
 
 def prose_of(path: Path) -> str:
-    """Return the words of a file for people: all of a page; of code, comments and texts."""
+    """Return the words of a file for people: all of a page; of code, comments and texts.
+
+    Texts of tests are data, so of tests only comments and docstrings count.
+    """
     text = path.read_text()
     if path.suffix == ".md":
         return QUOTED.sub("", text)
-    return "\n".join(_spoken(text))
+    return "\n".join(_spoken(text, is_test="tests" in path.parts))
 
 
-def _spoken(text: str) -> Iterator[str]:
+def _spoken(text: str, *, is_test: bool) -> Iterator[str]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.string
         if token.type == tokenize.STRING:
-            yield QUOTED.sub("", token.string[1:]) if '"""' in token.string else token.string
+            is_docstring = '"""' in token.string
+            if is_docstring or not is_test:
+                yield QUOTED.sub("", token.string[1:]) if is_docstring else token.string
 
 
 def pages_and_code() -> list[Path]:
-    code = [path for folder in ("penstock", "scripts") for path in (ROOT / folder).rglob("*.py")]
-    return sorted([*code, *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+    folders = ("penstock", "scripts", "bench", "examples", "docs")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    prose = [path for path in files if path.suffix in {".py", ".md"}]
+    tests = [path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)]
+    return sorted([*prose, *tests, *ROOT.glob("*.md")])
 
 
-def test_words_that_only_their_authors_understand_become_fewer() -> None:
-    """The ceiling is what is left of them; lower it whenever you remove some."""
+def test_no_phrase_of_the_list_is_left() -> None:
+    """`old_words` in pyproject.toml is the number that is allowed."""
     found = {
         path.relative_to(ROOT).as_posix(): hits
         for path in pages_and_code()

@@ -37,7 +37,7 @@ ROUNDS = 4
 PER_TASK = 4 + 2 * ROUNDS
 """Events: the message, started, rounds of a reply and its call, the answer, ended."""
 READING_S = 0.01
-"""Between an answer and the next message: nobody is quicker."""
+"""Between an answer and the next message: no person is quicker."""
 ANSWER = "The answer, in a sentence of some length, as it would be in a real conversation. " * 3
 
 

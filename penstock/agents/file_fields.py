@@ -68,9 +68,9 @@ class AnyValue(Struct, frozen=True, kw_only=True):
 
 
 def read_table(node: Node, fields: Sequence[Field], title: str) -> dict[str, Any]:
-    """Return every field of a mapping; what is wrong is noted, and its default stands for it.
+    """Return every field of a mapping. An invalid value is noted, and replaced by its default.
 
-    A key with nothing after it is one that is not there.
+    A key without a value counts as absent.
     """
     warn_unknown(node, [each.key for each in fields], title)
     return {each.key: _field(node, each) for each in fields}

@@ -38,7 +38,7 @@ class Subagent:
                 "inputs?": {
                     "type": "object",
                     "additionalProperties": TEXT,
-                    "description": "Named texts; file://PATH stands for the text of a file",
+                    "description": "Named texts; file://PATH is replaced by the text of a file",
                 },
             }
         ),

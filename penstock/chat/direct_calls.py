@@ -135,7 +135,7 @@ nearest flow.
 """
 TASK = "task"
 NOT_BEGUN = "Nothing was started: the flow needs"
-BEGUN = "What was said before is not read any more, and no skill is selected. Go on."
+STARTED = "What was said before is not read any more, and no skill is selected. Go on."
 _NAME_CHARACTERS = 64
 _MOST_NAMED = 30
 """Commands and flows to list if no name was given."""
@@ -208,7 +208,7 @@ class CommandWork:
             if name == WEB:
                 return CommandReply(await self._web(rest, held, profile))
             if name == NEW:
-                return CommandReply(BEGUN)
+                return CommandReply(STARTED)
             return await self._run(held, task, message)
         except CallError as error:
             return CommandReply(f"{error.code}: {error}")

@@ -98,7 +98,7 @@ class HeldLog:
         """Why the work must stop; None while the lease is held."""
         self.lease = lease
         self.state = state
-        self.begins = lease.begun
+        self.begins = lease.is_started
         """The current task was started with the lease and has not run yet."""
         self.recovers = lease.crashed
         """The previous holder crashed, and no task has run since."""

@@ -7,7 +7,7 @@ the lines are read back into bytes, and a line with a byte of the secret goes as
 
 One pattern finds each notation. It begins with a unit as it is, which `re` finds at 0.3 ms a MiB,
 half the time of `in` for so short a text. Separators are bounded and possessive, so a text that is
-made for it costs at most a chunk for each place at which a unit stands: 0.6 s a MiB, measured.
+made for it costs at most a chunk for each position of a unit: 0.6 s a MiB, measured.
 Proof: tests/resources/test_byte_lists.py.
 """
 
@@ -115,7 +115,7 @@ class _Notation:
 
 
 def _unlisted(items: Sequence[Any]) -> str:
-    """Return the text that a list of units stands for, a character for each; nothing if none."""
+    """Return the text that a list of units represents, a character for each; None if it is none."""
     try:
         if isinstance(items[0], int):
             return "".join(map(chr, items))

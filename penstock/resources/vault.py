@@ -236,7 +236,7 @@ class SecretHandles:
         self._pattern: re.Pattern[str] | None = None
 
     def new(self, key: str, value: str) -> str:
-        """Return a random text that stands for the secret."""
+        """Return a random text that represents the secret."""
         handle = HANDLE_PREFIX + self._chance().hex()[:32]
         self._held[handle] = _Held(key, value)
         self._pattern = re.compile("|".join(self._held))

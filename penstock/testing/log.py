@@ -128,7 +128,7 @@ class MemoryLog(MemoryProjections):
             crashed=log.deaths > 0,
             recoveries=log.deaths,
             alone=log.alone,
-            begun=is_starting,
+            is_started=is_starting,
         )
 
     async def suspects(self) -> Sequence[QuarantinedLog]:

@@ -10,8 +10,8 @@ caller that took it last. Callers in one process take turns by `Ledger.turns`; `
 after each wait, because another caller may have settled the call meanwhile.
 
 A function that runs again after a crash must not look as if it crashed at its own work while it
-waited here (decision 003). As the call is not below it, a started mark below the function stands
-for the wait, and is settled on disk before the function continues.
+waited here (decision 003). As the call is not below it, a started mark below the function
+represents the wait, and is settled on disk before the function continues.
 
 Proof: `tests/tools/test_detached.py`.
 """

@@ -72,9 +72,9 @@ async def test_two_runtimes_can_share_a_database_file(tmp_path: Path) -> None:
         open_runtime(tmp_path, agents=[agent], settings=NORMAL) as first,
         open_runtime(tmp_path, agents=[agent], settings=NORMAL) as second,
     ):
-        begun = await first.chat("Hi")
-        went_on = await second.chat("And?", session_id=begun.session_id)
-    assert [begun.content, went_on.content] == ["one", "two"]
+        started = await first.chat("Hi")
+        went_on = await second.chat("And?", session_id=started.session_id)
+    assert [started.content, went_on.content] == ["one", "two"]
 
 
 @pytest.mark.parametrize("is_strict", [False, True])

@@ -37,8 +37,8 @@ def happened(event: Event, seq: int, path: str = RUN) -> Record:
 def test_a_message_names_its_run_and_its_place_in_the_log() -> None:
     """Events carry `runId`, `seq`, `at`, and from steps `stepId`, `visit`, `path`."""
     story = RunFeed(RUN, "demo")
-    begun = FlowStarted(file="f.yaml", texts={"f.yaml": FLOW}, task="t")
-    assert story.messages_of(happened(begun, 2)) == []
+    first = FlowStarted(file="f.yaml", texts={"f.yaml": FLOW}, task="t")
+    assert story.messages_of(happened(first, 2)) == []
     [message] = story.messages_of(
         happened(StepStarted(step_id="build", visit=1), 3, "task_1/build/1")
     )
@@ -82,7 +82,7 @@ def test_the_end_of_a_step_has_its_usage() -> None:
     assert message["usage"] == {"inputTokens": 5, "outputTokens": 2}
 
 
-def begun(step: str) -> RunFeed:
+def first(step: str) -> RunFeed:
     """Return the feed of a run with one step."""
     story = RunFeed(RUN, "demo")
     text = f"name: demo\ndescription: d\nsteps:\n  - {{{step}}}\n"
@@ -102,12 +102,12 @@ def begun(step: str) -> RunFeed:
 def test_a_visit_names_the_path_that_it_writes(step: str, target: str | None) -> None:
     """`flow_agent_started`: `agentName, nodeKind, resolvedModel?, target?`."""
     started = StepStarted(step_id="s", visit=1)
-    [message] = begun(step).messages_of(happened(started, 2, "task_1/s/1"))
+    [message] = first(step).messages_of(happened(started, 2, "task_1/s/1"))
     assert message.get("target") == target
 
 
 def test_a_round_is_reported_before_the_judge_without_announcing_it() -> None:
-    story = begun("id: s, agent: a, task: t, loop_target: s, exit_target: s, max_iterations: 2")
+    story = first("id: s, agent: a, task: t, loop_target: s, exit_target: s, max_iterations: 2")
     frame = "task_1/s/1"
     assert story.messages_of(happened(StepStarted(step_id="s", visit=1, agent="a"), 2, frame)) == []
     notice = FlowNotified(kind="flow_loop_iteration", body={"stepId": "s", "iteration": 1})
@@ -137,7 +137,7 @@ def test_a_notice_of_a_nested_flow_names_its_own_steps(
     frame: str, place: str, kind: str, body: dict[str, object]
 ) -> None:
     """A nested flow runs in the frame of its step, or below that frame for a glob."""
-    feed = begun('id: s, path: "parts/*.yaml"')
+    feed = first('id: s, path: "parts/*.yaml"')
     feed.messages_of(happened(StepStarted(step_id="s", visit=1), 2, "task_1/s/1"))
     inside = FlowStarted(file="s.yaml", texts={"s.yaml": SUB}, task="t")
     feed.messages_of(happened(inside, 3, f"task_1/{frame}"))
@@ -148,7 +148,7 @@ def test_a_notice_of_a_nested_flow_names_its_own_steps(
 
 @pytest.mark.parametrize("frame", ["s/1", "s/1/2"])
 def test_other_events_of_a_nested_flow_name_their_step(frame: str) -> None:
-    feed = begun('id: s, path: "parts/*.yaml"')
+    feed = first('id: s, path: "parts/*.yaml"')
     feed.messages_of(happened(StepStarted(step_id="s", visit=1), 2, "task_1/s/1"))
     feed.messages_of(
         happened(FlowStarted(file="s.yaml", texts={"s.yaml": SUB}, task="t"), 3, f"task_1/{frame}")

@@ -112,7 +112,7 @@ async def test_a_run_that_fails_names_its_step() -> None:
 
 
 async def runs_of(runtime: Runtime) -> list[TaskId]:
-    """Return the runs of flows that were begun."""
+    """Return the runs of flows that were started."""
     tasks, _ = await runtime.parts.storage.projections.tasks(page=Page(limit=100))
     return [each.task_id for each in tasks if each.kind == "flow"]
 

@@ -42,7 +42,7 @@ conversation. Each time:
   it was frozen in, which had been reported `INTERRUPTED`.
 
 Which calls are in flight together at a moment depends on the machine, and so does the exact column
-of an outcome; what stands above does not.
+of an outcome; the list above does not.
 
 | moment | killed | frozen |
 |---|---|---|

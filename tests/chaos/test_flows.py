@@ -80,9 +80,9 @@ def go_on(server: Server) -> dict[str, Any] | None:
         assert CLOCK.monotonic() < ends, "the run stands still"
         try:
             key = {"Idempotency-Key": "the only one"}
-            begun = server.client.post(RUNS, json={"task": "t"}, headers=key)
-            assert begun.status_code == 202, begun.text
-            run = server.client.get(f"{RUNS}/{begun.json()['runId']}").json()
+            started = server.client.post(RUNS, json={"task": "t"}, headers=key)
+            assert started.status_code == 202, started.text
+            run = server.client.get(f"{RUNS}/{started.json()['runId']}").json()
             if run["status"] in OVER:
                 return dict(run)
             for each in run["questions"]:
@@ -94,7 +94,7 @@ def go_on(server: Server) -> dict[str, Any] | None:
 
 
 def starts_of(server: Server, run_id: str) -> Counter[str]:
-    """Return how often each visit was begun."""
+    """Return how often each visit was started."""
     found: Counter[str] = Counter()
     after, more = 0, True
     while more:

@@ -80,10 +80,10 @@ async def test_deleting_a_conversation_ends_its_running_task(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It ends long before its lease must be renewed, and without a warning."""
-    begun, ended, erased = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    started, ended, erased = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def work(input: Any, invocation: Any) -> None:
-        begun.set()
+        started.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -94,7 +94,7 @@ async def test_deleting_a_conversation_ends_its_running_task(
     async with served(model=model, tools=[Act("work", work)]) as server:
         directory = directory_of(server)
         talk = asyncio.create_task(server.runtime.chat("Work"))
-        await begun.wait()
+        await started.wait()
         session = await directory.newest(AGENT, LOCAL_PROFILE)
         assert session is not None
         await directory.delete(session, server.database_parts.erasure)

@@ -159,8 +159,8 @@ async def test_a_burst_is_read_again_from_the_log(scene: Scene) -> None:
     reply = scene.begin(2)
     for _ in range(20):
         scene.bus.say(reply, DeltaKind.TEXT, "x")
-    begun, delta = await waiting or ()
-    assert isinstance(begun, ReplyStarted)
+    started, delta = await waiting or ()
+    assert isinstance(started, ReplyStarted)
     assert isinstance(delta, Delta)
     assert delta.text == "x" * 20
 
@@ -206,8 +206,8 @@ async def test_following_one_task_ends_with_the_task(scene: Scene) -> None:
 def test_adjacent_pieces_of_a_reply_are_joined() -> None:
     reply = LiveReply(LOG, TASK, 2, 1)
     reply.pieces = [(DeltaKind.TEXT, "a"), (DeltaKind.TEXT, "b"), (DeltaKind.REASONING, "c")]
-    begun, *deltas = so_far(reply)
-    assert begun == ReplyStarted(reply)
+    started, *deltas = so_far(reply)
+    assert started == ReplyStarted(reply)
     assert [(each.text, each.units) for each in deltas if isinstance(each, Delta)] == [
         ("ab", 2),
         ("c", 3),
@@ -233,10 +233,10 @@ async def test_a_reply_that_streams_in_another_process_is_found() -> None:
     tail = LogTail(scene.source, LOG, after=0)
     assert seqs(await tail.take()) == [1, 2]
     await scene.log.live_text.write(LOG, lease.epoch, [piece(0, ""), piece(3, "Hel")])
-    begun, delta = await tail.take() or ()
-    assert isinstance(begun, ReplyStarted)
+    started, delta = await tail.take() or ()
+    assert isinstance(started, ReplyStarted)
     assert isinstance(delta, Delta)
-    assert (begun.reply.base, delta.text, delta.units) == (2, "Hel", 3)
+    assert (started.reply.base, delta.text, delta.units) == (2, "Hel", 3)
     await scene.log.live_text.write(LOG, lease.epoch, [piece(5, "lo")])
     assert [each.units for each in await tail.take() or () if isinstance(each, Delta)] == [5]
 
@@ -301,17 +301,17 @@ FIRST, SECOND = LiveReply(LOG, TASK, 2, 1), LiveReply(LOG, TASK, 5, 1)
 OF_ANOTHER = LiveReply(LOG, TASK, 7, 1, path=CallPath("a/b"))
 WHOLE = ReplyReceived(iteration=1, base=2, text="Hello", message_id=MessageId("msg_2"))
 ENDED = TaskEnded(status=TaskStatus.SUCCEEDED, content="Hello")
-BEGUN = heard_of(FIRST, (THOUGHT, "hm"), (TEXT, "He"), (TEXT, "l"))
+STARTED = heard_of(FIRST, (THOUGHT, "hm"), (TEXT, "He"), (TEXT, "l"))
 
 
 @pytest.mark.parametrize(
     ("items", "pieces"),
     [
         ([stored(WHOLE), stored(ENDED)], ["Hello"]),
-        ([*BEGUN, stored(WHOLE), stored(ENDED)], ["He", "l", "lo"]),
-        ([*BEGUN, *heard_of(FIRST, (TEXT, "Hell")), stored(WHOLE)], ["He", "l", "l", "o"]),
+        ([*STARTED, stored(WHOLE), stored(ENDED)], ["He", "l", "lo"]),
+        ([*STARTED, *heard_of(FIRST, (TEXT, "Hell")), stored(WHOLE)], ["He", "l", "l", "o"]),
         (
-            [*BEGUN, stored(ReplyRestarted(iteration=1)), *heard_of(SECOND, (TEXT, "He"))],
+            [*STARTED, stored(ReplyRestarted(iteration=1)), *heard_of(SECOND, (TEXT, "He"))],
             ["He", "l", "He"],
         ),
         ([*heard_of(OF_ANOTHER, (TEXT, "no")), stored(WHOLE, path="a/b")], []),

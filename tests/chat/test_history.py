@@ -86,9 +86,9 @@ async def test_a_message_that_is_answered_again_keeps_its_time() -> None:
             again = NewMessage(content="a", session_id=session_id, supersedes=task_id)
             task_id = (await server.runtime.send(again)).task_id
             await server.runtime.wait(task_id)
-        (user, anew) = (await page(server, session_id)).messages
+        (user, regenerated) = (await page(server, session_id)).messages
         assert user["createdAt"] == first["createdAt"]
-        assert anew["createdAt"] > answer["createdAt"]
+        assert regenerated["createdAt"] > answer["createdAt"]
 
 
 async def test_a_failed_task_shows_its_error_on_its_message() -> None:

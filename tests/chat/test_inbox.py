@@ -211,9 +211,9 @@ async def test_a_direct_call_is_a_task_of_its_own() -> None:
 async def test_a_repeated_request_does_not_answer_its_own_question() -> None:
     model = ScriptedModel({"Hi": say("Hello."), "Ask me": call("ask_user", question="Which?")})
     async with memory_runtime(model=model, tools=TOOLS) as runtime:
-        begun = await runtime.chat("Hi")
+        started = await runtime.chat("Hi")
         message = NewMessage(
-            content="Ask me", session_id=begun.session_id, idempotency=RequestKey("key", "hash")
+            content="Ask me", session_id=started.session_id, idempotency=RequestKey("key", "hash")
         )
         first = await runtime.send(message)
         reply = await runtime.wait(first.task_id)
@@ -272,15 +272,15 @@ async def test_a_direct_call_in_another_profile_s_conversation_is_refused(sessio
 class CountedLog(MemoryLog):
     """Counts outside events by the way in which they were written."""
 
-    begun = sent = 0
+    started = sent = 0
 
     async def begin(
         self, log_id: LogId, entries: Sequence[Entry], owner: str, *, head: int
     ) -> tuple[Lease, Sequence[Record]] | None:
-        begun = await super().begin(log_id, entries, owner, head=head)
-        self.begun += begun is not None
-        self.sent -= begun is not None
-        return begun
+        started = await super().begin(log_id, entries, owner, head=head)
+        self.started += started is not None
+        self.sent -= started is not None
+        return started
 
     async def send(
         self,
@@ -301,7 +301,7 @@ async def test_a_message_to_an_idle_conversation_is_one_write() -> None:
         first = await runtime.chat("a")
         second = await runtime.chat("b", session_id=first.session_id)
     assert (first.content, second.content) == ("one", "two")
-    assert (log.begun, log.sent) == (2, 0)
+    assert (log.started, log.sent) == (2, 0)
     events = [record.event for record in await log.read(LogId(first.session_id))]
     assert not [event for event in events if isinstance(event, TaskResumed)]
 
@@ -325,7 +325,7 @@ async def test_a_message_behind_another_is_queued() -> None:
         reply = await runtime.wait(second.task_id)
     assert reply is not None
     assert (reply.content, second.records) == ("two", ())
-    assert (log.begun, log.sent) == (1, 1)
+    assert (log.started, log.sent) == (1, 1)
 
 
 async def test_a_conversation_outside_the_cache_is_looked_up_first() -> None:
@@ -335,7 +335,7 @@ async def test_a_conversation_outside_the_cache_is_looked_up_first() -> None:
         first = await runtime.chat("a")
     async with memory_runtime(model=model, place=place) as runtime:
         await runtime.chat("b", session_id=first.session_id)
-    assert (log.begun, log.sent) == (1, 1)
+    assert (log.started, log.sent) == (1, 1)
 
 
 @pytest.mark.parametrize(

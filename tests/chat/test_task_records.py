@@ -121,8 +121,8 @@ async def test_an_answer_reads_as_little_of_a_long_conversation_as_of_a_new_one(
     model = ScriptedModel(STORY | {"Hi": say("Hello.")})
     place = MemoryStorage(log=(log := Watched()))
     async with memory_runtime(model=model, tools=TOOLS, place=place) as runtime:
-        begun = await runtime.chat("Hi")
-        question = await runtime.chat("Ask", session_id=begun.session_id)
+        started = await runtime.chat("Hi")
+        question = await runtime.chat("Ask", session_id=started.session_id)
         log.reads.clear()
         taken, _ = await sent(
             runtime, replace(keyed("Ann", question.session_id), idempotency=RequestKey())

@@ -74,7 +74,7 @@ def mail(to: str) -> str:
 def test_approvals_with_equal_texts_show_their_inputs(project: Path, run: Run) -> None:
     """A question of kind `approval` has tool id, description and redacted input (§7)."""
     (project / "tools" / "mail.py").write_text(MAIL)
-    assert [run("call", "mail", f"to={who}")[0] for who in ("Ann", "Bob")] == [4, 4]
+    assert [run("call", "mail", f"to={name}")[0] for name in ("Ann", "Bob")] == [4, 4]
     _, out, _ = run("answer")
     lines = out.splitlines()
     assert lines[0].split() == ["question", "kind", "for", "agent", "input", "text"]

@@ -1,4 +1,4 @@
-"""When a message may be answered anew, wherever its log lives."""
+"""When a message may be answered again, for every kind of log."""
 
 import asyncio
 

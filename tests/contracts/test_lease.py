@@ -165,10 +165,12 @@ async def test_what_comes_from_outside_brings_nobody_on(log: Log, clock: FakeClo
 
 
 async def test_a_new_log_can_be_held_from_its_first_event(log: Log) -> None:
-    begun = await log.begin(CHAT, [opened(), message(), started()], "me", head=0)
-    assert begun is not None
-    lease, records = begun
-    assert lease == Lease(log_id=CHAT, epoch=1, head=3, crashed=False, recoveries=0, begun=True)
+    first = await log.begin(CHAT, [opened(), message(), started()], "me", head=0)
+    assert first is not None
+    lease, records = first
+    assert lease == Lease(
+        log_id=CHAT, epoch=1, head=3, crashed=False, recoveries=0, is_started=True
+    )
     assert [record.seq for record in records] == [1, 2, 3]
     assert [record.seq for record in await log.append(lease, [ended()])] == [4]
     assert await log.release(lease, head=4) in ([], ())
@@ -179,14 +181,14 @@ async def test_a_log_with_nothing_to_do_can_be_held_with_its_next_message(log: L
     lease = await held(log)
     await log.append(lease, [started(), ended()])
     await log.release(lease, head=4)
-    begun = await log.begin(CHAT, [message(TWO), started(TWO)], "me", head=4)
-    assert begun is not None
-    assert begun[0].epoch > lease.epoch
-    assert [record.seq for record in begun[1]] == [5, 6]
+    first = await log.begin(CHAT, [message(TWO), started(TWO)], "me", head=4)
+    assert first is not None
+    assert first[0].epoch > lease.epoch
+    assert [record.seq for record in first[1]] == [5, 6]
     assert await log.acquire(CHAT, "another") is None
     await log.send(CHAT, [cancelled(TWO)])
-    assert [record.seq for record in await log.renew(begun[0], after=6)] == [7]
-    told = await log.append(begun[0], [ended(TWO)])
+    assert [record.seq for record in await log.renew(first[0], after=6)] == [7]
+    told = await log.append(first[0], [ended(TWO)])
     assert [record.seq for record in told] == [7, 8]
 
 
@@ -222,13 +224,13 @@ async def test_who_begins_and_dies_has_crashed(log: Log, clock: FakeClock) -> No
     await log.begin(CHAT, [opened(), message(), started()], "me", head=0)
     clock.advance(3)
     after = await taken(log, "another")
-    assert (after.head, after.crashed, after.recoveries, after.begun) == (3, True, 1, False)
+    assert (after.head, after.crashed, after.recoveries, after.is_started) == (3, True, 1, False)
 
 
 async def test_a_beginning_with_a_large_event_is_written_or_left(log: Log) -> None:
     entries = [opened("T" * 300), message(), started()]
-    begun = await log.begin(CHAT, entries, "me", head=0)
-    assert await log.head(CHAT) == (3 if begun else 0)
+    first = await log.begin(CHAT, entries, "me", head=0)
+    assert await log.head(CHAT) == (3 if first else 0)
 
 
 # ---- losing --------------------------------------------------------------------------------------

@@ -99,11 +99,11 @@ async def test_logs_are_apart(log: Log) -> None:
 
 async def test_every_event_has_the_time_when_it_was_written(log: Log, clock: FakeClock) -> None:
     lease = await held(log)
-    begun = clock.now()
+    opened_at = clock.now()
     clock.advance(1.5)
     (record,) = await log.append(lease, [started()])
-    assert record.at == begun + 1500
-    assert [each.at - begun for each in await log.read(CHAT)] == [0, 0, 1500]
+    assert record.at == opened_at + 1500
+    assert [each.at - opened_at for each in await log.read(CHAT)] == [0, 0, 1500]
 
 
 async def test_appends_keep_their_order_also_when_they_are_awaited_late(log: Log) -> None:

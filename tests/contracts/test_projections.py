@@ -242,7 +242,7 @@ async def test_sessions_are_sorted_and_pages_fit_together(
     is_descending: bool | None,
     wanted: list[str],
 ) -> None:
-    """Titles are equal whatever their case, and what is equal stands in the order of its id."""
+    """Titles are compared without case, and equal ones are ordered by id."""
     for number, title in enumerate(["École", "_a", "Tea", "tea"], 1):
         await log.send(LogId(f"conv_{number}"), [opened(title)])
         clock.advance(number < 3)

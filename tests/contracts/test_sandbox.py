@@ -80,13 +80,13 @@ def bridge() -> FakeBridge:
 
 async def attack(sandbox: Sandbox, source: str, seconds: float, host: FakeBridge) -> Ending:
     clock = SystemClock()
-    begun = clock.monotonic()
+    started = clock.monotonic()
     code, said, output = "success", "", None
     try:
         output = await sandbox.run(script_of(source), {}, host, Bounds(seconds=seconds))
     except CallError as error:
         code, said = error.code, f"{error} {json.dumps(error.details)}"
-    return Ending(code=code, said=said, output=output, took=clock.monotonic() - begun)
+    return Ending(code=code, said=said, output=output, took=clock.monotonic() - started)
 
 
 async def canary(sandbox: Sandbox) -> int:

@@ -1,4 +1,4 @@
-"""Every kind of event as it stands in logs of yesterday."""
+"""Every kind of event as older versions stored it."""
 
 from msgspec.structs import replace
 

@@ -1,4 +1,4 @@
-"""Every kind of event of a run of a flow, as it stands in logs of yesterday."""
+"""Every kind of event of a flow run as older versions stored it."""
 
 from penstock.core.events.events import Event
 from penstock.core.events.flow_events import (

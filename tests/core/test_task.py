@@ -1,4 +1,4 @@
-"""Where a task stands."""
+"""The status of a task."""
 
 from typing import Any
 

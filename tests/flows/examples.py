@@ -178,7 +178,7 @@ EXAMPLES: list[tuple[str, tuple[Any, ...], Answers, Mapping[str, int], str]] = [
         ),
     ),
     (
-        "W7: the loop body stands after the decision",
+        "W7: the loop body follows the decision",
         W7,
         {"enough/1": ["fix"], "enough/2": ["done"]},
         {},

@@ -12,12 +12,12 @@ def run(plan: Plan, answers: Answers, lasts: Mapping[str, int]) -> str:
     """Run a plan on a clock of its own; returns what happened, in the words of the examples."""
     message: list[str] = []
     ends: list[tuple[int, int, str]] = []
-    now = begun = 0
+    now = started = 0
     while plan.status is None:
         for step_id in plan.ready():
-            begun += 1
+            started += 1
             message.append(f"+{step_id}/{plan.start(step_id)}")
-            heapq.heappush(ends, (now + lasts.get(step_id, 1), begun, step_id))
+            heapq.heappush(ends, (now + lasts.get(step_id, 1), started, step_id))
         now, _, step_id = heapq.heappop(ends)
         visit = f"{step_id}/{plan.visits[step_id]}"
         answer = answers.get(visit, answers.get(step_id, []))

@@ -68,8 +68,10 @@ class CancelledAtTheStart(MemoryLog):
         begins = [each for each in entries if isinstance(each.event, CallStarted)]
         return self._late(lease, entries, begins[0]) if begins else super().append(lease, entries)
 
-    async def _late(self, lease: Lease, entries: Sequence[Entry], begun: Entry) -> Sequence[Record]:
-        await self.send(lease.log_id, [Entry(CancelRequested(), begun.task_id)])
+    async def _late(
+        self, lease: Lease, entries: Sequence[Entry], started: Entry
+    ) -> Sequence[Record]:
+        await self.send(lease.log_id, [Entry(CancelRequested(), started.task_id)])
         return await super().append(lease, entries)
 
 

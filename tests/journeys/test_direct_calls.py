@@ -102,7 +102,7 @@ async def test_a_call_cut_by_a_stop_does_not_run_again() -> None:
 
 
 async def _until_reached(work: Any, gate: Gate) -> None:
-    """Begin the work, and leave it where it stands still."""
+    """Start the work, and leave it where it blocks."""
     task = asyncio.ensure_future(work)
     await gate.reached()
     task.cancel()

@@ -229,10 +229,10 @@ async def test_a_conversation_that_another_process_deleted_stops_at_once(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The tool ends with the next look at the lease, and it is said once."""
-    begun, ended = asyncio.Event(), asyncio.Event()
+    started, ended = asyncio.Event(), asyncio.Event()
 
     async def work(input: Any, invocation: Any) -> None:
-        begun.set()
+        started.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -240,7 +240,7 @@ async def test_a_conversation_that_another_process_deleted_stops_at_once(
 
     async with far(url, [call("work")], tools=[Act("work", work)]) as server:
         await server.send()
-        await begun.wait()
+        await started.wait()
         assert server.sent
         name = server.sent.session_id
         async with server.stream() as coming:

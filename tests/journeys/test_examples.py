@@ -18,7 +18,7 @@ BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 
 
 def examples() -> list[tuple[str, str]]:
-    """Return the blocks of every page, each with the page and the line it stands at."""
+    """Return the blocks of every page, each with its page and line."""
     collected = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")

@@ -44,7 +44,7 @@ SPEAKER = re.compile(r"You are ([\w-]+)\.")
 ON = ShellSettings(is_on=True, is_enclosed=False)
 SOFT, HARD = finish("no", status="error"), fail(401, "no key")
 OVER_AT_ONCE = 0.01
-"""So much later ends what was begun later, of steps that take equally long."""
+"""How much later a step ends that started later, of steps of equal length."""
 
 
 @dataclass(kw_only=True)

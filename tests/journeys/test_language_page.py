@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow("reads a script for each row")
 
 
 def section(title: str) -> str:
-    """Return what stands under a title of the page."""
+    """Return the section under a title of the page."""
     return PAGE.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
 

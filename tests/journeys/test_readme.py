@@ -26,7 +26,7 @@ QUESTION = re.compile(r"q_[0-9a-z]+")
 CHANGES = re.compile(r"(?:conv|task|msg|tc|q)_[0-9a-z]*|\d+\.\d s|\d+ tokens")
 """What is another each time: ids, times, and what the models were told by then."""
 LEFT_OUT = "…"
-"""A line of it stands for any number of lines, at the end of a line it stands for the rest."""
+"""A line of it matches any number of lines; at the end of a line it matches the rest."""
 
 
 def _found(pattern: str) -> str:

@@ -73,8 +73,8 @@ async def test_a_reader_that_does_not_read_is_disconnected_and_can_resume() -> N
         in_memory(model=model, limits=limits) as runtime,
         client_of(runtime) as (_, client),
     ):
-        begun = await client.post(f"{CHAT}/conversations")
-        body = f'{{"content":"Hi","stream":true,"conversationId":"{begun.json()["id"]}"}}'
+        started = await client.post(f"{CHAT}/conversations")
+        body = f'{{"content":"Hi","stream":true,"conversationId":"{started.json()["id"]}"}}'
         lazy = await connect(str(client.base_url), body)
         await hold.reached()
         hold.release()
@@ -83,7 +83,7 @@ async def test_a_reader_that_does_not_read_is_disconnected_and_can_resume() -> N
         got = await read_all(lazy)
         assert "message_complete" not in got
         last = frames(got)[-1][0] if frames(got) else "0"
-        query = {"conversationId": begun.json()["id"], "lastEventId": last}
+        query = {"conversationId": started.json()["id"], "lastEventId": last}
         rest = await client.get(f"{CHAT}/stream", params=query)
         values = [frame.get("delta", "") for _, frame in frames(got) + frames(rest.text)]
         assert len("".join(values)) == 400 * len(long)

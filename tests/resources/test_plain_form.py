@@ -41,7 +41,7 @@ def test_escapes_and_line_breaks_are_gone_from_the_plain_form(text: str, plain: 
 @given(st.text("ab%41C3A&;#x\\nu00\n\r \u2028ä", max_size=40) | st.text(max_size=40))
 @FEW
 def test_every_character_of_the_plain_form_has_a_place_in_the_text(text: str) -> None:
-    """In order, and apart; and each place has the character, or something that stands for it."""
+    """Positions ascend and do not overlap; each has the character or its escape."""
     form = PlainForm(text)
     place = form.origins()
     places = [place(at, at + 1) for at in range(len(form.text))]

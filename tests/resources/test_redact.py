@@ -229,7 +229,7 @@ PLACES: list[Callable[[str], Any]] = [
 def test_a_secret_is_found_in_every_spelling_at_every_place(
     secret: str, spell: Callable[[str], str], place: Callable[[str], Any]
 ) -> None:
-    """What stands around it stays, and nothing that is decoded again brings it back."""
+    """The text around it stays, and decoding the result again does not restore it."""
     redactor, value = given_out(secret), place(spell(secret))
     assert redactor.holds_secret(value)
     cleaned = redactor.json(value)

@@ -196,9 +196,9 @@ def waiting(
             (seen if seen is not None else []).append(result)
         return DONE
 
-    begun = begin(work())
-    assert isinstance(begun, asyncio.Task)
-    return begun
+    started = begin(work())
+    assert isinstance(started, asyncio.Task)
+    return started
 
 
 def pending() -> "asyncio.Future[Any]":
@@ -233,11 +233,11 @@ async def test_work_starts_in_its_own_task_and_context() -> None:
         return DONE
 
     PLACE.set("outside")
-    here, begun = asyncio.current_task(), begin(work())
+    here, started = asyncio.current_task(), begin(work())
     assert (asyncio.current_task(), PLACE.get()) == (here, "outside")
-    assert isinstance(begun, asyncio.Task)
-    assert await begun is DONE
-    assert seen == [(begun, "inside")] * 2
+    assert isinstance(started, asyncio.Task)
+    assert await started is DONE
+    assert seen == [(started, "inside")] * 2
 
 
 @pytest.mark.parametrize("is_quick", [True, False])
@@ -285,11 +285,11 @@ async def test_an_awaited_task_is_cancelled_first(rounds: int) -> None:
             ended.append("outer")
         return DONE
 
-    begun = begin(outer())
-    assert isinstance(begun, asyncio.Task)
+    started = begin(outer())
+    assert isinstance(started, asyncio.Task)
     await settle(rounds=rounds)
-    begun.cancel()
-    await asyncio.wait([begun])
+    started.cancel()
+    await asyncio.wait([started])
     assert ended == (["inner", "outer"] if rounds else ["outer"])
 
 
@@ -299,14 +299,14 @@ async def test_a_timeout_entered_before_the_first_wait_expires() -> None:
             await pending()
         return DONE
 
-    begun = begin(work())
-    assert isinstance(begun, asyncio.Task)
+    started = begin(work())
+    assert isinstance(started, asyncio.Task)
     with pytest.raises(TimeoutError):
-        await begun
+        await started
 
 
 async def test_an_eager_call_can_be_awaited() -> None:
     future = pending()
-    begun = waiting(future)
+    started = waiting(future)
     future.set_result(1)
-    assert await begun == DONE
+    assert await started == DONE

@@ -237,11 +237,11 @@ async def test_cancelling_ends_a_script_at_once(threaded: Sandbox, source: str) 
     clock = SystemClock()
     task = asyncio.create_task(run(threaded, source, FakeBridge({"callTool": never})))
     await asyncio.wait([task], timeout=0.1)
-    begun = clock.monotonic()
+    started = clock.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert clock.monotonic() - begun < PROMPT + BUSY
+    assert clock.monotonic() - started < PROMPT + BUSY
 
 
 async def test_the_memory_limit_of_a_manifest_holds(sandbox: Sandbox) -> None:

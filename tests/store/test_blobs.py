@@ -283,7 +283,7 @@ def test_a_file_is_on_disk_before_its_name_and_its_name_before_it_is_said(
 def test_a_file_that_is_there_already_is_synced_before_it_is_said_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever wrote it may have been killed before it was on disk."""
+    """The process that wrote it may have been killed before it was on disk."""
     asyncio.run(Disk(tmp_path).put("name", b"x", only_if_new=True))
     synced: list[int] = []
     monkeypatch.setattr("os.fsync", lambda opened: synced.append(os.fstat(opened).st_ino))

@@ -1,4 +1,4 @@
-"""What conversations kept goes with them, and the bytes of it that nobody else has."""
+"""State and files of a conversation are deleted with it, with bytes that nothing else uses."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -92,7 +92,7 @@ def test_a_conflict_may_be_tried_again() -> None:
 async def test_what_cannot_be_read_for_want_of_resources_is_read_later(
     tmp_path: Path, nothing_left: Callable[[], AbstractContextManager[None]]
 ) -> None:
-    """It is not called a database that nobody may read."""
+    """It is not reported as a database without permission to read."""
     database = await open_database(f"sqlite:///{tmp_path / 'one.db'}")
     with nothing_left(), pytest.raises(OutOfResources):
         await database.read(lambda each: each.execute(ONE))

@@ -1,4 +1,4 @@
-"""Where something stands that is known by its id alone."""
+"""Look-ups of a log, task or question by id alone."""
 
 import sqlite3
 from contextlib import closing
@@ -137,7 +137,7 @@ WITHOUT: list[Event] = [
 
 
 class NoCursor:
-    """A cursor that nobody may use."""
+    """A cursor that fails if it is used."""
 
 
 @pytest.mark.parametrize("event", WITHOUT)

@@ -314,7 +314,7 @@ class RunningClock(FakeClock):
 async def test_the_mark_of_a_cancelled_put_is_no_put_after_it(
     database: Database, tmp_path: Path
 ) -> None:
-    """An erasing sweeps without waiting; it leaves what was put since then to who put it."""
+    """An erasing sweeps without waiting; it leaves bytes that were put since then."""
     clock = RunningClock()
     blobs, cut = await cancelled_put(tmp_path, b"text", clock)
     await Erasure(database, blobs, clock).sweep()

@@ -188,8 +188,8 @@ async def test_a_closed_database_leaves_no_reader_behind(database: Database) -> 
     before = {*threading.enumerate()}
     await asyncio.gather(*(check(database) for _ in range(3)))
     await database.close()
-    begun = {each.name for each in {*threading.enumerate()} - before}
-    assert not [name for name in begun if name.startswith("penstock-reader")]
+    first = {each.name for each in {*threading.enumerate()} - before}
+    assert not [name for name in first if name.startswith("penstock-reader")]
 
 
 def do(statement: str, connection: Connection) -> None:

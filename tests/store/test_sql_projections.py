@@ -75,7 +75,7 @@ async def test_a_question_that_the_log_does_not_ask_is_named(
 
 
 async def test_a_page_is_found_in_the_index_of_its_list(tmp_path: Path, blobs: Blobs) -> None:
-    """What stands before a page is neither sorted nor read."""
+    """Rows before a page are neither sorted nor read."""
     database = await open_database(f"sqlite:///{tmp_path / 'one.db'}")
     lists = SqlProjections(database, blobs)
     ran: list[str] = []

@@ -13,18 +13,18 @@ async def for_ever() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-BEGUN: list[asyncio.Future[Any]] = []
+STARTED: list[asyncio.Future[Any]] = []
 
 
 def begin() -> "asyncio.Future[Any]":
     """Begin a task that only `let_go` ends."""
-    BEGUN.append(asyncio.ensure_future(swallow()))
-    return BEGUN[-1]
+    STARTED.append(asyncio.ensure_future(swallow()))
+    return STARTED[-1]
 
 
 async def let_go() -> None:
-    while BEGUN:
-        task = BEGUN.pop()
+    while STARTED:
+        task = STARTED.pop()
         while not task.done():
             task.cancel()
             await settle(rounds=2)
@@ -55,7 +55,7 @@ async def in_a_finally() -> None:
 
 async def in_a_group() -> None:
     async with asyncio.TaskGroup() as group:
-        BEGUN.append(group.create_task(swallow()))
+        STARTED.append(group.create_task(swallow()))
 
 
 STUBBORN = [swallow, in_a_task, gathered, in_a_finally, in_a_group]

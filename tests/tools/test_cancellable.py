@@ -44,7 +44,7 @@ async def test_a_tool_that_swallows_its_timeout_is_left_behind_and_logged_once(
 
 @pytest.fixture
 async def reported() -> AsyncIterator[list[str]]:
-    """What the event loop reports because nobody took it."""
+    """Errors that the event loop reports because they were not retrieved."""
     told: list[str] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: told.append(context["message"]))

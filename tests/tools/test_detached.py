@@ -211,7 +211,7 @@ async def posts_twice(ctx: ToolContext) -> Any:
 
 
 async def test_a_call_that_waits_already_keeps_its_own_question() -> None:
-    """What a person approved is what runs: nobody is asked a second time for it."""
+    """The approved input runs, without a second question."""
     *_, send = acts()
     bench = await open_workbench(posts_twice, send)
     with pytest.raises(Suspend):
@@ -223,7 +223,7 @@ async def test_a_call_that_waits_already_keeps_its_own_question() -> None:
 
 
 async def test_an_interrupted_write_stays_interrupted_while_an_equal_call_is_open() -> None:
-    """It may have happened, so it is told as interrupted, and no other stands in for it."""
+    """It may have happened, so it is reported as interrupted, and no other call replaces it."""
 
     async def stand_still(input: Any, invocation: Any) -> Any:
         await asyncio.Event().wait()

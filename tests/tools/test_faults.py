@@ -208,7 +208,7 @@ async def test_a_call_without_resources_waits_unless_it_may_have_written(
 
 
 async def test_a_call_does_not_wait_for_ever_for_missing_resources() -> None:
-    """A tool that opens too many files itself is told so after the time of another attempt."""
+    """A tool that opens too many files itself fails after the time of another attempt."""
     runs = 0
 
     async def greedy(input: Any, invocation: Any) -> Any:

@@ -56,7 +56,7 @@ async def wordy(input: Any, invocation: Any) -> str:
 
 
 async def test_the_outcomes_of_a_task_are_bounded_over_every_restart() -> None:
-    """They are all kept in memory: who calls on is told so, before anything runs."""
+    """They are all kept in memory: one call more fails before anything runs."""
     tells = Act("tells", wordy)
     bench = await open_workbench(tells, limits=Limits(outcome_chars=99))
     assert [code(await bench.call("tells", {"n": n})) for n in range(2)] == ["success"] * 2

@@ -339,19 +339,19 @@ async def test_a_crash_repeats_a_call_unless_it_writes(
 ) -> None:
     """Killed in a `write` tool / `idempotent=True`: INTERRUPTED / runs again with the same key."""
     keys: list[str] = []
-    begun, stuck = asyncio.Event(), asyncio.Event()
+    entered, stuck = asyncio.Event(), asyncio.Event()
 
     @tool(effect=effect, idempotent=idempotent)
     async def act(*, ctx: ToolContext) -> None:
         """Act, and the first time never end."""
         keys.append(ctx.idempotency_key)
-        begun.set()
+        entered.set()
         if len(keys) == 1:
             await stuck.wait()
 
     bench = await open_workbench(act)
     dying = asyncio.create_task(bench.call("act"))
-    await begun.wait()
+    await entered.wait()
     await killed(bench)
     assert code(await bench.call("act")) == outcome
     assert len(keys) == runs

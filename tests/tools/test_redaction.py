@@ -97,10 +97,10 @@ async def test_every_caller_of_a_task_has_its_redactor_and_no_other_task_does() 
     bench, secrets = await open_workbench(), GivenSecrets()
     known = await secrets.of(bench.ledger, None)
     models = [replace(bench.model, agent=each) for each in ("ada", "bob", "ada")]
-    told = [known.add_to(each) for each in models]
-    assert [each.agent for each in told] == ["ada", "bob", "ada"]
-    assert all(each.secrets is known.redactor for each in told)
-    assert known.add_to(models[2]) is told[2]
+    redacted = [known.add_to(each) for each in models]
+    assert [each.agent for each in redacted] == ["ada", "bob", "ada"]
+    assert all(each.secrets is known.redactor for each in redacted)
+    assert known.add_to(models[2]) is redacted[2]
     assert not any(each.secrets is known.redactor for each in models)
 
 

@@ -1,4 +1,4 @@
-"""What calls reach, and what they are told where nothing is set up."""
+"""The resources of calls, and the errors where none are configured."""
 
 from pathlib import Path
 

@@ -143,15 +143,15 @@ async def test_a_waiting_thread_is_replaced_and_the_bound_holds_afterwards() -> 
 
 
 async def test_finish_makes_a_cancelled_caller_wait_for_started_work() -> None:
-    threads, begun, release, done = Threads(1), threading.Event(), threading.Event(), list[int]()
+    threads, started, release, done = Threads(1), threading.Event(), threading.Event(), list[int]()
 
     def work() -> None:
-        begun.set()
+        started.set()
         release.wait(5)
         done.append(1)
 
     caller = asyncio.ensure_future(threads.finish(work))
-    while not begun.is_set():
+    while not started.is_set():
         await settle(rounds=1)
     for _ in range(2):
         caller.cancel()

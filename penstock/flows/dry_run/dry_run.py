@@ -72,7 +72,7 @@ TASK = TaskId("dry")
 _LOG = LogId(TASK)
 _KEY = bytes(32)
 _ANY = Allowance(model_calls=1_000_000, tool_calls=0, seconds=math.inf)
-_LEASE = Lease(log_id=_LOG, epoch=1, head=0, crashed=False, recoveries=0, begun=True)
+_LEASE = Lease(log_id=_LOG, epoch=1, head=0, crashed=False, recoveries=0, is_started=True)
 _FRAME = CallPath(TASK)
 _OWN = 2
 """Number of slashes in the frame of a visit of the flow itself, not of a nested one."""

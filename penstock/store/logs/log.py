@@ -34,7 +34,7 @@ class Lease(Struct, frozen=True, kw_only=True):
     """How many holders in a row did not release it, and appended only REPEATED events."""
     alone: int = 0
     """How many of these deaths are blamed on this log alone."""
-    begun: bool = False
+    is_started: bool = False
     """It was acquired with `begin`, so the task that was started then has not run yet."""
 
 

@@ -144,7 +144,7 @@ class SqlLog:
             head=records[-1].seq,
             crashed=False,
             recoveries=0,
-            begun=True,
+            is_started=True,
         )
         return lease, records
 

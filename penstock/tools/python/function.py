@@ -288,7 +288,7 @@ def as_tool(value: ToolLike) -> Tool:
         return value
     if inspect.isroutine(value):
         inner = getattr(value, "__func__", None)
-        if isinstance(inner, FunctionTool):  # Python 3.13 binds what @classmethod stands above
+        if isinstance(inner, FunctionTool):  # Python 3.13 binds the tool below a @classmethod
             return inner.__get__(getattr(value, "__self__", None))
         return FunctionTool(value)
     if isinstance(value, type) or not hasattr(value, "spec") or not hasattr(value, "run"):

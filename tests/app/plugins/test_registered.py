@@ -187,7 +187,7 @@ def gate(check: Check, *flows: str, message: str = "closed") -> PluginGate:
 
 
 @pytest.mark.parametrize(
-    ("flows", "stands"),
+    ("flows", "applies"),
     [
         (("dom:apply",), True),
         (("dom:*",), True),
@@ -198,10 +198,10 @@ def gate(check: Check, *flows: str, message: str = "closed") -> PluginGate:
         ((), False),
     ],
 )
-def test_which_flows_a_gate_applies_to(flows: tuple[str, ...], stands: bool) -> None:
+def test_which_flows_a_gate_applies_to(flows: tuple[str, ...], applies: bool) -> None:
     """`flows`: commands or prefixes with `*` at the end."""
     made = PluginGate(name="g", check=lambda: True, flows=flows, message="")
-    assert made.applies_to("dom:apply") is stands
+    assert made.applies_to("dom:apply") is applies
 
 
 def broken() -> bool:

@@ -150,9 +150,9 @@ async def test_a_trickle_does_not_hold_a_connection(protocol: Protocol) -> None:
     half = [b"\r\n", HEALTH + b"\r\n", HEALTH + b"GET / HTTP/1.1\r\nho"]
     half += [each for each, _ in HALF if each]
 
-    async def trickle(port: int, begun: bytes) -> None:
+    async def trickle(port: int, started: bytes) -> None:
         async with knocked(port) as client:
-            await client.send(begun)
+            await client.send(started)
             ended = asyncio.create_task(client.rest())
             while not ended.done():
                 client.writer.write(b"a")
@@ -211,10 +211,10 @@ async def test_the_framing_of_a_body_is_bounded(
     protocol: Protocol, framing: str, path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whether the request has its answer already or waits for the rest of its body."""
-    begun, repeated = FRAMING[framing]
+    started, repeated = FRAMING[framing]
     sent, block = 0, repeated * (16 * KIB // len(repeated))
     async with bounded_server(protocol, Limits(), ROOMY) as port, knocked(port) as client:
-        await client.send(CHUNKED % path.encode() + JSON + begun)
+        await client.send(CHUNKED % path.encode() + JSON + started)
         ended = asyncio.create_task(client.rest())
         with suppress(ConnectionError):
             while sent < 60 * MIB and not ended.done():

@@ -124,7 +124,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def later_than(file: Path, more: int = LATER_MS) -> FakeClock:
-    """Return a clock that stands behind the last change of a file, by so many milliseconds."""
+    """Return a clock that shows the last change of a file plus so many milliseconds."""
     return FakeClock(Moment(file.stat().st_ctime_ns // 1_000_000 + more))
 
 

@@ -285,15 +285,15 @@ def test_changes_of_two_commands_are_taken_over_one_after_the_other(
     other.root, other.upper = copy.root, tmp_path / "other"
     copy.write("first")
     other.write("second")
-    begun, came = Event(), Event()
+    started, came = Event(), Event()
 
     def wait_for_the_other() -> None:
-        begun.set()
+        started.set()
         assert not came.wait(0.1)
 
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(copy.take, Access(loaded=Judging("first", wait_for_the_other)))
-        assert begun.wait(5)
+        assert started.wait(5)
         second = threads.submit(other.take, Access(loaded=Judging("second", came.set)))
         assert (first.result(5), second.result(5)) == ([], [])
     assert came.is_set()

@@ -159,8 +159,8 @@ from penstock.sandbox.script import Bounds
 from penstock.testing.bridge import FakeBridge
 from tests.kit.scripts import script_of
 sandbox = QuickJs(SystemClock(), Path({str(machine_code)!r}))
-begun = script_of("let n = 0; while (n < 1e6) n++; export const run = () => n;")
-asyncio.run(sandbox.run(begun, {{}}, FakeBridge(), Bounds(seconds=9)))
+started = script_of("let n = 0; while (n < 1e6) n++; export const run = () => n;")
+asyncio.run(sandbox.run(started, {{}}, FakeBridge(), Bounds(seconds=9)))
 child = os.fork()
 if child:
     os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

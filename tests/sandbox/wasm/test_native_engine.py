@@ -37,11 +37,11 @@ def test_the_epoch_advances_while_a_guest_computes() -> None:
 def test_the_epoch_catches_up_with_the_clock() -> None:
     clock, epochs = SystemClock(), Epochs(40)
     ticker = Ticker(epochs.advance, clock)
-    begun = clock.monotonic()
+    started = clock.monotonic()
     ticker.begin("guest")
     assert epochs.reached.wait(5)
     ticker.close()
-    assert clock.monotonic() - begun >= 40 * TICK - TICK
+    assert clock.monotonic() - started >= 40 * TICK - TICK
 
 
 def test_without_a_guest_the_epoch_stands_still() -> None:

@@ -176,8 +176,8 @@ async def test_an_internal_error_has_the_id_of_its_request() -> None:
 async def test_a_cancelled_task_is_a_409() -> None:
     hold = Hold()
     async with served(model=ScriptedModel([wait(hold)])) as server:
-        begun = await server.client.post(f"{CHAT}/conversations", json={"title": "T"})
-        conversation = begun.json()["id"]
+        started = await server.client.post(f"{CHAT}/conversations", json={"title": "T"})
+        conversation = started.json()["id"]
         waiting = asyncio.create_task(server.say("Go", conversationId=conversation))
         await hold.reached()
         projections = server.runtime.parts.storage.projections

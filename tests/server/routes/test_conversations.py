@@ -53,10 +53,10 @@ async def test_conversations_have_the_requested_order() -> None:
 
 async def test_a_conversation_can_be_created_empty() -> None:
     async with served() as server:
-        begun = await server.client.post(f"{CHAT}/conversations", json={"title": " A  plan "})
-        assert begun.status_code == 201
-        assert (begun.json()["title"], begun.json()["messageCount"]) == ("A plan", 0)
-        assert begun.json()["status"] is None
+        started = await server.client.post(f"{CHAT}/conversations", json={"title": " A  plan "})
+        assert started.status_code == 201
+        assert (started.json()["title"], started.json()["messageCount"]) == ("A plan", 0)
+        assert started.json()["status"] is None
         bare = await server.client.post(f"{CHAT}/conversations")
         assert bare.json()["title"] == "New conversation"
 

@@ -32,7 +32,7 @@ def fits(name: str, value: Any) -> bool:
     return Schema(json.loads(text)).problems(value) == []
 
 
-async def begun(server: InMemoryServer, url: str = PICKS) -> dict[str, Any]:
+async def started(server: InMemoryServer, url: str = PICKS) -> dict[str, Any]:
     """Start a run, and wait until it asks or has ended."""
     body: dict[str, Any] = (await server.client.post(f"{url}?wait=60", json={"task": "t"})).json()
     return body
@@ -56,7 +56,7 @@ async def test_a_run_is_started_and_its_result_awaited(tmp_path: Path) -> None:
 async def test_starting_a_run_that_waits_returns_its_questions(tmp_path: Path) -> None:
     """Else 202 with `questions`; the answer wakes the run."""
     async with flow_server(tmp_path) as server:
-        waiting = await begun(server)
+        waiting = await started(server)
         assert (waiting["status"], fits("RunBegun", waiting)) == ("suspended", True)
         (question,) = waiting["questions"]
         run = (await server.client.get(f"{PICKS}/{waiting['runId']}")).json()
@@ -141,10 +141,10 @@ async def test_runs_are_listed_newest_first_and_by_status(tmp_path: Path) -> Non
     """`{runs: [{runId, status, task, startedAt, endedAt?, stepCount}], meta}`."""
     answers = {"look": finish("seen"), "fails": fail(400)}
     async with flow_server(tmp_path, answers, look=LOOK, eager=EAGER, fails=FAILS) as server:
-        first = await begun(server, LOOKS)
-        second = await begun(server, LOOKS)
+        first = await started(server, LOOKS)
+        second = await started(server, LOOKS)
         await server.client.post("/api/flows/eager/runs", json={})
-        failed = await begun(server, "/api/flows/fails/runs")
+        failed = await started(server, "/api/flows/fails/runs")
         assert failed["status"] == "error"
 
         async def listed(flow: str, **query: Any) -> tuple[list[str], int]:
@@ -166,7 +166,7 @@ async def test_runs_are_listed_newest_first_and_by_status(tmp_path: Path) -> Non
 async def test_a_run_is_followed_to_its_result(tmp_path: Path) -> None:
     """`GET …/runs/{runId}/events`: SSE with `Last-Event-ID`; ends after `flow_complete`."""
     async with flow_server(tmp_path) as server:
-        run = await begun(server, LOOKS)
+        run = await started(server, LOOKS)
         url = f"{LOOKS}/{run['runId']}/events"
         response = await server.client.get(url)
         assert response.headers["content-type"].startswith("text/event-stream")
@@ -187,7 +187,7 @@ async def test_a_run_is_followed_to_its_result(tmp_path: Path) -> None:
 @pytest.mark.parametrize("last", ["999", "x", "1.2.3", "-1"])
 async def test_an_id_outside_of_the_run_is_refused(tmp_path: Path, last: str) -> None:
     async with flow_server(tmp_path) as server:
-        run = await begun(server, LOOKS)
+        run = await started(server, LOOKS)
         url = f"{LOOKS}/{run['runId']}/events"
         response = await server.client.get(url, headers={"last-event-id": last})
     assert (response.status_code, response.json()["error"]["code"]) == (400, "BAD_LAST_EVENT_ID")
@@ -195,7 +195,7 @@ async def test_an_id_outside_of_the_run_is_refused(tmp_path: Path, last: str) ->
 
 async def test_a_stream_stays_open_while_the_run_waits_for_a_person(tmp_path: Path) -> None:
     async with flow_server(tmp_path) as server:
-        waiting = await begun(server)
+        waiting = await started(server)
         url = f"{PICKS}/{waiting['runId']}/events"
         following = asyncio.create_task(server.client.get(url))
         question = waiting["questions"][0]["id"]
@@ -208,7 +208,7 @@ async def test_a_stream_stays_open_while_the_run_waits_for_a_person(tmp_path: Pa
 async def test_a_run_is_aborted_once(tmp_path: Path) -> None:
     """202; 409 `TASK_ENDED` when it is over."""
     async with flow_server(tmp_path) as server:
-        waiting = await begun(server)
+        waiting = await started(server)
         url = f"{PICKS}/{waiting['runId']}"
         aborted = await server.client.post(f"{url}/abort")
         assert (aborted.status_code, fits("RunBegun", aborted.json())) == (202, True)

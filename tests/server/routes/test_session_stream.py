@@ -59,8 +59,8 @@ async def test_a_stream_without_further_frames_is_204() -> None:
         name, whole = await conversation(server)
         assert (await server.follow(name, lastEventId=whole[-1][0])).status_code == 204
         assert (await server.follow(name, **{"from": "now"})).status_code == 204
-        begun = await server.client.post(f"{CHAT}/conversations")
-        assert (await server.follow(begun.json()["id"])).status_code == 204
+        started = await server.client.post(f"{CHAT}/conversations")
+        assert (await server.follow(started.json()["id"])).status_code == 204
 
 
 @pytest.mark.parametrize("last", ["x", "1.", "99", "7.0.1"])
@@ -122,8 +122,8 @@ async def test_a_stream_resumes_in_the_middle_of_a_reply() -> None:
     hold = Hold()
     model = ScriptedModel([say("Good ", "day") + wait(hold) + say(", Ann.")])
     async with served(model=model) as server:
-        begun = await server.client.post(f"{CHAT}/conversations")
-        name = begun.json()["id"]
+        started = await server.client.post(f"{CHAT}/conversations")
+        name = started.json()["id"]
         first = asyncio.create_task(server.stream("Hi", conversationId=name))
         await hold.reached()
         again = asyncio.create_task(server.follow(name, lastEventId="3.3"))
@@ -182,8 +182,8 @@ async def test_a_stream_of_a_queued_message_waits_for_its_turn() -> None:
     hold = Hold()
     model = ScriptedModel([wait(hold) + say("One."), say("Two.")])
     async with served(model=model) as server:
-        begun = await server.client.post(f"{CHAT}/conversations")
-        name = begun.json()["id"]
+        started = await server.client.post(f"{CHAT}/conversations")
+        name = started.json()["id"]
         first = asyncio.create_task(server.stream("Hi", conversationId=name))
         await hold.reached()
         second = asyncio.create_task(server.stream("Ho", conversationId=name))

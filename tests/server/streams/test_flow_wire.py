@@ -356,8 +356,8 @@ def test_live_text_is_shown_at_once() -> None:
 def test_a_step_inside_another_flow_has_the_whole_path() -> None:
     inner = FlowStarted(file="f.yaml", texts={"f.yaml": FLOW}, task="t")
     ref = "task_1/sub/1"
-    begun: list[Happened] = [(started("sub", ""), ref), (inner, ref), (started(), f"{ref}/look/1")]
-    *_, frame = shown(*begun, (began(), f"{ref}/look/1"))
+    first: list[Happened] = [(started("sub", ""), ref), (inner, ref), (started(), f"{ref}/look/1")]
+    *_, frame = shown(*first, (began(), f"{ref}/look/1"))
     assert (frame["path"], frame["nodeKind"]) == ("sub/1/look/1", "agent")
 
 

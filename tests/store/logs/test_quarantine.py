@@ -17,11 +17,11 @@ SHORTEST, LONGEST = 10_000, 600_000
 RULES = Quarantine(LIMITS)
 
 
-def log(name: str, **stands: int | bool) -> LeaseHistory:
+def log(name: str, **changed: int | bool) -> LeaseHistory:
     """Return a log held by a process that died at 100,000."""
     lease_until = 100_000 + LEASE_MS
-    standing = LeaseHistory(LogId(name), owner="x", lease_until=lease_until, tried_at=99_000)
-    return replace(standing, **{"watch_ms": SHORTEST, **stands})
+    history = LeaseHistory(LogId(name), owner="x", lease_until=lease_until, tried_at=99_000)
+    return replace(history, **{"watch_ms": SHORTEST, **changed})
 
 
 def after(*held: LeaseHistory) -> dict[str, tuple[int, int, int]]:

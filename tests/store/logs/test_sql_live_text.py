@@ -1,4 +1,4 @@
-"""What replies on their way say, in a database: nothing is asked or written for nobody."""
+"""Replies that are still being written, in a database: without a reader nothing is stored."""
 
 from collections.abc import AsyncIterator
 

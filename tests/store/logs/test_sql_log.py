@@ -161,7 +161,7 @@ async def test_a_full_disk_stops_the_holder_and_loses_nothing(
 async def test_who_began_and_waits_no_more_leaves_no_lease(
     database: Database, log: SqlLog, *, is_told: bool
 ) -> None:
-    """Nothing crashed: whoever takes the log next goes on with the task, at once."""
+    """Nothing crashed: the next process that acquires the log resumes the task at once."""
     entries = [opened(), message(), started()]
     beginning = asyncio.ensure_future(log.begin(CHAT, entries, "me", head=0))
 

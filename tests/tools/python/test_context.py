@@ -295,19 +295,19 @@ async def test_bytes_are_kept_beside_the_output() -> None:
 
 
 async def test_a_thread_sees_that_its_task_was_cancelled() -> None:
-    begun, seen = threading.Event(), threading.Event()
+    started, seen = threading.Event(), threading.Event()
 
     @tool(effect="none")
     def loops(ctx: ToolContext) -> None:
-        """Work until nobody wants it any more."""
-        begun.set()
+        """Work until the call is cancelled."""
+        started.set()
         while not ctx.cancelled:
             seen.wait(0.001)
         seen.set()
 
     bench = await open_workbench(loops)
     work = asyncio.create_task(bench.call("loops"))
-    await asyncio.to_thread(begun.wait, 5)
+    await asyncio.to_thread(started.wait, 5)
     await bench.cancel()
     assert await asyncio.to_thread(seen.wait, 5)
     assert (await work).ok

@@ -270,7 +270,7 @@ async def test_a_tool_with_a_warning_is_loaded(tmp_path: Path) -> None:
 
 
 def test_a_broken_tool_is_listed_with_its_error(tmp_path: Path) -> None:
-    """Also every function of a file that cannot be imported: which are tools nobody knows."""
+    """Also every function of a file that cannot be imported: which of them are tools is unknown."""
     half = "from penstock import tool\n\n@tool\ndef half(x) -> None:\n    '''Lack a hint.'''\n"
     gone = "import no_such_module\n\ndef one(): ...\n\nasync def two(): ...\n"
     loaded = load_tools(project(tmp_path, half=half, gone=gone))

@@ -40,8 +40,8 @@ async def test_a_malformed_step_is_refused_and_opens_none(wrong: dict[str, Any])
 
 async def test_a_step_is_settled_once() -> None:
     host = await asking()
-    begun = await host.value(START, **STEP)
-    assert (begun["status"], begun["attempt"]) == ("run", 1)
+    started = await host.value(START, **STEP)
+    assert (started["status"], started["attempt"]) == ("run", 1)
     done = await host.value(SETTLE, **STEP, attempt=1, output=[1])
     assert done == {"status": "settled", "output": [1]}
     assert await host.value(START, **STEP) == done

@@ -210,8 +210,8 @@ async def test_outputs_of_steps_count_towards_the_recorded_bytes() -> None:
     a_room(host, 1024)
     for _ in range(2):
         host.begin()
-        begun = await host.value("task.step.start", **step)
-        if begun["status"] == "run":
+        started = await host.value("task.step.start", **step)
+        if started["status"] == "run":
             await host.value("task.step.settle", **step, output="x" * 2000)
         assert await host.refusal("getRuntimeConfig", {"key": "region"}) == "BUDGET_EXCEEDED"
 
