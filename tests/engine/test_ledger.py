@@ -66,7 +66,7 @@ def test_equal_calls_under_one_parent_are_numbered_from_the_second_on() -> None:
 
 @pytest.mark.parametrize("name", ["a/b", "a#b", "a~2", "a\x00", "a\n", "\ud83d", "/", "#/"])
 def test_whatever_name_a_model_makes_up_is_one_part_of_a_path(name: str) -> None:
-    """Models call what does not exist, such as `functions/add`: it stands where it was called."""
+    """Models call what does not exist, such as `functions/add`: the call keeps its place."""
     path = Occurrences("task/step/1/2", KEY).path(name, "{}")
     assert frame_above(path) == "task/step/1"
     assert len(tools_on(path)) == 1
