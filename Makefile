@@ -42,7 +42,7 @@ test: .venv/dev blobs  ## Run every test: the suite, the same on Postgres, then 
 	@echo "Running what starts or kills programs, or waits for sockets (marker programs)"
 	@$(BIN)/python -m pytest -q -n auto --dist loadfile -m programs $(SHAPE:%=--ignore=%) $(ARGS)
 
-unit: .venv/dev blobs  ## Run the tests of what the rest stands on: values, manifests, the loop, the door of tools.
+unit: .venv/dev blobs  ## Run the tests of core, engine, manifest and tools.
 	@$(BIN)/python -m pytest -q -n auto $(UNIT) $(ARGS)
 
 stress: .venv/dev   ## Open new projects from several processes at random offsets, 500 times (ARGS='--rounds N --seed N').

@@ -6,7 +6,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 PAGE = TESTS.parent / "docs" / "durability.md"
-TITLE = "## Every moment there is"
+TITLE = "## All kill points"
 KILLED = "chaos/test_durability.py::test_every_moment_is_survived"
 CUT = "journeys/test_crash_between_calls.py::test_each_row_of_the_crash_table_holds"
 FLOWS = "chaos/test_flows.py::test_every_moment_of_a_flow_is_survived"

@@ -56,12 +56,12 @@ class Options(Struct, frozen=True, kw_only=True):
             "--session",
             "-s",
             metavar="ID",
-            help="Continue this session.",
+            help="Continue this conversation (its id).",
             autocompletion=sessions,
         ),
     ] = None
     go_on: Annotated[
-        bool, typer.Option("--continue", "-c", help="Continue the newest session.")
+        bool, typer.Option("--continue", "-c", help="Continue the newest conversation.")
     ] = False
     skills: SkillNames = None
     project: ProjectFolder = None

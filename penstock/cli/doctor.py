@@ -54,7 +54,7 @@ from penstock.store.sql_projections import SqlProjections
 Rebuild = Annotated[
     bool,
     typer.Option(
-        "--rebuild", help="Rebuild the lists of tasks, sessions and questions from the logs."
+        "--rebuild", help="Rebuild the lists of tasks, conversations and questions from the logs."
     ),
 ]
 EXTRAS = {
