@@ -36,9 +36,7 @@ SHOWN = {
         "journeys/test_damaged_logs.py::test_a_damaged_conversation_affects_no_other",
         "journeys/test_damaged_logs.py::test_a_damaged_run_affects_no_other",
     ],
-    "the power goes": [
-        "store/test_database.py::test_a_commit_waits_for_the_disk_as_far_as_it_is_told"
-    ],
+    "the power goes": ["store/test_database.py::test_a_commit_syncs_as_configured"],
     "a process freezes, another takes over, the first wakes": [
         KILLED,
         "store/logs/test_sql_log.py::test_a_process_that_was_frozen_and_came_back_can_change_nothing",

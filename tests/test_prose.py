@@ -68,7 +68,7 @@ def test_no_phrase_of_the_list_is_left() -> None:
 
 
 @pytest.mark.parametrize("package", sorted(PROSE["comments"]))
-def test_mechanisms_tell_their_reasons(package: str) -> None:
+def test_mechanisms_state_their_reasons(package: str) -> None:
     """Comments say why: an ordering, a race that is closed, a measured cost, what failed."""
     lines = comments = 0
     for path in (ROOT / "penstock" / package).rglob("*.py"):

@@ -35,7 +35,7 @@ def test_the_changelog_begins_with_the_version_or_unreleased_changes() -> None:
     assert re.fullmatch(wanted, first)
 
 
-def test_a_package_index_can_show_what_the_package_is() -> None:
+def test_the_package_has_the_metadata_of_a_package_index() -> None:
     assert set(PROJECT["classifiers"]) <= set(classifiers)
     assert "Typing :: Typed" in PROJECT["classifiers"]
     assert (ROOT / "penstock/py.typed").exists()

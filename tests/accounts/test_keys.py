@@ -27,7 +27,7 @@ async def test_only_the_hash_of_a_key_is_stored(keys: Keys, database: Database) 
     assert len(row.sha256) == 64
 
 
-async def test_a_key_stands_for_a_profile_with_its_permissions(keys: Keys) -> None:
+async def test_a_key_identifies_a_profile_with_its_permissions(keys: Keys) -> None:
     profile = await keys.profile(await keys.create("ann"))
     assert profile.profile_id == "ann"
     assert profile.permissions == {"read", "chat", "approve"}

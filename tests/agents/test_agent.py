@@ -17,7 +17,7 @@ SOURCES = [
 
 
 @pytest.mark.parametrize(("agent", "source", "has_file"), SOURCES)
-def test_the_tier_and_the_file_of_an_agent_say_where_it_comes_from(
+def test_the_source_of_an_agent_follows_from_its_tier_and_file(
     agent: Agent, source: str, *, has_file: bool
 ) -> None:
     assert (agent.source, agent.has_file) == (source, has_file)

@@ -99,7 +99,7 @@ def unsure(input: Any) -> str:
     raise RuntimeError("no idea")
 
 
-async def test_a_key_that_cannot_be_told_fails_that_call_alone() -> None:
+async def test_a_key_function_that_raises_fails_only_its_call() -> None:
     """The page: "A failed call gives an error result; the loop goes on."."""
     write = Act("write", exclusive=unsure)
     asked = call("write") + call("look") + call("write", disk="a")

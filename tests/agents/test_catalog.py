@@ -44,7 +44,7 @@ def test_an_agent_may_be_taken_in_in_place_of_one_of_its_name() -> None:
     assert [each.name for each in catalog] == ["assistant", "clerk", "writer"]
 
 
-def test_what_a_program_adds_hides_no_agent_of_a_file_from_flows(tmp_path: Path) -> None:
+def test_an_agent_added_by_a_program_hides_no_agent_file_from_flows(tmp_path: Path) -> None:
     """D7: "Agents made over the API are not in this catalog"."""
     catalog = catalog_of(tmp_path, agents__a=FULL)
     catalog.add(Agent("scout", description="of a program"))
@@ -80,7 +80,7 @@ def catalog_of(root: Path, **files: str) -> Catalog:
     return catalog
 
 
-def test_an_agent_that_says_everything_is_told_with_exactly_these_members(tmp_path: Path) -> None:
+def test_a_complete_agent_has_all_members_in_the_catalog(tmp_path: Path) -> None:
     """T30: one agent with every field."""
     entry = catalog_entries(catalog_of(tmp_path, agents__a=FULL))[0]
     assert entry == {
@@ -101,7 +101,7 @@ def test_an_agent_that_says_everything_is_told_with_exactly_these_members(tmp_pa
     }
 
 
-def test_an_agent_that_says_its_name_alone_is_told_without_the_others(tmp_path: Path) -> None:
+def test_an_agent_with_only_a_name_has_the_required_members_in_the_catalog(tmp_path: Path) -> None:
     """T30: and one with the required ones only."""
     entry = catalog_entries(catalog_of(tmp_path, agents__a="---\nname: a\n---\n"))[0]
     assert entry == {
@@ -121,7 +121,7 @@ def test_use_when_falls_back_to_the_description(tmp_path: Path) -> None:
     }
 
 
-def test_agents_are_told_by_tier_and_name_and_where_local_ones_stand(tmp_path: Path) -> None:
+def test_agents_are_listed_by_tier_and_name_and_local_ones_with_their_path(tmp_path: Path) -> None:
     """T31: `source_type`; `source_path` "only for local"."""
     names = {"agents__z": "z", "agents__b": "b", "package__a": "a", "package__z": "z"}
     texts = {file: f"---\nname: {name}\n---\n" for file, name in names.items()}
@@ -137,7 +137,7 @@ def test_agents_are_told_by_tier_and_name_and_where_local_ones_stand(tmp_path: P
     ]
 
 
-def test_what_is_read_again_takes_the_place_of_what_was_read_before(tmp_path: Path) -> None:
+def test_a_reload_replaces_the_earlier_agents(tmp_path: Path) -> None:
     catalog = catalog_of(tmp_path, agents__a="---\nname: a\n---\n", package__b=FULL)
     catalog.add(Agent("kept"))
     assert catalog.find("a") is not None

@@ -74,7 +74,7 @@ def test_a_flow_reads_the_whole_of_it() -> None:
     )
 
 
-def test_what_is_left_out_is_as_the_page_says() -> None:
+def test_missing_fields_have_the_documented_defaults() -> None:
     profile = profile_of("description: d")
     empty = AgentProfile(file="agents/a.md", content_hash=profile.content_hash)
     assert profile.access == Access(agent="a", read=OPEN.read, write=OPEN.write, deny=OPEN.deny)
@@ -264,7 +264,7 @@ def test_keys_of_the_authors_own_are_ignored(head: str) -> None:
     assert said_of_head(head) == []
 
 
-def test_findings_are_told_by_line_and_errors_first() -> None:
+def test_findings_are_sorted_by_line_with_errors_first() -> None:
     text = "---\nname: a\nmax_turns: 0\ntols: 1\n---\n${{bad}}"
     findings = parse_agent(text, "a.md").findings
     assert [(each.line, each.code) for each in findings] == [
@@ -298,7 +298,7 @@ Go.
 """
 
 
-def test_unquoted_forms_work_and_become_what_they_say() -> None:
+def test_unquoted_forms_are_converted_to_their_types() -> None:
     """Values read this way are strings and are converted by the field (`true`, `3`)."""
     agent = agent_of(LOOSE)
     profile = agent.profile
@@ -316,7 +316,7 @@ def test_unquoted_forms_work_and_become_what_they_say() -> None:
         ("interactive: perhaps", 'error wrong-type: "interactive" must'),
     ],
 )
-def test_words_that_say_something_else_stay_wrong(head: str, said: str) -> None:
+def test_values_of_another_type_are_still_refused(head: str, said: str) -> None:
     found = said_of_head(f"{head}\nmodel: @x")
     assert found[0].startswith(f"3 {said.replace('bad-value', 'wrong-type')}")
 

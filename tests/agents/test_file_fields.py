@@ -19,7 +19,7 @@ def test_every_field_of_the_page_is_read() -> None:
     assert [each.key for each in PURPOSE] == ["use_when", "produces", "depends_on", "domain"]
 
 
-def test_every_field_says_what_it_must_be_and_what_it_means() -> None:
+def test_every_field_has_an_expected_value_and_a_meaning() -> None:
     assert all(each.kind.expected and each.meaning for each in (*FIELDS, *ACCESS, *CARD, *PURPOSE))
 
 
@@ -45,8 +45,6 @@ def test_every_field_says_what_it_must_be_and_what_it_means() -> None:
         ({"max_turns": ["3"], "outputs": None}, {"max_turns": ["3"], "outputs": None}),
     ],
 )
-def test_texts_of_some_fields_become_what_they_say(
-    values: dict[str, Any], wanted: dict[str, Any]
-) -> None:
+def test_texts_of_some_fields_are_converted(values: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Values read this way are strings and are converted by the field (`true`, `3`)."""
     assert converted(values) == wanted

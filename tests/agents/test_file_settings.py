@@ -54,7 +54,7 @@ def test_a_number_is_taken_in_its_range_alone(key: str, low: str, high: str) -> 
         assert f"from {low} to {high}" in said
 
 
-def test_what_is_given_comes_on_top_of_the_rest_of_the_file() -> None:
+def test_given_settings_extend_the_rest_of_the_file() -> None:
     text = text_of("{max_iterations: 7, tool_permissions: {mail: ask}, budget_tokens: null}")
     assert agent_of(text).settings == ChatSettings(
         enabled_tools=(), max_iterations=7, tool_permissions={"mail": "ask"}
@@ -91,7 +91,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("settings", "said"), WRONG)
-def test_what_is_wrong_is_named_with_its_line(settings: str, said: str) -> None:
+def test_an_invalid_setting_is_reported_with_its_line(settings: str, said: str) -> None:
     assert said_of(text_of(settings), KnownNames(tools=("mail", "m"))) == [f"6 error {said}"]
 
 
@@ -106,5 +106,5 @@ def test_what_is_wrong_is_named_with_its_line(settings: str, said: str) -> None:
         ("9" * 99, "9" * 99),
     ],
 )
-def test_what_was_read_line_by_line_becomes_what_it_says(text: str, value: Any) -> None:
+def test_loosely_read_settings_are_converted(text: str, value: Any) -> None:
     assert parse_settings({"x": text, "y": {}}) == {"x": value, "y": {}}

@@ -47,7 +47,7 @@ def test_our_own_agents_give_no_finding(tmp_path: Path) -> None:
     assert load_agents(tmp_path, known).diagnostics == []
 
 
-def test_our_own_agents_are_what_the_page_says(tmp_path: Path) -> None:
+def test_the_built_in_agents_match_the_page(tmp_path: Path) -> None:
     architect, decision = load_agents(tmp_path).built_in
     assert (architect.model, architect.profile.thinking) == ("@planning", "high")
     assert ", ".join(architect.profile.tools) == (
@@ -150,7 +150,7 @@ def test_a_project_and_a_package_may_be_reached_through_links(tmp_path: Path) ->
     assert found.diagnostics == []
 
 
-def test_what_is_broken_is_known_by_its_name_unless_a_whole_one_has_it(tmp_path: Path) -> None:
+def test_a_broken_agent_is_known_by_its_name_unless_a_valid_one_has_it(tmp_path: Path) -> None:
     """D6: its agent is unknown; `fix {file} first`."""
     root = write(tmp_path, {"agents/good.md": "d"})
     for file, name in (("a", "broken"), ("b", "same"), ("c", "not a name")):
@@ -165,7 +165,7 @@ def test_a_pipe_is_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow("two thousand files")
-def test_too_many_files_are_said(tmp_path: Path) -> None:
+def test_too_many_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     for number in range(MOST_FILES + 1):
         (tmp_path / "agents" / f"{number}.md").touch()
@@ -213,7 +213,7 @@ def test_one_that_is_there_is_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "agents/scout.md").read_text() == ODD
 
 
-def test_a_warning_is_told_and_stops_nothing(tmp_path: Path) -> None:
+def test_a_warning_is_reported_and_the_file_is_written(tmp_path: Path) -> None:
     found = written(tmp_path, "scout", ODD)
     assert (found.is_written, len(found.diagnostics), found.error) == (True, 1, "")
 
@@ -241,7 +241,7 @@ def test_no_two_files_of_one_folder_have_an_agent_of_one_name(tmp_path: Path) ->
         (".pi/flows/agents", "agents", "hides the one in .pi/flows/agents/scout.md"),
     ],
 )
-def test_an_agent_that_hides_another_or_is_hidden_says_so(
+def test_an_agent_that_hides_another_or_is_hidden_is_reported(
     tmp_path: Path, first: str, then: str, said: str
 ) -> None:
     """D4: "Within local: `agents/`, `flows/` before `.pi/flows/…`; the loser gives `hidden`"."""
@@ -254,7 +254,7 @@ def test_an_agent_that_hides_another_or_is_hidden_says_so(
     assert warning.suggestion == (advice if said.startswith("is hidden") else None)
 
 
-def test_one_with_errors_stands_in_nobodys_way(tmp_path: Path) -> None:
+def test_an_agent_with_errors_does_not_affect_others(tmp_path: Path) -> None:
     """D6: "A file with error diagnostics is listed as not valid and takes no part"."""
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents/old.md").write_text(GOOD.replace("tools:", "outputs: [status]\ntools:"))
@@ -288,7 +288,7 @@ def test_a_text_with_an_error_is_not_written(tmp_path: Path, content: str) -> No
         ("inside/x.md", WHERE),
     ],
 )
-def test_what_leads_elsewhere_is_not_written(tmp_path: Path, path: str, error: str) -> None:
+def test_a_path_that_leads_elsewhere_is_not_written(tmp_path: Path, path: str, error: str) -> None:
     root = tmp_path / "project"
     for folder in (root / "docs", tmp_path / "other"):
         folder.mkdir(parents=True)
@@ -299,7 +299,7 @@ def test_what_leads_elsewhere_is_not_written(tmp_path: Path, path: str, error: s
     assert files_of(tmp_path) == []
 
 
-def test_what_the_system_refuses_is_said(tmp_path: Path) -> None:
+def test_an_error_of_the_file_system_is_reported(tmp_path: Path) -> None:
     """T34: "filesystem error if write failed": a directory in the way."""
     (tmp_path / "agents/scout.md").mkdir(parents=True)
     found = written(tmp_path, "scout")

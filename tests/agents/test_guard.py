@@ -121,7 +121,7 @@ def test_the_same_name_with_other_arguments_is_another_call() -> None:
     assert [guard.judge(call, spelling(call)) for call in calls] == [None] * 5
 
 
-def test_a_verdict_says_how_often_and_that_it_was_not_run() -> None:
+def test_a_verdict_reports_the_number_of_calls_and_that_it_was_not_run() -> None:
     guard = LoopGuard(DEFAULT)
     guard.begin_round()
     call = made("search_knowledge", {"query": "x"})
@@ -208,7 +208,7 @@ def test_a_clipped_result_is_compared_by_its_whole_text() -> None:
 
 
 @given(st.lists(st.sampled_from("ABC"), max_size=40), st.integers(0, 40))
-def test_a_verdict_follows_from_what_stands_before_it(letters: Sequence[str], cut: int) -> None:
+def test_a_verdict_depends_only_on_the_calls_before_it(letters: Sequence[str], cut: int) -> None:
     """A guard that is shown the first calls again, at any cut, says the same of the rest."""
     text = "".join(letters)
     whole = judge(text)

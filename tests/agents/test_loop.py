@@ -112,7 +112,7 @@ def settled_as(*envelopes: Any) -> list[Event]:
         (settled_as(BROKEN, SPENT), "budget_exceeded"),
     ],
 )
-async def test_what_follows_from_results(events: list[Event], finish: str) -> None:
+async def test_errors_of_calls_set_the_finish_reason(events: list[Event], finish: str) -> None:
     answer, _ = await enter(events, [say("So.")])
     assert isinstance(answer, FinalReply)
     assert answer.finish == finish
@@ -162,7 +162,7 @@ async def test_only_the_last_word_is_made_shorter_to_fit_into_the_budget(
     assert answer.text == (BUDGET_NOTICE if most is None else "So.")
 
 
-async def test_a_reply_on_its_way_says_which_it_is_and_whether_it_is_the_last() -> None:
+async def test_a_live_reply_has_its_iteration_and_whether_it_closes() -> None:
     bus = Bus()
     seen = []
 

@@ -58,7 +58,9 @@ def invoker_with(*rules: Rule) -> Invoker:
         ({"tool_permissions": {"mail": "allow"}}, [Rule(tool="*", action=Action.DENY)], []),
     ],
 )
-def test_what_is_offered(settings: dict[str, Any], rules: list[Rule], names: list[str]) -> None:
+def test_only_enabled_and_permitted_tools_are_offered(
+    settings: dict[str, Any], rules: list[Rule], names: list[str]
+) -> None:
     """The chat's promise: `tools_enabled` and `enabled_tools`; what is denied is not offered."""
     tools = offered(agent(**settings), invoker_with(*rules), LOCAL_PROFILE)
     assert [tool.spec.tool_id for tool in tools] == names
@@ -76,7 +78,7 @@ def test_a_model_is_a_caller_that_reads_clipped_results() -> None:
     assert caller.question_ttl_seconds == 5
 
 
-def test_a_model_is_told_the_schema_word_for_word() -> None:
+def test_a_model_receives_the_schema_unchanged() -> None:
     schema = {"type": "object", "properties": {"q": {"type": "string", "format": "email"}}}
     assert definition(Act("look", input_schema=schema)) == ToolDefinition(
         name="look", description="Does look.", parameters=schema, is_builtin=True
@@ -126,7 +128,7 @@ def test_the_tools_of_a_selected_skill_come_on_top(
     assert [each.name for each in offer.definitions] == names
 
 
-def test_without_tools_a_skill_adds_none_and_says_what_it_has_to_say() -> None:
+def test_without_tools_a_skill_adds_only_its_instructions() -> None:
     """A selected skill's tools come on top of a list, not of the switch that is off."""
     offer = offers(fixed=None).at(("s",))
     assert (offer.definitions, offer.caller.selection.tools) == ((), frozenset())

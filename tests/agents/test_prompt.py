@@ -66,7 +66,7 @@ def skill(skill_id: str, instruction: str, *requires: str) -> SkillManifest:
     )
 
 
-def test_a_skill_says_what_it_wants_and_lists_its_files(tmp_path: Path) -> None:
+def test_a_skill_prompt_has_its_instructions_and_its_files(tmp_path: Path) -> None:
     """The prompt of a selected skill lists id, path, media type and size."""
     for name, text in (("table.csv", "a,b"), ("more/note.txt", "hello")):
         place = tmp_path / "one" / name
@@ -112,13 +112,13 @@ async def asked(project: ProjectFolder) -> tuple[Reply, ScriptedModel]:
         return await said(runtime, "Go"), model
 
 
-async def test_the_preamble_stands_before_the_agents_instructions(project: ProjectFolder) -> None:
+async def test_the_preamble_precedes_the_instructions_of_the_agent(project: ProjectFolder) -> None:
     project.write("all.prompts.yaml", PROMPTS)
     _, model = await asked(project)
     assert model.requests[0].system.startswith("Obey the house.\n\nBe kind.")
 
 
-async def test_a_script_adds_what_depends_on_who_asks(project: ProjectFolder) -> None:
+async def test_a_script_adds_text_that_depends_on_the_profile(project: ProjectFolder) -> None:
     resolving(project, "({ profile: p }: any) => `Speak to ${p.profile_id}: ${p.permissions}.`")
     _, model = await asked(project)
     wanted = "Obey the house.\n\nSpeak to local: admin,approve,chat,manage,read.\n\nBe kind."
@@ -126,9 +126,7 @@ async def test_a_script_adds_what_depends_on_who_asks(project: ProjectFolder) ->
 
 
 @pytest.mark.parametrize("script", ["() => null", "() => {}", '() => " \\n"', "async () => ''"])
-async def test_a_script_that_has_nothing_to_say_adds_nothing(
-    project: ProjectFolder, script: str
-) -> None:
+async def test_a_script_without_text_adds_nothing(project: ProjectFolder, script: str) -> None:
     """A string joins after the preamble; null, undefined, blank: nothing."""
     resolving(project, script)
     _, model = await asked(project)
@@ -205,7 +203,7 @@ async def test_broken_and_second_prompts_are_not_used(
     assert model.requests[0].system.startswith("Be kind.")
 
 
-async def test_what_is_wrong_with_the_script_is_told_with_the_project(
+async def test_script_errors_are_reported_with_the_project(
     project: ProjectFolder,
 ) -> None:
     resolving(project, "() => import('x')")
@@ -213,7 +211,7 @@ async def test_what_is_wrong_with_the_script_is_told_with_the_project(
     assert [(each.file, each.code) for each in found] == [("who.mts", "import-dynamic")]
 
 
-async def test_a_script_may_say_as_much_as_is_used(project: ProjectFolder) -> None:
+async def test_a_script_may_return_text_up_to_the_limit(project: ProjectFolder) -> None:
     resolving(project, "() => 'x'.repeat(16384)")
     _, model = await asked(project)
     assert f"\n\n{'x' * 16_384}\n\n" in model.requests[0].system

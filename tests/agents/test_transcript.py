@@ -55,7 +55,7 @@ def contents(messages: Sequence[Message]) -> list[str]:
     return [each.content for each in messages]
 
 
-def test_what_fits_is_read_whole_and_not_copied() -> None:
+def test_messages_that_fit_are_read_whole_and_not_copied() -> None:
     talk = Talk().task("one", "two").task("three")
     assert talk.transcript(1000).messages() is talk.state.said.messages
 
@@ -126,7 +126,7 @@ def test_the_count_of_the_provider_corrects_the_sum() -> None:
     assert transcript.estimated < 1000
 
 
-def test_what_a_provider_counted_holds_for_the_next_message_too() -> None:
+def test_the_usage_of_a_provider_also_corrects_the_next_estimate() -> None:
     """The page: "the last real usage of the provider corrects the sum"."""
     talk = Talk().task("one", "two", counted=900).task("three")
     transcript = talk.transcript(1000)
@@ -134,7 +134,7 @@ def test_what_a_provider_counted_holds_for_the_next_message_too() -> None:
     assert transcript.estimated == 900 + estimate_tokens("two") + estimate_tokens("three")
 
 
-def test_arguments_of_calls_weigh_what_the_model_reads_of_them() -> None:
+def test_arguments_of_calls_count_as_the_model_reads_them() -> None:
     talk = Talk().task("look")
     before = talk.state.said.tokens
     asked = ToolCall(CallId("a"), "write", {"text": LONG})
@@ -143,7 +143,7 @@ def test_arguments_of_calls_weigh_what_the_model_reads_of_them() -> None:
     assert talk.state.said.tokens - before == estimate_tokens(compact(asked.arguments) + "{" + LONG)
 
 
-def test_with_a_task_its_part_of_what_was_counted_goes() -> None:
+def test_a_trimmed_task_takes_its_share_of_the_counted_tokens_along() -> None:
     """A text that is twice as long as by estimate still fits once two of five tasks are gone."""
     talk = Talk()
     for number in range(5):
@@ -154,7 +154,7 @@ def test_with_a_task_its_part_of_what_was_counted_goes() -> None:
     assert [each[0] for each in contents(read)[:1]] == ["2"]
 
 
-def test_a_task_that_is_answered_anew_takes_its_counts_along() -> None:
+def test_a_task_that_is_answered_again_takes_its_counts_along() -> None:
     talk = Talk().task("one", "two", counted=30).task("three", "four", counted=9_000)
     talk.transcript(10_000)
     talk.state.said.forget(TaskId("task_2"))
@@ -247,7 +247,7 @@ def test_a_window_is_a_list_without_a_copy() -> None:
     assert len(read) == 8
 
 
-def test_what_was_trimmed_for_one_limit_is_not_taken_for_another() -> None:
+def test_a_changed_limit_trims_from_the_whole_transcript() -> None:
     """An agent whose limit or instructions were changed reads the log as one that began so."""
     talk = Talk().task("one" + LONG, "so", 300).task("two" + LONG, "so", 600).task("three")
     talk.transcript(2_000).messages()
@@ -257,7 +257,7 @@ def test_what_was_trimmed_for_one_limit_is_not_taken_for_another() -> None:
         assert warm == read_or_refused(talk.transcript(limit, system))
 
 
-def test_what_fits_exactly_is_read_whole() -> None:
+def test_messages_that_fit_exactly_are_read_whole() -> None:
     talk = Talk().task("one", "two").task("look").round("a", LONG).round("b", LONG)
     everything = talk.transcript(10**6)
     everything.messages()

@@ -71,7 +71,7 @@ async def detectors(log: DyingLog, session_id: str) -> list[str | None]:
     return [each.event.detector for each in records if isinstance(each.event, CallSettled)]
 
 
-async def test_the_guard_of_a_task_that_nobody_interrupts() -> None:
+async def test_the_guard_of_a_task_without_interruption() -> None:
     log, _, session_id = await lives(-1, before=False)
     assert sorted(map(str, await detectors(log, session_id))) == sorted(map(str, DETECTORS))
     assert log.writes == WRITES
@@ -127,7 +127,7 @@ async def restarted(runtime: Runtime, session_id: str) -> list[ReplyRestarted]:
     ],
     ids=["a whole reply", "nothing was shown", "a part was shown", "a part of the last one"],
 )
-async def test_what_was_shown_of_a_reply_that_broke_off_is_taken_back(
+async def test_the_shown_part_of_a_broken_reply_is_withdrawn(
     script: list[ScriptedReply], taken_back: list[ReplyRestarted]
 ) -> None:
     clock, model = FakeClock(), ScriptedModel(script)
@@ -172,7 +172,7 @@ class Lacking(ScriptedModel):
             yield event
 
 
-async def test_a_lack_of_files_is_waited_out_it_costs_no_attempt_and_is_said_once(
+async def test_a_lack_of_files_is_waited_out_costs_no_attempt_and_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock, model = FakeClock(), Lacking(20)

@@ -76,7 +76,7 @@ async def test_the_catalog_has_every_member_that_is_declared(project: ProjectFol
     }
 
 
-async def test_the_catalog_says_where_agents_come_from(project: ProjectFolder) -> None:
+async def test_the_catalog_lists_the_source_of_each_agent(project: ProjectFolder) -> None:
     """T31: `source_path` "only for local"; hidden and invalid agents are left out."""
     project.write("agents/flow-decision.md", BARE.replace("bare", "flow-decision"))
     project.write("agents/scout.md", BROKEN)

@@ -92,7 +92,7 @@ async def test_a_text_is_read_to_its_end_and_no_character_is_cut() -> None:
         ("/title/x", "at /title is a value without parts"),
     ],
 )
-async def test_a_pointer_that_leads_nowhere_says_how_far_it_led(pointer: str, said: str) -> None:
+async def test_a_pointer_to_nothing_reports_its_longest_valid_part(pointer: str, said: str) -> None:
     bench, (artifact,) = await made("object")
     envelope = await read(bench, artifact, json_pointer=pointer)
     assert envelope.error
@@ -129,7 +129,7 @@ async def test_an_invalid_request_is_refused(input: dict[str, Any]) -> None:
     assert envelope.error.code == "INVALID_INPUT"
 
 
-async def test_the_list_is_newest_first_and_knows_what_was_clipped() -> None:
+async def test_the_list_is_newest_first_and_marks_clipped_results() -> None:
     bench, (first, second) = await made("object", "small", "text")
     output = (await bench.call("list_tool_result_artifacts")).output
     entries = output["entries"]

@@ -125,7 +125,7 @@ async def test_a_typed_question_is_shown_with_its_form() -> None:
         ({"options": PLAIN}, {"cancel": True}, {"status": "cancelled"}),
     ],
 )
-async def test_a_question_without_a_type_tells_what_became_of_it(
+async def test_a_question_without_a_type_returns_its_status(
     input: dict[str, Any], body: dict[str, Any], output: dict[str, Any]
 ) -> None:
     """`status: answered | follow_up | cancelled`; numbers from 1 also choose."""

@@ -48,7 +48,7 @@ def offered(*families: str, **there: Any) -> set[str]:
         ({"has_shell": True, "has_channels": True}, set()),
     ],
 )
-def test_the_core_holds_what_can_be_used(there: dict[str, bool], more: set[str]) -> None:
+def test_the_core_contains_only_usable_tools(there: dict[str, bool], more: set[str]) -> None:
     """`chat.md` §13: what cannot be used is not offered."""
     assert offered(**there) == core(ProjectFeatures(**there)) == ALWAYS | more
 
@@ -66,7 +66,7 @@ def test_a_named_family_is_offered(family: str) -> None:
         ("notify", "has_channels", "there is no channel; add a [notifications.NAME] section"),
     ],
 )
-def test_a_family_that_lacks_something_offers_nothing_and_says_why(
+def test_a_family_that_lacks_a_feature_offers_nothing_and_reports_why(
     family: str, missing: str, why: str
 ) -> None:
     there = {name: name != missing for name in ProjectFeatures.__struct_fields__}

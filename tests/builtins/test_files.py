@@ -145,7 +145,7 @@ async def test_a_directory_of_more_than_a_thousand_entries_is_truncated() -> Non
     assert output["entries"][-1]["name"] == "0999"
 
 
-async def test_a_full_task_refuses_and_keeps_what_it_has() -> None:
+async def test_a_full_task_refuses_a_write_and_keeps_its_files() -> None:
     desk = await open_desk(*TOOLS, limits=Limits(task_bytes=10))
     await desk.made("write_text_file", path="task://a", content="12345678")
     assert await desk.refusal("write_text_file", path="task://b", content="123") == "quota"
@@ -153,7 +153,7 @@ async def test_a_full_task_refuses_and_keeps_what_it_has() -> None:
     assert (await desk.made("write_text_file", path="task://a", content="123"))["bytes_written"]
 
 
-async def test_the_refusal_is_what_the_log_and_the_model_have() -> None:
+async def test_the_log_and_the_model_have_the_same_refusal() -> None:
     desk = await open_desk(*TOOLS, limits=Limits(task_bytes=1))
     envelope = await desk.bench.call("write_text_file", {"path": "task://a", "content": "12"})
     settled = (await desk.bench.settled())[-1]

@@ -181,7 +181,7 @@ async def test_an_invalid_call_is_refused(tool_id: str, input: dict[str, Any], w
     assert not await desk.files.exists(parse_path("task://x"))
 
 
-async def test_base64_may_stand_in_lines() -> None:
+async def test_base64_may_contain_line_breaks() -> None:
     desk = await open_desk(*TOOLS)
     made = await desk.made("media_push_base64", base64_data="YW\nJj\n", media_type="text/plain")
     assert made["size_bytes"] == 3

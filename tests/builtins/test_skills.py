@@ -91,7 +91,7 @@ async def test_a_caller_without_skills_has_none() -> None:
     assert await desk.refusal("activate_skill", skill_id="zip") == "no_such_skill"
 
 
-async def test_an_activated_skill_is_selected_in_the_session_with_what_it_requires(
+async def test_an_activated_skill_is_selected_with_its_requirements(
     skills: Skills,
 ) -> None:
     desk = await at_work(skills)
@@ -216,7 +216,7 @@ async def test_an_asset_stays_in_its_skill(
     assert await desk.refusal("import_skill_asset", **asked) == reason
 
 
-async def test_a_file_that_is_gone_says_so(skills: Skills, tmp_path: Path) -> None:
+async def test_a_deleted_skill_file_is_reported_as_missing(skills: Skills, tmp_path: Path) -> None:
     desk = await at_work(skills, "docs")
     await desk.made("list_available_skills")
     (tmp_path / "docs/a.txt").unlink()
@@ -360,5 +360,5 @@ def test_the_description_lists_the_handbooks(books: Handbooks, tmp_path: Path) -
     assert len(longer.spec.description) < 4_000 + 400
 
 
-def test_without_handbooks_it_says_so() -> None:
+def test_without_handbooks_the_description_reports_none() -> None:
     assert HANDBOOK_TOOLS[0].spec.description.endswith("There are no skills.")

@@ -150,7 +150,7 @@ def test_every_moment_is_survived(
     assert len(rows) >= 20
 
 
-def test_the_page_tells_every_moment_and_nothing_but_outcomes_that_are_promised() -> None:
+def test_the_page_lists_every_kill_point_and_only_promised_outcomes() -> None:
     """Page: "happened exactly once, or the model was told `INTERRUPTED`"."""
     _kept, _, told = PAGE.read_text().partition(TITLE)
     page = TITLE + told

@@ -83,7 +83,7 @@ def test_a_result_has_output_and_preview() -> None:
     }
 
 
-def test_a_clipped_result_says_where_the_whole_is() -> None:
+def test_a_clipped_result_names_the_artifact_with_the_whole() -> None:
     settled = CallSettled(
         tool_id="search",
         envelope=Envelope.success("never shown here"),

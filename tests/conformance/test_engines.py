@@ -23,7 +23,7 @@ def run_of(engine: str, *given: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow("174 scripts run, each in a process of its own")
-def test_deno_does_what_the_list_says() -> None:
+def test_deno_passes_the_listed_cases() -> None:
     done = run_of("deno", *ENTRIES, ASKED, ATTACKS)
     assert done.returncode == 0, done.stdout[-4000:]
 

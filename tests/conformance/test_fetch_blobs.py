@@ -123,7 +123,7 @@ def test_an_unpinned_blob_is_not_used(
     assert list((tmp_path / "blobs").iterdir()) == []
 
 
-def test_without_npm_it_says_what_to_do(registry: Registry, tmp_path: Path) -> None:
+def test_without_npm_the_error_explains_the_fix(registry: Registry, tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as refused:
         registry.fetcher().fetch(tmp_path, [])
     assert str(refused.value) == (

@@ -104,7 +104,7 @@ async def test_the_stream_of_a_task_has_its_events() -> None:
 @pytest.mark.parametrize(
     "tell", [no_tools, two_parallel_tools, a_failing_tool, loop_detected, approval]
 )
-def test_every_frame_is_what_the_document_says(tell: Callable[[], Story]) -> None:
+def test_every_frame_matches_the_document(tell: Callable[[], Story]) -> None:
     text = json.dumps({"$ref": "#/$defs/Frame", "$defs": COMPONENTS})
     schema = Schema(json.loads(text.replace("#/components/schemas/", "#/$defs/")))
     for _, frame in frames_of(tell()):

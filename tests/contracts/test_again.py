@@ -28,7 +28,7 @@ async def answered_once(log: Log) -> Lease:
     return lease
 
 
-async def test_a_message_is_answered_anew_only_while_nothing_goes_on(log: Log) -> None:
+async def test_a_message_is_answered_again_only_while_no_task_is_open(log: Log) -> None:
     lease = await answered_once(log)
     await log.send(CHAT, [message(TWO)])
     again = [message(THREE, supersedes=ONE)]
@@ -39,7 +39,7 @@ async def test_a_message_is_answered_anew_only_while_nothing_goes_on(log: Log) -
     assert len(await log.send(CHAT, again)) == 1
 
 
-async def test_a_message_is_answered_anew_once_at_a_time(log: Log) -> None:
+async def test_a_message_is_answered_again_once_at_a_time(log: Log) -> None:
     lease = await answered_once(log)
     tasks = [TaskId(f"again_{number}") for number in range(6)]
     sends = [log.send(CHAT, [message(each, supersedes=ONE)]) for each in tasks]
@@ -53,7 +53,7 @@ async def test_a_message_is_answered_anew_once_at_a_time(log: Log) -> None:
         await log.send(CHAT, [message(THREE, supersedes=ONE)])
 
 
-async def test_what_was_written_for_another_head_is_refused(log: Log) -> None:
+async def test_a_message_for_another_head_is_refused(log: Log) -> None:
     lease = await answered_once(log)
     await log.send(CHAT, [message(TWO)])
     await log.append(lease, [started(TWO), ended(TWO)])

@@ -248,7 +248,7 @@ async def test_a_question_that_is_asked_after_the_cancel_takes_no_answer(
     assert shown.status is QuestionStatus.CANCELLED
 
 
-async def test_what_is_sent_together_is_admitted_in_its_order(log: Log) -> None:
+async def test_events_sent_together_are_admitted_in_order(log: Log) -> None:
     lease = await held(log)
     await log.append(lease, [started(), asked()])
     head = await log.head(CHAT)
@@ -271,7 +271,7 @@ async def test_the_holder_learns_of_the_answer_that_was_before_its_own_end(log: 
     assert not await log.release(lease, head=first.seq + 1)
 
 
-async def test_another_holder_goes_on_behind_what_was_left_out(log: Log, clock: FakeClock) -> None:
+async def test_another_holder_continues_after_an_omitted_event(log: Log, clock: FakeClock) -> None:
     lease = await held(log)
     await log.append(lease, [started(), asked()])
     await log.send(CHAT, [answered("first")])

@@ -37,7 +37,7 @@ async def test_a_sleeper_wakes_no_earlier_than_it_should(clock: Clock) -> None:
 
 @pytest.mark.parametrize("clock", CLOCKS, ids=lambda clock: type(clock).__name__)
 @pytest.mark.parametrize("seconds", [0, -1])
-async def test_who_need_not_wait_gives_way_to_others_once(clock: Clock, seconds: float) -> None:
+async def test_a_sleep_of_zero_yields_once(clock: Clock, seconds: float) -> None:
     turns: list[str] = []
 
     async def other() -> None:
@@ -93,7 +93,7 @@ async def test_time_that_elapses_goes_from_sleeper_to_sleeper() -> None:
     tasks[3].cancel()
 
 
-async def test_who_sleeps_again_is_woken_again_as_time_elapses() -> None:
+async def test_a_sleeper_that_sleeps_again_wakes_again() -> None:
     fake, woken = FakeClock(), list[float]()
 
     async def tick() -> None:
@@ -108,7 +108,7 @@ async def test_who_sleeps_again_is_woken_again_as_time_elapses() -> None:
     await ticking
 
 
-async def test_one_who_stopped_waiting_is_passed_over() -> None:
+async def test_a_cancelled_sleeper_is_skipped() -> None:
     fake, woken = FakeClock(), list[float]()
     first, second = (asyncio.ensure_future(note_the_time(fake, 1, woken)) for _ in range(2))
     await settle()

@@ -26,7 +26,7 @@ async def test_a_run_of_a_flow_is_a_task_of_its_kind(log: Log, lists: Projection
         await log.send(LogId("task_8"), [Entry(asked, TaskId("task_8"))])
 
 
-async def test_tasks_are_listed_by_what_they_are(log: Log, lists: Projections) -> None:
+async def test_tasks_are_listed_by_kind(log: Log, lists: Projections) -> None:
     await log.send(CHAT, [opened(), message()])
     for number, command in enumerate(("a", "b", "a"), 7):
         task_id = TaskId(f"task_{number}")
@@ -47,7 +47,7 @@ async def test_tasks_are_listed_by_what_they_are(log: Log, lists: Projections) -
 OVER = RunEnded(run_id=TaskId("task_9"))
 
 
-async def test_the_end_of_a_run_is_told_to_a_task_that_goes_on(log: Log) -> None:
+async def test_the_end_of_a_run_is_reported_to_an_open_task(log: Log) -> None:
     await log.send(CHAT, [opened(), message()])
     lease = await log.acquire(CHAT, "me")
     assert lease

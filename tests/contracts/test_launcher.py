@@ -33,7 +33,7 @@ async def test_a_log_that_is_woken_is_run() -> None:
         assert running.worked == [task_id]
 
 
-async def test_a_log_that_needs_a_run_gets_one_without_being_told() -> None:
+async def test_a_log_that_needs_a_run_gets_one_without_a_wake() -> None:
     """A crash between the commit and the wake loses nothing."""
     async with opened() as running:
         await settle()
@@ -44,7 +44,7 @@ async def test_a_log_that_needs_a_run_gets_one_without_being_told() -> None:
         assert running.worked == [task_id]
 
 
-async def test_what_was_left_by_those_before_is_done_at_the_start() -> None:
+async def test_work_left_by_an_earlier_process_is_done_at_start() -> None:
     clock = FakeClock()
     log = MemoryLog(clock)
     async with opened(log, clock) as first:
@@ -55,7 +55,7 @@ async def test_what_was_left_by_those_before_is_done_at_the_start() -> None:
         assert running.worked == [task_id]
 
 
-async def test_who_died_is_followed_when_the_lease_is_over() -> None:
+async def test_a_dead_holder_is_replaced_when_its_lease_expires() -> None:
     async with opened() as running:
         await running.say("a", wake=False)
         await running.log.acquire(LogId("a"), "dead")
@@ -172,7 +172,7 @@ async def test_the_time_of_a_question_is_kept_over_a_restart() -> None:
     assert kinds[-3:] == [QuestionAnswered, TaskResumed, TaskEnded]
 
 
-async def test_a_cancel_reaches_what_runs() -> None:
+async def test_a_cancel_reaches_running_work() -> None:
     async with opened() as running:
         running.stop_at("a")
         task_id = await running.say("a")
@@ -185,7 +185,7 @@ async def test_a_cancel_reaches_what_runs() -> None:
         assert isinstance(last, TaskEnded)
 
 
-async def test_closing_ends_what_runs_and_gives_its_lease_back_with_the_work() -> None:
+async def test_closing_ends_running_work_and_releases_its_lease() -> None:
     async with opened(limits=Limits(shutdown_seconds=0)) as running:
         running.stop_at("a")
         await running.say("a")
@@ -195,7 +195,7 @@ async def test_closing_ends_what_runs_and_gives_its_lease_back_with_the_work() -
         assert [each.log_id for each in await running.log.pending(limit=9)] == ["a"]
 
 
-async def test_closing_lets_what_runs_end_for_a_while() -> None:
+async def test_closing_waits_a_while_for_running_work() -> None:
     async with opened() as running:
         gate = running.stop_at("a")
         task_id = await running.say("a")
@@ -224,7 +224,7 @@ async def test_a_closed_launcher_takes_no_new_work() -> None:
         assert await running.log.head(LogId("b")) == 2
 
 
-async def test_who_attends_leaves_to_others_what_it_was_not_told_of() -> None:
+async def test_an_attending_launcher_leaves_logs_without_a_wake_to_others() -> None:
     """A short command takes no work that it cannot end."""
     clock = FakeClock()
     log = MemoryLog(clock)
@@ -237,7 +237,7 @@ async def test_who_attends_leaves_to_others_what_it_was_not_told_of() -> None:
         assert running.worked == [foreign]
 
 
-async def test_who_attends_follows_who_died_at_what_it_was_told_of() -> None:
+async def test_an_attending_launcher_replaces_a_dead_holder_of_its_logs() -> None:
     async with opened(attends=True) as running:
         await running.say("a", wake=False)
         await running.log.acquire(LogId("a"), "dead")
@@ -256,7 +256,7 @@ async def wait_for_run(held: HeldLog, task: TaskState) -> None:
         await finish(held, task)
 
 
-async def test_who_attends_goes_on_with_the_runs_that_its_logs_wait_for() -> None:
+async def test_an_attending_launcher_continues_the_runs_that_its_logs_await() -> None:
     clock = FakeClock()
     log = MemoryLog(clock)
     async with opened(log, clock, work=wait_for_run) as first:

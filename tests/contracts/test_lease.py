@@ -54,7 +54,7 @@ async def test_a_log_has_one_holder_at_a_time(log: Log, clock: FakeClock) -> Non
     assert await log.acquire(CHAT, "me") is None
 
 
-async def test_of_many_who_want_a_lease_one_has_it(log: Log) -> None:
+async def test_only_one_of_many_applicants_acquires_a_lease(log: Log) -> None:
     await log.send(CHAT, [opened(), message()])
     wanted = [log.acquire(CHAT, f"owner {number}") for number in range(8)]
     assert len([lease for lease in await asyncio.gather(*wanted) if lease]) == 1
@@ -81,7 +81,9 @@ KEEPING: dict[str, Use] = {key: USES[key] for key in ("append", "renew")}
 
 
 @pytest.mark.parametrize("keep", KEEPING.values(), ids=list(KEEPING))
-async def test_who_writes_or_renews_keeps_the_lease(log: Log, clock: FakeClock, keep: Use) -> None:
+async def test_an_append_or_a_renewal_keeps_the_lease(
+    log: Log, clock: FakeClock, keep: Use
+) -> None:
     lease = await held(log)
     clock.advance(2)
     await keep(log, lease)
@@ -133,7 +135,7 @@ async def test_crashes_at_one_place_are_counted(log: Log, clock: FakeClock) -> N
     ],
     ids=["resumed", "reply begun again", "call entered again", "note", "large note"],
 )
-async def test_what_is_written_at_the_same_place_again_is_no_way_on(
+async def test_repeating_the_same_events_is_not_progress(
     log: Log, clock: FakeClock, again: list[Entry]
 ) -> None:
     await log.append(await held(log), [started()])
@@ -151,7 +153,7 @@ async def test_what_is_written_at_the_same_place_again_is_no_way_on(
     assert (counts, (await taken(log)).recoveries) == ([1, 2, 3], 1)
 
 
-async def test_what_comes_from_outside_brings_nobody_on(log: Log, clock: FakeClock) -> None:
+async def test_outside_events_are_not_progress(log: Log, clock: FakeClock) -> None:
     await held(log)
     counts = []
     for sent in (message(TWO), message(THREE), cancelled()):
@@ -211,7 +213,7 @@ async def test_an_unknown_log_ends_nowhere(log: Log) -> None:
     assert await log.read(CHAT) == []
 
 
-async def test_what_a_beginning_runs_into_is_raised_and_nothing_is_written(log: Log) -> None:
+async def test_a_begin_with_a_conflict_raises_and_writes_nothing(log: Log) -> None:
     lease = await held(log)
     await log.release(lease, head=2)
     with pytest.raises(NameTaken):
@@ -220,7 +222,7 @@ async def test_what_a_beginning_runs_into_is_raised_and_nothing_is_written(log: 
     assert await log.acquire(CHAT, "another") is not None
 
 
-async def test_who_begins_and_dies_has_crashed(log: Log, clock: FakeClock) -> None:
+async def test_a_holder_that_begins_and_dies_has_crashed(log: Log, clock: FakeClock) -> None:
     await log.begin(CHAT, [opened(), message(), started()], "me", head=0)
     clock.advance(3)
     after = await taken(log, "another")
@@ -237,7 +239,9 @@ async def test_a_beginning_with_a_large_event_is_written_or_left(log: Log) -> No
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=list(USES))
-async def test_who_lost_the_lease_can_change_nothing(log: Log, clock: FakeClock, use: Use) -> None:
+async def test_a_holder_that_lost_the_lease_can_change_nothing(
+    log: Log, clock: FakeClock, use: Use
+) -> None:
     """A process that was frozen and came back."""
     stale = await held(log)
     clock.advance(3)
@@ -291,7 +295,7 @@ async def test_a_log_is_not_given_back_over_events_that_came_meanwhile(log: Log)
     assert not await log.pending(limit=9)
 
 
-async def test_who_surrenders_leaves_work_to_do(log: Log) -> None:
+async def test_a_surrender_leaves_the_log_pending(log: Log) -> None:
     lease = await held(log)
     await log.append(lease, [started()])
     await log.surrender(lease)
@@ -319,7 +323,7 @@ async def test_a_log_needs_a_run_until_it_is_given_back(log: Log, clock: FakeClo
 
 
 @pytest.mark.parametrize("sent", [answered("x"), cancelled(), message(TWO)])
-async def test_what_comes_from_outside_gives_work(log: Log, sent: Entry) -> None:
+async def test_an_outside_event_makes_the_log_pending(log: Log, sent: Entry) -> None:
     lease = await held(log)
     await log.append(lease, [started(), asked(), suspended()])
     await log.release(lease, head=5, wake_at=Moment(9))
@@ -364,9 +368,7 @@ async def test_a_task_that_ended_leaves_nothing_to_do(log: Log) -> None:
     assert not await log.pending(limit=9)
 
 
-async def test_a_log_that_was_begun_is_held_for_as_long_as_any_other(
-    log: Log, clock: FakeClock
-) -> None:
+async def test_begin_holds_a_log_for_the_usual_time(log: Log, clock: FakeClock) -> None:
     await log.begin(CHAT, [opened(), message(), started()], "me", head=0)
     clock.advance(2.9)
     assert await log.acquire(CHAT, "another") is None

@@ -53,7 +53,7 @@ async def say(log: Log, lease: Lease, pieces: Sequence[TextPiece] = HELLO) -> No
     await log.live_text.write(lease.log_id, lease.epoch, pieces)
 
 
-async def test_what_is_said_is_read_elsewhere_in_order(log: Log, elsewhere: LiveText) -> None:
+async def test_pieces_are_read_elsewhere_in_order(log: Log, elsewhere: LiveText) -> None:
     lease = await held(log)
     await say(log, lease, HELLO[:2])
     assert await elsewhere.read(CHAT) == HELLO[:2]
@@ -64,13 +64,13 @@ async def test_what_is_said_is_read_elsewhere_in_order(log: Log, elsewhere: Live
     assert await elsewhere.read(LogId("conv_2")) == []
 
 
-async def test_any_text_comes_as_it_was_said(log: Log, elsewhere: LiveText) -> None:
+async def test_any_text_arrives_unchanged(log: Log, elsewhere: LiveText) -> None:
     lease = await held(log)
     await say(log, lease, [piece(len(ODD), ODD)])
     assert await elsewhere.read(CHAT) == [piece(len(ODD), ODD)]
 
 
-async def test_what_was_said_stays_as_it_was(log: Log, elsewhere: LiveText) -> None:
+async def test_a_written_piece_is_not_changed(log: Log, elsewhere: LiveText) -> None:
     """A model that was asked again before it said anything begins the same reply twice."""
     lease = await held(log)
     await say(log, lease, [piece(0, "")])
@@ -101,7 +101,7 @@ async def test_it_is_gone_with_the_event_that_ends_the_reply(
 
 
 @pytest.mark.parametrize("crashes", [False, True])
-async def test_what_a_holder_left_behind_is_gone_with_the_next_reply(
+async def test_text_of_an_earlier_holder_is_gone_with_the_next_reply(
     log: Log, elsewhere: LiveText, clock: FakeClock, crashes: bool
 ) -> None:
     lease = await held(log)
@@ -117,7 +117,7 @@ async def test_what_a_holder_left_behind_is_gone_with_the_next_reply(
     assert await elsewhere.read(CHAT) == []
 
 
-async def test_who_holds_the_log_no_more_says_nothing(
+async def test_a_stale_holder_writes_no_text(
     log: Log, elsewhere: LiveText, clock: FakeClock
 ) -> None:
     stale = await held(log)
@@ -145,7 +145,7 @@ async def test_a_reader_is_heard_of_with_a_renewal(
     assert heard.told == [(CHAT, 1)], "who says no more has gone"
 
 
-async def test_a_reader_is_heard_of_by_who_takes_the_log(
+async def test_the_next_holder_is_notified_of_a_reader(
     log: Log, elsewhere: LiveText, clock: FakeClock
 ) -> None:
     lease = await held(log)
@@ -167,7 +167,7 @@ async def test_a_reader_that_reads_on_goes_on_being_heard_of(
         clock.advance(1)
 
 
-async def test_nobody_follows_a_log_that_nobody_holds(log: Log, elsewhere: LiveText) -> None:
+async def test_a_log_without_a_holder_has_no_followers(log: Log, elsewhere: LiveText) -> None:
     lease = await held(log)
     await log.append(lease, [started(), ended()])
     await log.release(lease, head=4)

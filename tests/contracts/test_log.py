@@ -154,7 +154,7 @@ async def test_no_text_is_too_strange_to_be_kept(log: Log, text: str) -> None:
     assert shown(await log.read(CHAT, after=2)) == [(3, entries[0]), (4, entries[1])]
 
 
-async def test_logs_that_lost_text_after_an_event_are_told_from_those_that_grew(log: Log) -> None:
+async def test_logs_erased_after_an_event_are_distinguished_from_grown_ones(log: Log) -> None:
     grown, erased, gone = LogId("conv_2"), LogId("conv_3"), LogId("conv_4")
     for log_id in (CHAT, grown, erased):
         await log.send(log_id, [opened(), message(TaskId(f"task_{log_id}"))])
@@ -193,13 +193,13 @@ async def test_the_holder_learns_of_an_outside_event_when_it_renews(log: Log) ->
     assert shown(await log.renew(lease, after=4)) == []
 
 
-async def test_its_own_events_are_not_told_to_the_holder_when_it_renews(log: Log) -> None:
+async def test_a_renewal_does_not_return_the_events_of_the_holder(log: Log) -> None:
     lease = await held(log)
     await log.append(lease, [started(), asked()])
     assert shown(await log.renew(lease, after=2)) == []
 
 
-async def test_what_came_before_the_lease_is_no_news(log: Log) -> None:
+async def test_events_before_the_lease_are_not_news(log: Log) -> None:
     await log.send(CHAT, [opened(), message()])
     await log.send(CHAT, [message(TWO)])
     lease = await taken(log)
@@ -250,7 +250,7 @@ REFUSED: list[tuple[list[Entry], list[Entry], type[PenstockError]]] = [
 
 
 @pytest.mark.parametrize(("before", "sent", "refusal"), REFUSED)
-async def test_what_runs_into_something_is_refused_as_a_whole(
+async def test_a_batch_with_a_conflict_is_refused_as_a_whole(
     log: Log, before: list[Entry], sent: list[Entry], refusal: type[PenstockError]
 ) -> None:
     lease = await held(log)
@@ -289,7 +289,7 @@ async def test_a_question_of_another_log_is_unknown_here(log: Log) -> None:
         await log.send(LogId("conv_2"), [answered("x")])
 
 
-async def test_a_later_answer_is_told_the_first(log: Log) -> None:
+async def test_a_later_answer_receives_the_first_one(log: Log) -> None:
     lease = await held(log)
     await log.append(lease, [started(), asked()])
     await log.send(CHAT, [answered("first")])
@@ -328,7 +328,7 @@ async def test_waiting_tasks_are_counted_and_no_others(log: Log) -> None:
 
 
 @pytest.mark.parametrize(("request_hash", "same"), [("h", True), ("another", False)])
-async def test_a_request_that_comes_again_is_told_its_task(
+async def test_a_repeated_request_receives_its_task(
     log: Log, *, request_hash: str, same: bool
 ) -> None:
     """Also when it would begin a conversation of its own."""

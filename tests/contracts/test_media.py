@@ -31,7 +31,7 @@ def recorded(change: MediaChange) -> Entry:
     return Entry(event, ONE, CallPath(f"task_1/1/{change.media_id}#ab"), change)
 
 
-async def test_an_id_is_found_by_who_made_it_alone(log: Log, media: Media) -> None:
+async def test_an_id_is_found_only_by_its_owner(log: Log, media: Media) -> None:
     """§17: "A media id belongs to the profile that made it"."""
     lease = await held(log)
     await log.append(lease, [recorded(kept())])

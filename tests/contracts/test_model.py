@@ -126,7 +126,7 @@ async def test_a_reply_is_text_in_pieces_and_ends_with_finished(opening: Open) -
 
 
 @every(ALL)
-async def test_a_reply_says_what_it_spent(opening: Open) -> None:
+async def test_a_reply_reports_its_usage(opening: Open) -> None:
     async with opening("text") as model:
         last = (await heard(model, "text"))[-1]
     assert isinstance(last, Finished)
@@ -185,7 +185,7 @@ async def test_two_replies_at_once_do_not_mix(opening: Open) -> None:
 
 
 @every(FAILING)
-async def test_what_may_pass_is_unavailable_and_tried_once(opening: Open) -> None:
+async def test_a_transient_failure_is_unavailable_and_tried_once(opening: Open) -> None:
     async with opening("failure") as model:
         with pytest.raises(ModelUnavailable):
             await heard(model, "failure")

@@ -21,13 +21,13 @@ def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\xff", LARGE], ids=len)
-async def test_what_was_put_is_found(objects: Objects, content: bytes) -> None:
+async def test_a_stored_object_is_found(objects: Objects, content: bytes) -> None:
     assert await objects.put("name", content)
     assert await objects.exists("name")
     assert await objects.find("name") == content
 
 
-async def test_what_was_not_put_is_not_there(objects: Objects) -> None:
+async def test_an_object_that_was_not_stored_is_missing(objects: Objects) -> None:
     assert not await objects.exists("name")
     assert await objects.find("name") is None
 
@@ -69,7 +69,7 @@ MEANINGS: list[tuple[Exception, type[StoreError], str]] = [
 
 
 @pytest.mark.parametrize(("error", "kind", "said"), MEANINGS)
-def test_a_failure_says_what_can_be_done(
+def test_a_failure_is_classified_by_its_cause(
     error: Exception, kind: type[StoreError], said: str
 ) -> None:
     found = failure(error)

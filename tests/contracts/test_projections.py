@@ -89,7 +89,7 @@ async def test_the_status_of_a_task_follows_its_events(
     assert (task and task.status, session and session.status) == (status, status)
 
 
-async def test_a_direct_call_is_a_task_of_who_asked_for_it(log: Log, lists: Projections) -> None:
+async def test_a_direct_call_is_a_task_of_its_caller(log: Log, lists: Projections) -> None:
     call = CallRequested(tool_id="t", input={}, profile_id=BOB)
     await log.send(LogId("task_9"), [Entry(call, TaskId("task_9"))])
     task = await lists.find_task(TaskId("task_9"))
@@ -122,7 +122,7 @@ async def test_tasks_are_listed_newest_first_a_page_at_a_time(
     assert ([task.task_id for task in of_bob], count) == ([TWO], 1)
 
 
-async def test_the_task_that_an_event_stood_in_is_found(log: Log, lists: Projections) -> None:
+async def test_the_task_of_an_event_is_found(log: Log, lists: Projections) -> None:
     lease = await held(log)
     await log.append(lease, [started(), ended()])
     await log.send(CHAT, [message(TWO)])
@@ -131,7 +131,7 @@ async def test_the_task_that_an_event_stood_in_is_found(log: Log, lists: Project
     assert [task and task.task_id for task in found] == [None, None, ONE, ONE, TWO, TWO]
 
 
-async def test_what_is_not_there_is_none(lists: Projections) -> None:
+async def test_missing_rows_are_none(lists: Projections) -> None:
     assert await lists.find_task(ONE) is None
     assert await lists.find_session(TALK) is None
     assert await lists.find_question(WHY) is None
@@ -173,7 +173,7 @@ async def test_a_session_counts_messages_and_answers(
     assert (session.created_at, session.updated_at) == (START, START + 2000)
 
 
-async def test_messages_that_were_answered_anew_are_not_counted(
+async def test_messages_that_were_answered_again_are_not_counted(
     log: Log, lists: Projections
 ) -> None:
     lease = await held(log)
@@ -294,7 +294,7 @@ CLOSED = [
 
 
 @pytest.mark.parametrize("closing", CLOSED)
-async def test_a_question_that_nobody_waits_for_is_cancelled(
+async def test_a_question_without_a_waiting_task_is_cancelled(
     log: Log, lists: Projections, clock: FakeClock, closing: list[Entry]
 ) -> None:
     lease = await held(log)
@@ -369,7 +369,7 @@ async def test_a_refused_event_shows_nowhere(log: Log, lists: Projections) -> No
     assert session.message_count == 1
 
 
-async def test_what_is_large_is_shown_whole(log: Log, lists: Projections) -> None:
+async def test_large_texts_are_shown_whole(log: Log, lists: Projections) -> None:
     lease = await held(log)
     large = "é" * 50_000
     end = Entry(TaskEnded(status=TaskStatus.FAILED, content=large), ONE)

@@ -139,7 +139,7 @@ async def test_an_attack_ends_as_it_should_and_a_canary_does_not_notice(
 
 
 @pytest.mark.parametrize("spoil", [pytest.param(path.read_text(), id=path.stem) for path in SPOILS])
-async def test_what_a_script_does_to_its_own_world_changes_nothing_of_what_the_host_hears(
+async def test_changed_globals_of_a_script_do_not_change_its_host_calls(
     sandbox: Sandbox, spoil: str
 ) -> None:
     host = FakeBridge(
@@ -181,7 +181,7 @@ async def test_what_a_script_does_to_its_own_world_changes_nothing_of_what_the_h
         "flo.task.emitEvent({ event_type: 'e', payload: { deep } })",
     ],
 )
-async def test_what_is_nested_too_deeply_is_a_mistake_that_can_be_caught(
+async def test_too_deep_nesting_is_an_error_that_can_be_caught(
     sandbox: Sandbox, call: str, levels: int
 ) -> None:
     bridge = FakeBridge(dict.fromkeys(("callTool", "task.putState", "task.emitEvent"), lambda _: 1))
@@ -198,7 +198,7 @@ async def test_what_is_nested_too_deeply_is_a_mistake_that_can_be_caught(
 
 
 @pytest.mark.slow("many scripts that never end share two cores with one that does")
-async def test_scripts_that_loop_hold_nobody_up(sandbox: Sandbox) -> None:
+async def test_looping_scripts_do_not_delay_others(sandbox: Sandbox) -> None:
     looping = [
         asyncio.create_task(attack(sandbox, "for (;;); export const run = 1;", 6, bridge()))
         for _ in range(40)

@@ -132,7 +132,7 @@ async def test_a_value_that_would_be_too_large_is_refused(state: State) -> None:
     assert await value(state) == ["x" * 90]
 
 
-async def test_deleting_says_whether_something_was_there(state: State) -> None:
+async def test_a_delete_reports_whether_the_key_existed(state: State) -> None:
     assert await state.make(delete()) == StateOutcome(ok=False)
     await state.make(put(revision="there"))
     assert await state.make(delete(expected=(None,))) == StateOutcome(ok=False)
@@ -142,7 +142,7 @@ async def test_deleting_says_whether_something_was_there(state: State) -> None:
     assert await value(state) is None
 
 
-async def test_what_is_over_is_gone_for_every_reader(state: State, clock: FakeClock) -> None:
+async def test_expired_values_are_invisible_to_all_readers(state: State, clock: FakeClock) -> None:
     await state.make(put(ttl_seconds=10, revision="first"))
     entry = await state.find(ANN, "k")
     assert entry is not None
@@ -176,7 +176,7 @@ async def test_lists_are_in_the_order_of_bytes(state: State) -> None:
     assert [each.key for each in page.entries] == ["Z", "a.b", "é"]
 
 
-async def test_a_prefix_finds_what_begins_so(state: State) -> None:
+async def test_a_prefix_finds_the_keys_that_begin_with_it(state: State) -> None:
     for key in ("n.a", "n.é", "o"):
         await state.make(put(key))
     assert await keys(state, "n.") == ["n.a", "n.é"]
@@ -193,7 +193,7 @@ async def test_a_cursor_stays_good_while_entries_change(state: State) -> None:
     assert ([each.key for each in rest.entries], rest.next_cursor) == (["c"], None)
 
 
-async def test_a_full_scope_says_so_once_nothing_in_it_is_over(
+async def test_a_full_scope_refuses_values_until_some_expire(
     state: State, clock: FakeClock
 ) -> None:
     await state.make(put("a", ttl_seconds=1))
@@ -223,7 +223,7 @@ async def test_a_write_and_its_record_are_one(log: Log, state: State) -> None:
     assert await value(state) == [1]
 
 
-async def test_the_log_tells_of_the_conflict_that_the_write_met(log: Log, state: State) -> None:
+async def test_the_log_records_the_conflict_of_a_write(log: Log, state: State) -> None:
     lease = await held(log)
     await state.make(put(value="theirs", revision="there"))
     (record,) = await log.append(lease, [recorded(put(value="ours", expected=(None,)))])
@@ -265,7 +265,7 @@ async def test_a_holder_that_lost_its_log_writes_nothing(log: Log, state: State)
     assert await value(state) is None
 
 
-async def test_what_a_task_kept_goes_with_the_task(log: Log, state: State) -> None:
+async def test_the_values_of_a_task_are_deleted_with_it(log: Log, state: State) -> None:
     """T3: "task values go with the task"."""
     lease, other = await held(log), Scope(ScopeKind.TASK, f"{ONE}0")
     for scope in (MINE, MINE.part("letter"), other):

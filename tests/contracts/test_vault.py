@@ -39,7 +39,7 @@ async def test_a_secret_is_under_its_key_and_scope_alone(vault: Vault) -> None:
             await vault.get(scope, key)
 
 
-async def test_a_missing_secret_says_how_to_set_it(vault: Vault) -> None:
+async def test_the_error_of_a_missing_secret_names_the_command(vault: Vault) -> None:
     """V2: "Declared but not stored: `VAULT_NOT_FOUND`"."""
     local = Scope(ScopeKind.PROFILE, "local")
     odd = Scope(ScopeKind.SHARED, "a team")
@@ -57,7 +57,7 @@ async def test_lists_hold_keys_and_dates_and_no_values(vault: Vault) -> None:
     assert [each.key for each in await vault.notes()] == ["a", "c", "b"]
 
 
-async def test_deleting_says_whether_there_was_one(vault: Vault) -> None:
+async def test_a_delete_reports_whether_the_secret_existed(vault: Vault) -> None:
     await vault.set(ANN, "token", "s3same")
     assert [await vault.delete(ANN, "token") for _ in range(2)] == [True, False]
     assert await vault.notes() == []
@@ -77,7 +77,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("scope", "key", "value", "message"), REFUSED)
-async def test_what_cannot_be_kept_is_refused_without_telling_it(
+async def test_a_secret_that_cannot_be_stored_is_refused_without_showing_it(
     vault: Vault, scope: Scope, key: str, value: str, message: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:

@@ -57,7 +57,7 @@ async def test_a_file_is_in_one_tree_alone(files: Files, clock: FakeClock) -> No
     assert await files.find(TALK, "a") is None
 
 
-async def test_a_directory_lists_what_stands_in_it_itself(files: Files) -> None:
+async def test_a_directory_lists_only_its_own_entries(files: Files) -> None:
     names = ("a/b/c", "a/b.x", "a/b/d/e", "a/é", "a!", "ab")
     await make(files, *map(write, names))
     children = await files.children(TALK, "a", most=10)
@@ -82,7 +82,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("change", "reason"), REFUSED)
-async def test_what_cannot_be_written_is_refused(
+async def test_an_impossible_change_is_refused_with_a_reason(
     files: Files, change: FileChange, reason: str
 ) -> None:
     """W5: "A file in the place of a directory, or the reverse"."""

@@ -34,7 +34,7 @@ def test_the_tools_along_a_path_are_read_off_it(path: str, tools: list[str]) -> 
         ("", "", False),
     ],
 )
-def test_only_what_is_inside_a_call_is_below_it(path: str, parent: str, *, below: bool) -> None:
+def test_only_nested_calls_are_below_a_call(path: str, parent: str, *, below: bool) -> None:
     """The second equal call, which ends in `.2`, is a neighbour of the first."""
     assert is_below(path, parent) is below
 
@@ -74,5 +74,5 @@ def test_a_bound_is_kept_when_the_power_is_too_large_to_compute() -> None:
     assert RetryPolicy(multiplier=2.5).backoff_ms(100_000) == 10_000
 
 
-def test_a_call_is_tried_once_unless_said_otherwise() -> None:
+def test_a_call_is_tried_once_by_default() -> None:
     assert ONCE.max_attempts == 1

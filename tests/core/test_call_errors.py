@@ -53,7 +53,7 @@ def test_a_failed_call_becomes_an_envelope(kind: type[CallError]) -> None:
     )
 
 
-def test_a_tool_may_choose_its_code_and_what_may_be_done() -> None:
+def test_a_tool_may_choose_its_code_and_whether_to_retry_or_continue() -> None:
     error = call_errors.ToolFailed("no ink", "NO_INK", retryable=True, continuable=False)
     detail = ErrorDetail(code="NO_INK", message="no ink", retryable=True, continuable=False)
     assert error.envelope() == Envelope(Status.FAILED, error=detail)
@@ -106,7 +106,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("error", "reason", "message"), FAILURES)
-def test_what_tools_fail_with_tells_its_reason(
+def test_tool_errors_have_a_reason(
     error: call_errors.ToolFailed, reason: str, message: str
 ) -> None:
     assert (error.code, error.details, str(error)) == ("TOOL_FAILED", {"reason": reason}, message)
@@ -121,6 +121,6 @@ def test_what_tools_fail_with_tells_its_reason(
         ({"suggestion": 5}, r"the suggestion of ToolFailed\('no'\) must be a text"),
     ],
 )
-def test_what_the_log_could_not_keep_is_told_to_the_tool_s_author(members: Any, said: str) -> None:
+def test_details_that_the_log_cannot_store_raise_type_error(members: Any, said: str) -> None:
     with pytest.raises(TypeError, match=said):
         call_errors.ToolFailed("no", **members)

@@ -49,7 +49,7 @@ def test_a_finding_is_json_with_its_range() -> None:
     }
 
 
-def test_findings_are_sorted_by_file_line_column_and_code_and_said_once() -> None:
+def test_findings_are_unique_and_sorted_by_file_line_column_and_code() -> None:
     """Sorted by file, line, column, code."""
     places = [("b", 1, 1, "x"), ("a", 10, 1, "x"), ("a", 2, 9, "x"), ("a", 2, 9, "w")]
     found = [Diagnostic(file=f, line=n, column=c, code=k, message="") for f, n, c, k in places]

@@ -70,7 +70,7 @@ def test_an_envelope_has_a_status_and_an_output_or_an_error(
     assert envelope.ok is ("error" not in wire)
 
 
-def test_what_a_newer_version_adds_is_passed_over() -> None:
+def test_members_of_a_newer_version_are_ignored() -> None:
     wire = {"status": "failed", "at": 1, "error": {"code": "X", "message": "m", "at": 2}}
     assert Envelope.from_wire(wire) == Envelope(
         Status.FAILED, error=ErrorDetail(code="X", message="m")

@@ -37,7 +37,7 @@ def _drawn(module: ModuleType) -> Iterator[tuple[str, str]]:
             yield found[2], above[depth - 1] if depth else ""
 
 
-def test_every_class_says_what_happened_and_has_a_code_of_its_own() -> None:
+def test_every_error_class_has_a_docstring_and_a_code_of_its_own() -> None:
     families = {errors.PenstockError, call_errors.CallError}
     codes = [each.code for each in RAISED if each not in families]
     assert len(set(codes)) == len(codes)
@@ -69,7 +69,7 @@ def test_codes_stay_as_they_are() -> None:
     assert {each.code for each in RAISED} == CODES
 
 
-def test_without_a_message_an_error_says_what_its_class_says() -> None:
+def test_the_default_message_of_an_error_is_its_docstring() -> None:
     assert str(errors.QuestionClosed()) == "The question was cancelled or has expired."
     assert str(errors.NotFound("there is no such thing as 'x'")) == "there is no such thing as 'x'"
 

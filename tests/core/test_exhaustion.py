@@ -68,7 +68,7 @@ def test_a_lack_is_found_among_the_causes(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("error", OTHERS, ids=repr)
-def test_every_other_error_says_something_else(error: Exception) -> None:
+def test_other_errors_are_not_exhaustion(error: Exception) -> None:
     assert exhaustion_of(error) is None
     raise_exhaustion(error)
 
@@ -86,7 +86,7 @@ def test_errors_that_are_each_others_cause_come_to_an_end() -> None:
     assert exhaustion_of(one) is None
 
 
-def test_what_the_system_raises_counts() -> None:
+def test_errors_of_the_system_are_exhaustion() -> None:
     with no_files_left():
         assert is_out_of_files()
         for begin in (socket.socket, os.pipe, lambda: socket.getaddrinfo("localhost", 80)):

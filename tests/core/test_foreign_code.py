@@ -9,13 +9,13 @@ import pytest
 from penstock.core.foreign_code import CaughtError, consume_outcome, unmarked
 
 
-async def test_what_was_taken_can_be_awaited_again() -> None:
+async def test_a_taken_future_can_be_awaited_again() -> None:
     future = asyncio.get_running_loop().create_future()
     assert unmarked(next(future.__await__())) is future
     assert next(future.__await__()) is future
 
 
-async def test_what_was_not_taken_refuses_the_next() -> None:
+async def test_a_future_that_was_not_taken_refuses_the_next_await() -> None:
     future = asyncio.get_running_loop().create_future()
     next(future.__await__())
     with pytest.raises(RuntimeError):
@@ -27,7 +27,7 @@ def test_a_mere_turn_of_the_loop_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("is_passed_over", [False, True])
-async def test_a_failure_that_nobody_takes_is_reported_unless_it_is_passed_over(
+async def test_an_unretrieved_failure_is_reported_unless_it_is_consumed(
     *, is_passed_over: bool
 ) -> None:
     reported: list[Any] = []
@@ -42,7 +42,7 @@ async def test_a_failure_that_nobody_takes_is_reported_unless_it_is_passed_over(
     assert len(reported) == (not is_passed_over)
 
 
-async def test_what_is_not_over_or_was_cancelled_is_left_as_it_is() -> None:
+async def test_a_pending_or_cancelled_future_is_left_unchanged() -> None:
     going, over = (asyncio.get_running_loop().create_future() for _ in range(2))
     over.cancel()
     for each in (going, over, None):
@@ -50,7 +50,7 @@ async def test_what_is_not_over_or_was_cancelled_is_left_as_it_is() -> None:
     assert not going.done()
 
 
-def test_what_was_raised_is_kept_in_one_line() -> None:
+def test_a_caught_error_is_kept_in_one_line() -> None:
     with CaughtError() as fault:
         raise ValueError("no")
     assert str(fault) == "ValueError: no"
@@ -63,6 +63,6 @@ def test_nothing_is_nothing() -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
-def test_what_ends_a_task_or_the_process_goes_on(error: type[BaseException]) -> None:
+def test_an_error_that_ends_the_task_or_the_process_propagates(error: type[BaseException]) -> None:
     with pytest.raises(error), CaughtError():
         raise error

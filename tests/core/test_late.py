@@ -17,19 +17,19 @@ def test_late_gives_the_very_thing() -> None:
     assert late("penstock.core.errors:ConfigError") is ConfigError
 
 
-def test_what_is_not_installed_is_named_with_its_extra() -> None:
+def test_a_missing_module_is_reported_with_its_extra() -> None:
     with pytest.raises(
         ConfigError, match=r"'penstock\.nowhere'.*pip install 'penstock\[browser\]'"
     ):
         late(NOWHERE, extra="browser")
 
 
-def test_what_needs_an_extra_is_called_as_people_call_it() -> None:
+def test_the_error_of_a_missing_extra_uses_the_given_name() -> None:
     with pytest.raises(ConfigError, match=r"^Excel needs 'penstock\.nowhere'"):
         late(NOWHERE, extra="sheets", what="Excel")
 
 
-def test_what_the_base_install_misses_is_a_fault_and_stays_one() -> None:
+def test_a_missing_module_of_the_base_install_stays_module_not_found() -> None:
     with pytest.raises(ModuleNotFoundError, match="nowhere"):
         late(NOWHERE)
 
@@ -63,7 +63,7 @@ def test_a_file_that_breaks_leaves_no_half_of_a_module(tmp_path: Path) -> None:
     assert "bad_of_ours" not in sys.modules
 
 
-def test_what_is_no_python_file_says_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_python_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ImportError, match="is no Python file"):
         load_file(tmp_path / "x.unknown", "x_of_ours")
 

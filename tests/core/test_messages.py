@@ -45,7 +45,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("content", "command", "fresh", "answered", "read"), SAID)
-def test_what_a_message_is_and_what_a_model_reads_of_it(
+def test_a_message_has_a_kind_and_a_text_for_the_model(
     content: str, command: bool, fresh: bool, answered: bool, read: str
 ) -> None:
     """Spec: "`//x` is sent to the model as `/x`"."""
@@ -64,7 +64,7 @@ def test_what_a_message_is_and_what_a_model_reads_of_it(
         ("/ x", "", "x"),
     ],
 )
-def test_a_command_has_a_name_and_what_follows_it(content: str, name: str, rest: str) -> None:
+def test_a_command_has_a_name_and_a_rest(content: str, name: str, rest: str) -> None:
     assert command_parts(content) == (name, rest)
 
 
@@ -73,7 +73,7 @@ def test_a_command_has_a_name_and_what_follows_it(content: str, name: str, rest:
     [("/call", True), ("/call  ", True), ("/web", True), ("/call look", False), ("/new", False),
      ("//call", False), ("call", False), ("/calls", False), ("/web https://a.test", False)],
 )  # fmt: skip
-def test_what_begins_nothing_need_not_wait(content: str, tells: bool) -> None:
+def test_informational_commands_need_not_wait(content: str, tells: bool) -> None:
     assert is_informational(content) is tells
 
 

@@ -21,9 +21,7 @@ ANN, BOB = ProfileId("ann"), ProfileId("bob")
         (LOCAL_PROFILE, ADMIN, True),
     ],
 )
-def test_a_profile_holds_what_it_was_given(
-    profile: Profile, permission: str, *, holds: bool
-) -> None:
+def test_a_profile_holds_its_permissions(profile: Profile, permission: str, *, holds: bool) -> None:
     assert profile.holds(permission) is holds
 
 
@@ -38,14 +36,14 @@ def test_a_profile_holds_what_it_was_given(
         (Profile(), LOCAL, True),
     ],
 )
-def test_a_profile_owns_what_is_its_own_and_an_admin_everything(
+def test_a_profile_owns_its_own_data_and_an_admin_everything(
     profile: Profile, owner: ProfileId, *, owns: bool
 ) -> None:
     assert profile.owns(owner, "conv_1") is owns
 
 
 @pytest.mark.parametrize("log_id", ["conv_1", "conv_2", None])
-def test_who_is_let_into_one_conversation_owns_nothing_else(log_id: str | None) -> None:
+def test_a_profile_limited_to_one_conversation_owns_only_that(log_id: str | None) -> None:
     profile = Profile(profile_id=ANN, session_id=SessionId("conv_1"))
     assert profile.owns(ANN, log_id) is (log_id == "conv_1")
     assert not profile.owns(BOB, log_id)
@@ -63,7 +61,7 @@ def test_the_person_at_this_machine_is_local() -> None:
         (LOCAL_PROFILE, None),
     ],
 )
-def test_what_an_event_notes_of_a_profile_reads_back(profile: Profile, noted: object) -> None:
+def test_the_profile_noted_in_an_event_reads_back(profile: Profile, noted: object) -> None:
     assert profile.noted == noted
     assert Profile.from_noted(profile.profile_id, profile.noted) == profile
 
@@ -75,6 +73,8 @@ def test_what_an_event_notes_of_a_profile_reads_back(profile: Profile, noted: ob
         (LOCAL_PROFILE, [ADMIN, "approve", "chat", MANAGE, "orders.send", READ]),
     ],
 )
-def test_who_holds_everything_has_all_that_is_named(profile: Profile, listed: list[str]) -> None:
+def test_a_profile_with_all_permissions_lists_every_named_one(
+    profile: Profile, listed: list[str]
+) -> None:
     """Spec: of `local`, "all named in the bundle"."""
     assert profile.listed({"orders.send"}) == listed

@@ -80,7 +80,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("uri", "message"), BAD)
-def test_what_is_no_address_is_refused_with_a_reason(uri: str, message: str) -> None:
+def test_an_invalid_address_is_refused_with_a_reason(uri: str, message: str) -> None:
     """W7: "No path of the machine can be named"."""
     with pytest.raises(ValueError, match=r".") as refused:
         parse_path(uri)
@@ -160,7 +160,7 @@ def deep() -> Any:
 
 @pytest.mark.parametrize("verb", [StateVerb.PUT, StateVerb.PATCH, StateVerb.APPEND])
 @pytest.mark.parametrize("value", [{"a": deep()}, {"a": {1, 2}}, {"a": 10**5000}])
-def test_what_is_no_json_is_refused_and_breaks_nothing_else(verb: StateVerb, value: Any) -> None:
+def test_a_value_that_is_not_json_is_refused_with_its_key(verb: StateVerb, value: Any) -> None:
     scope = Scope(ScopeKind.PROFILE, "ann")
     change = StateChange(verb=verb, scope=scope, key="k", revision="r", value=value)
     with pytest.raises(ToolFailed, match="the value under 'k' is not JSON") as refused:
@@ -168,7 +168,7 @@ def test_what_is_no_json_is_refused_and_breaks_nothing_else(verb: StateVerb, val
     assert refused.value.code == "TYPE_ERROR"
 
 
-def test_what_was_put_is_reported_as_put() -> None:
+def test_a_put_reports_success() -> None:
     change = StateChange(
         verb=StateVerb.PUT, scope=Scope(ScopeKind.PROFILE, "ann"), key="k", revision="r", value=1
     )

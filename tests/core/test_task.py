@@ -31,8 +31,6 @@ def test_three_statuses_are_final() -> None:
         (QuestionStatus.CANCELLED, EXPIRED, "expired"),
     ],
 )
-def test_what_nobody_answered_in_time_is_expired(
-    status: QuestionStatus, answer: Any, said: str
-) -> None:
+def test_an_unanswered_question_expires(status: QuestionStatus, answer: Any, said: str) -> None:
     assert standing(status, answer) == said
     assert is_withdrawn(status, answer) == (said == "cancelled")

@@ -98,7 +98,7 @@ def test_a_preview_is_one_line_of_bounded_length(output: Any) -> None:
     ("text", "limit", "left"),
     [("", 5, ""), ("abcde", 5, "abcde"), ("abcdef", 5, "abcd…"), ("abc", 1, "…")],
 )
-def test_what_is_cut_ends_in_an_ellipsis(text: str, limit: int, left: str) -> None:
+def test_cut_text_ends_in_an_ellipsis(text: str, limit: int, left: str) -> None:
     assert cut(text, limit) == left
 
 

@@ -55,7 +55,7 @@ async def test_an_unknown_log_is_nothing() -> None:
     assert await ActiveLog(finish).run() is None
 
 
-async def test_what_comes_at_the_last_moment_is_done_before_the_log_is_given_back() -> None:
+async def test_a_late_message_is_done_before_the_lease_is_released() -> None:
     async def late(held: HeldLog, task: TaskState) -> None:
         await finish(held, task)
         if task.task_id == ONE:
@@ -87,7 +87,7 @@ async def test_a_parked_task_is_a_row_and_no_work() -> None:
     assert await active.is_free()
 
 
-async def test_a_question_whose_time_is_over_is_answered_by_nobody() -> None:
+async def test_an_expired_question_has_no_author_of_its_answer() -> None:
     async def wait_a_minute(held: HeldLog, task: TaskState) -> None:
         if task.started is None:
             held.add(TaskStarted(), task.task_id)
@@ -221,7 +221,7 @@ async def test_a_lease_that_is_owed_is_given_back_when_the_process_stops() -> No
     assert not lease.crashed
 
 
-async def test_a_lease_that_is_owed_is_not_taken_from_who_has_it_now() -> None:
+async def test_an_owed_release_does_not_end_the_lease_of_the_next_holder() -> None:
     active, log = await cut_by_the_disk(clock := FakeClock())
     clock.advance(4)
     lease = await log.acquire(LOG, "other")
@@ -230,7 +230,7 @@ async def test_a_lease_that_is_owed_is_not_taken_from_who_has_it_now() -> None:
     await log.append(lease, [Entry(ended(), ONE)])
 
 
-async def test_a_crash_is_noticed_and_said() -> None:
+async def test_a_crash_is_detected_and_recorded() -> None:
     active = ActiveLog(finish)
     await active.say()
     lease = await active.log.acquire(LOG, "dead")
@@ -241,7 +241,7 @@ async def test_a_crash_is_noticed_and_said() -> None:
     assert await active.events() == [TaskStarted(), TaskResumed(crashed=True), ended()]
 
 
-async def test_that_a_task_goes_on_is_written_with_what_it_does_next() -> None:
+async def test_a_resumption_is_written_together_with_the_next_event() -> None:
     log = Bundles(FakeClock())
     active = ActiveLog(finish, log=log)
     await active.say()
@@ -329,7 +329,7 @@ async def test_a_write_on_its_way_is_settled_before_its_task_ends(error: BaseExc
     assert known == [True]
 
 
-async def test_the_end_of_a_task_is_told_once_it_is_on_disk_and_before_the_log_is_free() -> None:
+async def test_the_end_of_a_task_is_notified_after_its_commit_and_before_the_release() -> None:
     told: list[tuple[TaskId, bool]] = []
 
     async def tell(held: HeldLog, task: TaskState) -> None:
@@ -343,7 +343,7 @@ async def test_the_end_of_a_task_is_told_once_it_is_on_disk_and_before_the_log_i
     assert told == [(ONE, True), (TWO, True)]
 
 
-async def test_an_end_that_was_not_told_is_told_by_the_next_who_has_the_log() -> None:
+async def test_an_end_that_was_not_notified_is_notified_by_the_next_holder() -> None:
     """An activation whose notification fails releases the log as one that needs a run."""
     told: list[TaskId] = []
 
@@ -362,7 +362,7 @@ async def test_an_end_that_was_not_told_is_told_by_the_next_who_has_the_log() ->
     assert await active.log.pending(limit=9) == []
 
 
-async def test_the_end_of_a_task_that_was_cancelled_is_told_too() -> None:
+async def test_the_end_of_a_cancelled_task_is_notified() -> None:
     told: list[TaskId] = []
 
     async def tell(held: HeldLog, task: TaskState) -> None:

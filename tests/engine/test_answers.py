@@ -123,7 +123,9 @@ FORK, QUIET = (
         (QUIET, {"value": "red", "notes": ""}, {"value": "red"}),
     ],
 )
-def test_what_an_answer_means(asked: Question, body: dict[str, Any], kept: Any) -> None:
+def test_an_answer_is_matched_to_its_question(
+    asked: Question, body: dict[str, Any], kept: Any
+) -> None:
     """T11, 14.2: "nothing or `null` when there is a `defaultValue`": blank text is nothing."""
     assert check_answer(asked, body, DEPTH) == (kept, [])
 
@@ -184,7 +186,7 @@ def test_what_an_answer_means(asked: Question, body: dict[str, Any], kept: Any) 
         (FORK, {"cancel": True, "notes": "n"}, "/notes", "not with cancel"),
     ],
 )
-def test_what_is_refused_and_why(
+def test_an_invalid_answer_is_refused_with_field_and_issue(
     asked: Question, body: dict[str, Any], field: str, issue: str
 ) -> None:
     kept, (problem,) = check_answer(asked, body, DEPTH)
@@ -249,7 +251,7 @@ def test_a_person_answers_in_words_in_a_chat_and_at_a_terminal(
     assert words == body
 
 
-def test_the_number_of_an_option_may_stand_for_a_number_that_a_schema_wants() -> None:
+def test_the_value_of_an_option_may_be_a_number_that_the_schema_requires() -> None:
     assert check_answer(LISTED, {"text": "20"}, DEPTH) == ({"value": 20}, [])
 
 
@@ -292,7 +294,7 @@ SUMS = asking(schema={"type": "object"})
         (SUMS, {"text": '{"n": 1e999}'}, "/text"),
     ],
 )
-def test_what_no_log_could_keep_is_no_answer(
+def test_an_answer_that_no_log_can_store_is_refused(
     asked: Question, body: dict[str, Any], field: str
 ) -> None:
     """9: "422 with the problems, the question stays open"; it became null, or failed the call."""

@@ -11,7 +11,7 @@ from penstock.engine.task_state import Spent
 from penstock.testing.clock import FakeClock
 
 
-def test_what_is_reserved_counts_until_it_is_given_back() -> None:
+def test_a_reserved_call_counts_until_it_is_settled() -> None:
     budget = Budget(Allowance(tool_calls=2), Spent(tool_calls=1), FakeClock())
     budget.reserve_call()
     with pytest.raises(BudgetExceeded, match="2 tool calls"):
@@ -52,7 +52,7 @@ def test_whether_a_model_call_fits(
     assert budget.reserve_model(tokens, tokens / 1000) is fits
 
 
-def test_model_calls_in_flight_share_what_is_left() -> None:
+def test_model_calls_in_flight_share_the_remaining_tokens() -> None:
     budget = Budget(Allowance(tokens=100), Spent(), FakeClock())
     assert budget.reserve_model(60)
     assert not budget.reserve_model(60)
@@ -96,7 +96,9 @@ def test_a_model_that_is_free_keeps_every_bound() -> None:
         (Allowance(seconds=10), {"active_ms": 10_000}, True),
     ],
 )
-def test_what_is_used_up(allowance: Allowance, spent: dict[str, Any], is_spent: bool) -> None:
+def test_a_budget_is_spent_when_one_allowance_is_used_up(
+    allowance: Allowance, spent: dict[str, Any], is_spent: bool
+) -> None:
     assert Budget(allowance, Spent(**spent), FakeClock()).spent() is is_spent
 
 

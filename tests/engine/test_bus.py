@@ -31,7 +31,7 @@ def live_reply() -> LiveReply:
     return LiveReply(LOG, TASK, base=3, iteration=1)
 
 
-def test_a_reader_gets_what_happens_in_its_log_alone() -> None:
+def test_a_reader_gets_only_the_events_of_its_log() -> None:
     bus = Bus()
     reader = bus.subscribe(LOG, 10)
     bus.publish([record(1, TaskStarted()), record(1, TaskStarted(), OTHER)])
@@ -53,7 +53,7 @@ def test_pieces_of_a_reply_come_with_the_units_so_far() -> None:
     assert reply.pieces == [(DeltaKind.REASONING, "hm"), (DeltaKind.TEXT, "Hello")]
 
 
-def test_who_comes_late_finds_the_reply_as_far_as_it_is() -> None:
+def test_a_late_reader_finds_the_reply_so_far() -> None:
     bus, reply = Bus(), live_reply()
     bus.begin(reply)
     bus.say(reply, DeltaKind.TEXT, "Hel")
@@ -81,7 +81,7 @@ def test_a_reader_that_falls_too_far_behind_is_cut() -> None:
     assert len(other.take()) == 4
 
 
-async def test_who_waits_for_equally_long_is_woken_by_one_timer() -> None:
+async def test_waiters_of_equal_duration_share_one_timer() -> None:
     loop, timer = asyncio.get_running_loop(), SharedTimer()
     waiters = [loop.create_future() for _ in range(100)]
     late, gone = loop.create_future(), loop.create_future()
@@ -126,7 +126,7 @@ def test_a_closed_bus_gives_streams_that_are_over() -> None:
     assert bus.subscribe(LOG, 10).is_closed
 
 
-def test_what_was_erased_is_followed_no_more() -> None:
+def test_readers_of_an_erased_log_are_closed() -> None:
     bus = Bus()
     reader, other = bus.subscribe(LOG, 10), bus.subscribe(OTHER, 10)
     reply = LiveReply(LOG, TASK, 1, 1)
@@ -137,7 +137,7 @@ def test_what_was_erased_is_followed_no_more() -> None:
     bus.end(reply)
 
 
-def test_what_readers_have_not_taken_is_taken_back_when_something_is_erased() -> None:
+def test_an_erasure_withdraws_events_that_readers_have_not_taken() -> None:
     bus = Bus()
     reader, other = bus.subscribe(LOG, 10), bus.subscribe(OTHER, 10)
     bus.publish([record(1, TaskStarted())])
@@ -148,7 +148,7 @@ def test_what_readers_have_not_taken_is_taken_back_when_something_is_erased() ->
     assert len(reader.take()) == 1
 
 
-def test_nobody_is_kept_who_has_left() -> None:
+def test_readers_that_left_are_removed() -> None:
     bus = Bus()
     readers = [bus.subscribe(LOG, 10) for _ in range(2)]
     assert bus.is_followed(LOG)
@@ -163,7 +163,7 @@ def test_nobody_is_kept_who_has_left() -> None:
 
 
 @pytest.mark.parametrize("event", [ENDED, TaskSuspended(questions=())])
-async def test_the_end_of_a_task_is_told_to_all_who_wait(event: TaskEnded | TaskSuspended) -> None:
+async def test_the_end_of_a_task_reaches_all_waiters(event: TaskEnded | TaskSuspended) -> None:
     bus = Bus()
     first, second = bus.end_of(TASK), bus.end_of(TASK)
     second.cancel()
@@ -173,7 +173,7 @@ async def test_the_end_of_a_task_is_told_to_all_who_wait(event: TaskEnded | Task
     assert (await first).event is event
 
 
-async def test_who_stopped_waiting_for_an_end_is_forgotten() -> None:
+async def test_a_waiter_that_left_is_not_notified_of_the_end() -> None:
     bus = Bus()
     end = bus.end_of(TASK)
     bus.forget_end(TASK, end)
@@ -182,7 +182,7 @@ async def test_who_stopped_waiting_for_an_end_is_forgotten() -> None:
     assert not end.done()
 
 
-def test_a_reader_has_room_for_as_much_as_its_limit_says() -> None:
+def test_a_reader_is_cut_above_its_limit() -> None:
     bus = Bus()
     reader = bus.subscribe(LOG, 2)
     for count in (2, 2, 3):
@@ -205,7 +205,7 @@ async def test_a_wait_that_is_over_leaves_nothing_with_the_timer() -> None:
     assert not waiter.done()
 
 
-async def test_the_end_of_a_stream_wakes_who_waits_for_news() -> None:
+async def test_the_end_of_a_stream_wakes_a_waiting_reader() -> None:
     bus = Bus()
     reader = bus.subscribe(LOG, 10)
     waiting = asyncio.ensure_future(reader.wait(60))
@@ -216,7 +216,7 @@ async def test_the_end_of_a_stream_wakes_who_waits_for_news() -> None:
     assert reader.is_closed
 
 
-async def test_of_two_who_wait_for_an_end_one_may_leave() -> None:
+async def test_one_of_two_waiters_for_an_end_may_leave() -> None:
     bus = Bus()
     first, second = bus.end_of(TASK), bus.end_of(TASK)
     bus.forget_end(TASK, first)

@@ -100,7 +100,7 @@ def at_work(*events: tuple[Event, CallPath | None]) -> SessionState:
     return state
 
 
-def test_each_agent_reads_what_was_said_to_it_and_nothing_else() -> None:
+def test_each_agent_reads_only_its_own_messages() -> None:
     """T18: the agent's messages are not in the chat's."""
     state = at_work(
         (reply(1, "a"), DRAFT),
@@ -169,7 +169,7 @@ def said_in(*tasks: str) -> MessageList:
     ("task", "kept", "past_left"),
     [("a", [], 0), ("b", ["a"], 0), ("c", [], 1), ("d", ["c"], 1), ("z", ["c", "d"], 1)],
 )
-def test_an_answer_that_is_given_again_reads_what_was_said_before_it(
+def test_a_repeated_answer_reads_the_messages_before_it(
     task: str, kept: list[str], past_left: int
 ) -> None:
     """A fresh start lies between b and c; a task that is nowhere changes nothing."""
@@ -199,7 +199,7 @@ def test_a_copy_of_a_trimming_goes_its_own_way() -> None:
     ],
     ids=["nothing counted", "all of it", "more than was counted", "a quarter", "nothing new"],
 )
-def test_what_is_dropped_takes_its_part_of_the_excess_along(
+def test_a_dropped_task_takes_its_share_of_the_excess_along(
     before: Trimming, after: Trimming
 ) -> None:
     before.drop(TaskBoundary(TaskId("a"), 5, 10))

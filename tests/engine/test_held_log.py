@@ -45,7 +45,7 @@ async def kinds(log: MemoryLog) -> list[str]:
     return [type(each.event).__name__ for each in await log.read(LOG)][2:]
 
 
-async def test_what_is_added_counts_at_once_and_is_written_in_its_order() -> None:
+async def test_added_events_are_folded_at_once_and_written_in_order() -> None:
     log = MemoryLog(FakeClock())
     held = await held_log(log=log)
     held.add(TaskStarted(), ONE)
@@ -57,7 +57,7 @@ async def test_what_is_added_counts_at_once_and_is_written_in_its_order() -> Non
     assert await kinds(log) == ["TaskStarted", "ReplyReceived"]
 
 
-async def test_many_who_add_and_commit_at_once_keep_their_order() -> None:
+async def test_concurrent_commits_keep_their_order() -> None:
     log = SlowLog(FakeClock())
     held = await held_log(log=log)
     held.add(TaskStarted(), ONE)
@@ -76,7 +76,7 @@ async def test_many_who_add_and_commit_at_once_keep_their_order() -> None:
     assert written == ["0", "1", "2", "3", "4"]
 
 
-async def test_commit_waits_for_what_others_submitted() -> None:
+async def test_commit_waits_for_events_that_others_submitted() -> None:
     log = SlowLog(FakeClock())
     held = await held_log(log=log)
     held.add(TaskStarted(), ONE)
@@ -88,7 +88,7 @@ async def test_commit_waits_for_what_others_submitted() -> None:
     assert await waiting == 3
 
 
-async def test_who_stops_waiting_stops_nobody_else() -> None:
+async def test_a_cancelled_commit_does_not_cancel_others() -> None:
     log = SlowLog(FakeClock())
     held = await held_log(log=log)
     held.add(TaskStarted(), ONE)
@@ -99,7 +99,7 @@ async def test_who_stops_waiting_stops_nobody_else() -> None:
     assert await second == 3
 
 
-async def test_what_slips_in_from_outside_is_learned_with_the_next_commit() -> None:
+async def test_outside_events_are_read_with_the_next_commit() -> None:
     log = MemoryLog(FakeClock())
     held = await held_log(TaskStarted(), log=log)
     await log.send(LOG, [Entry(message("2"), TWO)])
@@ -120,7 +120,7 @@ async def test_an_own_event_is_not_taken_in_twice() -> None:
     assert held.state.seq == 5
 
 
-async def test_a_cancel_is_told_once() -> None:
+async def test_a_cancel_is_notified_once() -> None:
     log, told = MemoryLog(FakeClock()), list[str]()
     held = await held_log(TaskStarted(), log=log)
     held.when_cancelled(told.append)
@@ -362,7 +362,7 @@ async def test_an_outcome_is_taken_in_although_something_from_outside_overtook_i
     assert held.state.current.cancel_requested
 
 
-async def test_what_is_handed_on_has_the_order_of_the_log() -> None:
+async def test_outcomes_are_delivered_in_the_order_of_the_log() -> None:
     """L4: "in the order in which they first settled"."""
     log = SlowLog(FakeClock())
     held = await held_log(log=log)
@@ -383,7 +383,7 @@ async def test_what_is_handed_on_has_the_order_of_the_log() -> None:
 
 
 @pytest.mark.parametrize(("leaves", "written"), [(False, ["TaskStarted"]), (True, [])])
-async def test_what_was_to_be_sent_later_stays_with_who_held_the_log(
+async def test_a_delayed_commit_is_dropped_once_the_log_is_left(
     leaves: bool, written: list[str]
 ) -> None:
     log, moment = MemoryLog(FakeClock()), asyncio.Event()

@@ -82,7 +82,7 @@ async def test_the_sweep_goes_on_when_the_store_failed_once() -> None:
         assert len(running.worked) == 1
 
 
-async def test_a_failure_gives_its_place_to_who_waits() -> None:
+async def test_a_failed_activation_frees_its_slot() -> None:
     clock = FakeClock()
     log = MoodyLog(clock, StoreLocked(), acquire=1, pending=0)
     async with opened(log, clock, limits=Limits(activations=1)) as running:
@@ -191,7 +191,7 @@ async def test_a_blocked_log_keeps_names_in_memory_and_no_state() -> None:
         assert not running.launcher.is_blocked(LogId("a"))
 
 
-async def test_a_blocked_log_says_once_what_is_missing_however_often_it_is_looked_at() -> None:
+async def test_a_blocked_log_records_once_that_an_agent_is_missing() -> None:
     clock = FakeClock()
     async with opened(clock=clock) as running:
         running.lacking[LogId("a")] = NO_CLERK

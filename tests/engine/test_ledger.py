@@ -47,7 +47,7 @@ async def a_ledger() -> Ledger:
 # ---- identity ----------------------------------------------------------------------------------
 
 
-async def test_a_ledger_counts_the_calls_of_each_entry_anew() -> None:
+async def test_a_ledger_counts_the_calls_of_each_entry_from_one() -> None:
     ledger = await a_ledger()
     paths = [
         [seen.path("t", "{}") for _ in range(2)]
@@ -83,7 +83,7 @@ def test_the_order_of_arrival_does_not_count() -> None:
     )
 
 
-def test_a_path_tells_nothing_of_a_secret_without_the_key() -> None:
+def test_a_path_reveals_no_secret_without_the_key() -> None:
     one, other = (Occurrences("p", bytes([n]) * 32).path("t", '{"pin":"0000"}') for n in (1, 2))
     assert one != other
     assert "0000" not in one
@@ -291,7 +291,7 @@ async def test_an_attempt_that_waits_is_resumed_with_its_own_time_and_any_other_
     assert [ledger.entry(each) for each in (path, path_of("b"))] == [3, 1]
 
 
-async def test_the_chance_of_a_call_is_the_same_in_each_entry_and_nobody_else_s() -> None:
+async def test_the_random_seed_of_a_call_is_stable_and_its_own() -> None:
     ledger = await a_ledger()
     seeds = [ledger.seed(path) for path in (OUTER, OUTER, INNER)]
     assert [len(each) for each in seeds] == [32, 32, 32]
@@ -314,7 +314,7 @@ async def test_the_newest_answer_of_a_call_is_to_itself_or_to_a_question_of_its_
 
 
 @pytest.mark.parametrize("attempt", ["~2", "~3"])
-async def test_what_a_person_said_to_one_attempt_counts_for_those_that_follow(attempt: str) -> None:
+async def test_an_answer_to_one_attempt_counts_for_later_attempts(attempt: str) -> None:
     """L9: "answers of people are reused"; an expired question is asked again."""
     ledger = await a_ledger()
     await play(ledger, "?a ?b")
@@ -330,7 +330,7 @@ async def test_what_a_person_said_to_one_attempt_counts_for_those_that_follow(at
     assert ledger.answer_to(CallPath(f"{path_of('other')}{attempt}")) is None
 
 
-async def test_what_the_outcomes_of_a_task_say_is_counted_also_after_a_restart() -> None:
+async def test_characters_of_outcomes_are_counted_also_after_a_restart() -> None:
     ledger = await a_ledger()
     ledger.settle(path_of("a"), outcome("a", context="12345"))
     ledger.settle(path_of("b"), outcome("b", context=None))

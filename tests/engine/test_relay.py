@@ -84,7 +84,7 @@ def said(pieces: Sequence[TextPiece]) -> list[tuple[str, str, int]]:
     return [(each.kind, each.text, each.spot.units) for each in pieces]
 
 
-async def test_nothing_is_written_for_nobody(scene: Scene) -> None:
+async def test_without_a_reader_nothing_is_written(scene: Scene) -> None:
     lease = await scene.hold()
     reply = LiveReply(LOG, TASK, 2, 1)
     scene.bus.begin(reply)
@@ -94,7 +94,7 @@ async def test_nothing_is_written_for_nobody(scene: Scene) -> None:
     assert scene.writes == []
 
 
-async def test_what_is_new_is_written_at_most_once_in_a_while(scene: Scene) -> None:
+async def test_new_text_is_written_at_most_once_per_interval(scene: Scene) -> None:
     """One coalesced row at most every 100 ms."""
     lease = await scene.hold()
     reply = LiveReply(LOG, TASK, 2, 1)
@@ -115,7 +115,7 @@ async def test_what_is_new_is_written_at_most_once_in_a_while(scene: Scene) -> N
     ]
 
 
-async def test_a_reply_that_begins_later_is_told_from_its_beginning(scene: Scene) -> None:
+async def test_a_reply_that_begins_later_is_relayed_from_its_beginning(scene: Scene) -> None:
     lease = await scene.hold()
     await scene.follow(lease)
     assert scene.writes == []
@@ -145,7 +145,7 @@ async def test_it_ends_with_its_readers_and_begins_again_with_new_ones(scene: Sc
     assert said(scene.writes[-1]) == [("text", "", 0), ("text", "Hi", 2)]
 
 
-async def test_who_took_the_log_over_passes_it_on_alone(scene: Scene) -> None:
+async def test_only_the_current_holder_relays_a_reply(scene: Scene) -> None:
     lease = await scene.hold()
     await scene.follow(lease)
     reply = LiveReply(LOG, TASK, 2, 1)
@@ -158,7 +158,7 @@ async def test_who_took_the_log_over_passes_it_on_alone(scene: Scene) -> None:
     assert [said(each) for each in scene.writes] == [[("text", "", 0)]]
 
 
-async def test_what_could_not_be_written_is_written_later(scene: Scene) -> None:
+async def test_text_that_could_not_be_written_is_written_later(scene: Scene) -> None:
     lease = await scene.hold()
     reply = LiveReply(LOG, TASK, 2, 1)
     scene.bus.begin(reply)
@@ -172,7 +172,7 @@ async def test_what_could_not_be_written_is_written_later(scene: Scene) -> None:
     assert [said(each) for each in scene.writes] == [[("text", "", 0), ("text", "Hello", 5)]]
 
 
-def test_what_was_told_is_not_told_again() -> None:
+def test_sent_text_is_not_sent_again() -> None:
     sent, reply = RelayedReply(), LiveReply(LOG, TASK, 2, 3, closing=True)
     reply.pieces = [(TEXT, "a"), (TEXT, ""), (TEXT, "b"), (REASONING, "c")]
     assert said(sent.unsent(reply)) == [("text", "", 0), ("text", "ab", 2), ("reasoning", "c", 3)]

@@ -84,7 +84,7 @@ async def test_so_many_work_at_once(
         assert [each.is_at_work for each in workers] == at_work
 
 
-async def test_they_come_in_turn_and_who_goes_on_comes_first() -> None:
+async def test_slots_are_granted_in_order_and_first_to_resumed_work() -> None:
     of = slots()
     first, new, newer = [Worker(of, each) for each in (A, B, C)]
     again = Worker(of, D, resumes=True)
@@ -97,7 +97,7 @@ async def test_they_come_in_turn_and_who_goes_on_comes_first() -> None:
     assert order == [1, 2, 3, 4]
 
 
-async def test_who_is_cancelled_in_line_leaves_it() -> None:
+async def test_a_cancelled_waiter_leaves_the_queue() -> None:
     of = slots()
     first, gone, last = [Worker(of, each) for each in (A, B, C)]
     await settle()
@@ -108,7 +108,7 @@ async def test_who_is_cancelled_in_line_leaves_it() -> None:
     await last.end()
 
 
-async def test_who_is_cancelled_as_his_turn_comes_takes_nothing_along() -> None:
+async def test_a_waiter_cancelled_at_its_turn_takes_no_slot() -> None:
     of = slots()
     async with of.taken(A, by_tool=True, resumes=False):
         gone, last = Worker(of, B), Worker(of, C)
@@ -205,7 +205,7 @@ async def test_a_call_that_is_cut_goes_on_at_once(is_back: bool) -> None:
         assert third.is_at_work
 
 
-async def test_who_was_cut_just_now_takes_no_slot() -> None:
+async def test_a_waiter_cancelled_just_before_a_slot_is_lent_takes_none() -> None:
     of = slots()
     first, gone, last = Worker(of, A), Worker(of, B), Worker(of, C)
     async with ending(first, last):

@@ -85,7 +85,9 @@ def test_no_result_is_shown_before_all_of_its_reply_are_there() -> None:
         ([(message("old"), TWO), message(), TaskStarted(), reply(1, text="A")], ["Hi", "A"]),
     ],
 )
-def test_what_the_model_reads(events: list[Any], contents: list[str]) -> None:
+def test_a_log_is_folded_into_the_messages_of_the_model(
+    events: list[Any], contents: list[str]
+) -> None:
     assert [each.content for each in folded(*events).said.messages] == contents
 
 
@@ -191,7 +193,7 @@ def test_a_selection_grows_belongs_to_the_session_and_a_round_keeps_the_one_it_h
     assert state.current.main.rounds[0].selected == ("a",)
 
 
-def test_what_the_prompt_script_said_belongs_to_its_task() -> None:
+def test_the_text_of_a_prompt_script_belongs_to_its_task() -> None:
     state = folded(message(), TaskStarted(), (PromptResolved(text="late"), TWO))
     assert state.current
     assert state.current.prompt_prefix is None
@@ -267,7 +269,7 @@ FIRST: list[Event] = [message("1"), TaskStarted(), reply(1, text="A"), ended()]
         ([message("2", supersedes=ONE), TaskStarted(is_fresh=True)], ["2"]),
     ],
 )
-def test_a_fresh_start_is_read_without_what_was_said_before(
+def test_a_fresh_start_is_read_without_earlier_messages(
     events: list[Event], contents: list[str]
 ) -> None:
     state = folded(
@@ -277,7 +279,7 @@ def test_a_fresh_start_is_read_without_what_was_said_before(
     assert [each.content for each in state.said.messages] == contents
 
 
-def test_what_was_said_before_a_fresh_start_comes_back_when_it_is_answered_anew() -> None:
+def test_messages_before_a_fresh_start_return_if_one_is_answered_again() -> None:
     three = TaskId("task_3")
     state = folded(
         *FIRST,
@@ -288,7 +290,7 @@ def test_what_was_said_before_a_fresh_start_comes_back_when_it_is_answered_anew(
     assert state.past == []
 
 
-def test_the_end_of_a_task_that_is_no_command_says_nothing_to_the_model() -> None:
+def test_the_end_of_a_task_without_a_command_adds_no_message() -> None:
     over = TaskEnded(status=TaskStatus.SUCCEEDED, content="Done.")
     state = folded(message("1"), TaskStarted(), reply(1, text="A"), over)
     assert [each.content for each in state.said.messages] == ["1", "A"]

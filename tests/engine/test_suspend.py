@@ -32,7 +32,7 @@ async def test_a_question_is_asked_once_however_often_its_call_is_entered() -> N
     assert ledger.held.state.seq == 4
 
 
-async def test_the_answer_is_what_asking_returns() -> None:
+async def test_asking_returns_the_answer() -> None:
     held = await held_log(TaskStarted(), QuestionAsked(question=question("a")))
     held.add(answered("a", by=None), ONE)
     assert await ask(ledger_of(held), question("a")) == answered("a", by=None)
@@ -73,7 +73,7 @@ async def test_the_time_of_a_call_is_kept_when_an_answer_came_before_the_task_wa
     assert [ledger.active_ms(path_of("a"), attempt) for attempt in (1, 2)] == [1750, 0]
 
 
-async def test_a_call_that_waits_for_nobody_is_a_fault() -> None:
+async def test_a_call_that_waits_without_a_question_is_a_fault() -> None:
     held = await held_log(TaskStarted())
     assert held.state.current
     with pytest.raises(PenstockError, match="without a question"):
@@ -111,7 +111,7 @@ async def test_a_task_is_not_parked_when_a_run_ended_meanwhile() -> None:
     assert held.state.next_task() is None
 
 
-async def test_a_run_whose_end_was_told_is_not_waited_for() -> None:
+async def test_a_run_whose_end_is_known_is_not_awaited() -> None:
     held = await held_log(TaskStarted(), RunEnded(run_id=RUN))
     ledger = ledger_of(held)
     await_run(ledger, RUN)

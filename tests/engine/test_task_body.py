@@ -58,7 +58,7 @@ async def test_a_task_lacks_nothing_and_its_end_is_ignored() -> None:
     assert held.state.tick == before
 
 
-async def test_each_task_of_an_activation_is_checked_for_what_is_missing() -> None:
+async def test_each_task_of_an_activation_is_checked_for_missing_parts() -> None:
     missing = MissingParts((Need(Missing(MissingKind.TOOL, "saw")),))
     active = ActiveLog(finish, lacks=lambda _, task: missing if task.task_id == TWO else None)
     await active.say()
@@ -186,7 +186,7 @@ async def test_a_stop_of_the_process_gives_the_log_back_with_work_left() -> None
     assert await active.is_free()
 
 
-async def test_work_that_is_cancelled_by_nobody_fails_its_task_and_is_not_begun_again() -> None:
+async def test_work_that_raises_cancelled_error_itself_fails_its_task_once() -> None:
     async def work(held: HeldLog, task: TaskState) -> None:
         raise asyncio.CancelledError
 
@@ -236,7 +236,7 @@ PLACES: dict[str, tuple[Brief, str]] = {
 
 
 @pytest.mark.parametrize(("brief", "place"), PLACES.values(), ids=list(PLACES))
-def test_a_task_that_killed_its_process_says_how_often_where_and_what_to_do(
+def test_the_error_of_repeated_crashes_has_their_number_place_and_advice(
     brief: Brief, place: str
 ) -> None:
     error = crashed(TaskState(ONE, brief), LEASE)
@@ -255,7 +255,7 @@ def test_the_calls_without_an_outcome_are_named() -> None:
 
 
 @pytest.mark.parametrize("status", [TaskStatus.FAILED, TaskStatus.CANCELLED])
-def test_an_end_tells_what_was_spent(status: TaskStatus) -> None:
+def test_the_end_of_a_task_has_its_usage(status: TaskStatus) -> None:
     task = TaskState(ONE, MESSAGE)
     task.add_reply(replace(ASKED, usage=Usage(input_tokens=7, output_tokens=2)), None, ())
     ended = cancelled(task) if status is TaskStatus.CANCELLED else failed(task, internal_error("x"))

@@ -46,7 +46,7 @@ def test_a_person_who_answers_in_time_wins_over_the_clock(order: list[str]) -> N
 
 
 @pytest.mark.parametrize("events", [[withdrawn("a")], [answered("a"), withdrawn("a")]])
-def test_what_was_withdrawn_was_not_asked_unless_a_person_was_first(events: list[Any]) -> None:
+def test_a_withdrawn_question_counts_only_if_a_person_answered_first(events: list[Any]) -> None:
     task = folded(*ASKED, *events).current
     assert task
     assert (
@@ -83,7 +83,7 @@ def test_a_task_waits_while_none_of_its_runs_has_ended(
     assert (state.current.is_suspended, set(state.current.waits.awaited)) == (waits, awaited)
 
 
-def test_what_few_tasks_have_is_made_when_it_is_looked_at() -> None:
+def test_rare_parts_of_a_task_are_created_at_first_use() -> None:
     task = TaskState(ONE, None)
     assert task.waits.parked is task.waits.parked
     assert (task.waits.parked, task.story) == ({}, [])

@@ -120,7 +120,7 @@ async def test_a_tool_can_call_itself_and_its_script_tools() -> None:
 
 
 @pytest.mark.parametrize(("most", "is_clipped"), [(500, True), (10_000, False)])
-async def test_a_call_in_a_chat_clips_what_the_agent_of_the_chat_reads(
+async def test_a_call_in_a_chat_is_clipped_for_the_agent_of_the_chat(
     most: int, is_clipped: bool
 ) -> None:
     """`result_max_chars` is of the agent: it reads the outcome in its next turn."""

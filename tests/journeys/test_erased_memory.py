@@ -146,7 +146,7 @@ async def test_erasing_a_profile_removes_the_names_of_its_secrets(tmp_path: Path
 
 
 @pytest.mark.parametrize("way", ["messages", "conversation", "profile"])
-async def test_a_sweep_removes_what_another_process_erased(tmp_path: Path, way: str) -> None:
+async def test_a_sweep_removes_data_erased_by_another_process(tmp_path: Path, way: str) -> None:
     """As by `penstock erase` beside a server."""
     async with opened(tmp_path) as talk, opened(tmp_path) as other:
         if way == "profile":

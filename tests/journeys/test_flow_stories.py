@@ -262,7 +262,7 @@ def _tell(said: list[str], kind: str, body: Mapping[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
-async def test_a_worked_example_runs_as_the_page_says(example: Example, tmp_path: Path) -> None:
+async def test_a_worked_example_runs_as_documented(example: Example, tmp_path: Path) -> None:
     """9.3: starts, ends, failures, jumps and skips, in this order."""
     assert story_of(await seen(example, tmp_path)) == example.story
 

@@ -64,7 +64,7 @@ def test_the_flows_of_the_page_have_no_findings_and_run(project: Path, say: Say,
     assert say("flow", "run", "guide", "Lisbon", "--auto")[0] == 0
 
 
-def test_the_offline_model_returns_what_the_page_shows(project: Path, say: Say) -> None:
+def test_the_offline_model_returns_the_documented_text(project: Path, say: Say) -> None:
     (project / "flows/guide.yaml").write_text(GUIDE)
     shown_text = _timeless(say("flow", "run", "guide", "Lisbon")[1]).splitlines()
     shown = re.findall(r"^```console\n\$ penstock flow run guide Lisbon\n(.*?)^```", PAGE, SHOWN)
@@ -153,7 +153,7 @@ def test_a_first_flow_of_any_shape_succeeds_and_no_result_names_a_tool(
     assert all(each["visits"] <= 2 for each in result["results"].values())
 
 
-def test_a_fork_is_answered_as_the_page_says(project: Path, say: Say) -> None:
+def test_a_fork_is_answered_as_documented(project: Path, say: Say) -> None:
     (project / "flows/guide.yaml").write_text(forked())
     code, out = say("flow", "run", "guide", "Lisbon")
     assert code == 4

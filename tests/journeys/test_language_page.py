@@ -56,7 +56,7 @@ def test_refused_typescript_has_an_accepted_form(
 
 
 @pytest.mark.parametrize(("line", "verdict"), rows("Imports"))
-def test_imports_are_allowed_or_refused_as_the_page_says(
+def test_imports_are_allowed_or_refused_as_documented(
     codes: Callable[[str], list[str]], line: str, verdict: str
 ) -> None:
     refusals = re.findall(r"^`(import-[\w-]+)`", verdict)
@@ -64,7 +64,7 @@ def test_imports_are_allowed_or_refused_as_the_page_says(
     assert refusals or verdict.startswith("allowed")
 
 
-async def test_each_global_is_present_or_absent_as_the_page_says(
+async def test_each_global_is_present_or_absent_as_documented(
     project: ProjectFolder,
 ) -> None:
     script = """

@@ -70,7 +70,7 @@ async def test_a_closing_reply_that_calls_tools_runs_none() -> None:
         ([say("I look.") + call("look"), say("Seen.")], "Seen.", "stop", 2),
     ],
 )
-async def test_a_reply_becomes_an_answer_as_the_table_says(
+async def test_a_reply_becomes_an_answer_as_the_table_shows(
     replies: list[ScriptedReply], content: str, finish: str, iterations: int
 ) -> None:
     """An empty reply is followed by a closing call; an empty closing reply by a fixed notice."""

@@ -52,7 +52,9 @@ async def answered(server: InMemoryServer, task: str, question: str) -> None:
     assert [each.to_wire() for each in reply.blocked_on] == BLOCKED_ON
 
 
-async def test_an_answer_is_accepted_and_the_stream_reports_what_is_missing(tmp_path: Path) -> None:
+async def test_an_answer_is_accepted_and_the_stream_reports_the_missing_agent(
+    tmp_path: Path,
+) -> None:
     conversation, task, question = await parked(tmp_path)
     async with opened(tmp_path) as server:
         await answered(server, task, question)

@@ -137,7 +137,7 @@ def test_the_page_shows_the_status_of_a_question_from_the_server(
 
 
 @pytest.mark.slow("starts deno")
-def test_a_blocked_chat_shows_what_is_missing(tmp_path: Path) -> None:
+def test_a_blocked_chat_shows_the_missing_agent(tmp_path: Path) -> None:
     why = blocked_part([Missing(MissingKind.AGENT, "clerk")])
     items = [["6", {"type": "suspended", "taskId": "t", "questions": []} | why]]
     seen = run(tmp_path, {"said": items, "looks": [{}]})

@@ -43,7 +43,7 @@ def examples(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow("runs a flow in a project of its own")
-def test_the_flow_of_the_readme_runs_as_it_says(
+def test_the_flow_of_the_readme_runs_as_shown(
     examples: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shipped = (examples / "flows/trip.yaml").read_text()
@@ -58,7 +58,7 @@ def test_the_flow_of_the_readme_runs_as_it_says(
 
 
 @pytest.mark.slow("runs every command of the first screen")
-def test_the_first_screen_is_what_the_commands_print(
+def test_the_first_screen_matches_the_output_of_the_commands(
     examples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """9: "one screen of a real transcript": each command prints these lines, and in this order."""

@@ -184,7 +184,9 @@ def laid(project: ProjectFolder) -> ProjectFolder:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=NAMES)
-async def test_flow_write_says_what_the_page_says(project: ProjectFolder, example: Example) -> None:
+async def test_flow_write_reports_the_documented_problems(
+    project: ProjectFolder, example: Example
+) -> None:
     """T37-T44: "Expected is the whole list"; warnings do not stop the write."""
     result = await at_work(laid(project), call("flow_write", path="demo", content=example.text))
     (answer,) = result.outputs()
@@ -193,7 +195,7 @@ async def test_flow_write_says_what_the_page_says(project: ProjectFolder, exampl
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=NAMES)
-def test_flow_check_says_what_the_page_says(
+def test_flow_check_reports_the_documented_problems(
     project: ProjectFolder, capsys: pytest.CaptureFixture[str], example: Example
 ) -> None:
     """T37-T44: the same through `penstock flow check`; only errors make it fail."""

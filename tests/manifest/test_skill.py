@@ -260,7 +260,7 @@ def test_a_handbook_is_no_skill(tmp_path: Path) -> None:
     assert (bundle.skills, bundle.skill_count, bundle.diagnostics) == ({}, 0, [])
 
 
-def test_every_field_says_what_it_means() -> None:
+def test_every_field_has_a_meaning_and_an_expected_value() -> None:
     assert all(each.meaning.endswith(".") and each.kind.expected for each in FIELDS)
 
 

@@ -275,5 +275,5 @@ def test_a_description_is_neither_empty_nor_too_long(tmp_path: Path, text: str) 
     )
 
 
-def test_every_field_says_what_it_means() -> None:
+def test_every_field_has_a_meaning_and_an_expected_value() -> None:
     assert all(each.meaning.endswith(".") and each.kind.expected for each in FIELDS)

@@ -36,7 +36,7 @@ def test_a_model_with_half_a_price_has_none(card: ModelCard) -> None:
     assert price(card, 1000, 100) is None
 
 
-def test_what_nobody_counted_is_a_token_for_four_characters() -> None:
+def test_uncounted_text_is_estimated_at_four_characters_per_token() -> None:
     call = ToolCall(CallId("c"), "add", {"a": 1})
     request = ModelRequest(
         system="brief",
@@ -68,7 +68,7 @@ def test_waits(attempt: int, error: ModelError, seconds: float | None) -> None:
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
-def test_what_may_pass_is_retryable(status: int) -> None:
+def test_transient_failures_are_retryable(status: int) -> None:
     """Retryable failures: connect, 408, 409, 429, 5xx, cut stream."""
     error = failure(status, "busy", 2)
     assert isinstance(error, ModelUnavailable)
@@ -76,5 +76,5 @@ def test_what_may_pass_is_retryable(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 413, 422])
-def test_what_stays_wrong_is_refused(status: int) -> None:
+def test_permanent_failures_are_refusals(status: int) -> None:
     assert isinstance(failure(status, "no"), ModelRefused)

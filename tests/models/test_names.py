@@ -41,13 +41,13 @@ def test_a_name_means_a_model(text: str | None, wanted: str | None) -> None:
     assert NAMES.model(text) == wanted
 
 
-def test_a_role_that_nobody_defined_is_no_model() -> None:
+def test_an_undefined_role_is_not_a_model() -> None:
     with pytest.raises(ConfigError, match=r'no model role "@codng"\. Did you mean'):
         NAMES.model("@codng")
 
 
 @pytest.mark.parametrize("role", ["@a", "@b:high", "@self"])
-def test_a_role_that_stands_for_itself_is_no_model(role: str) -> None:
+def test_a_role_that_refers_to_itself_is_not_a_model(role: str) -> None:
     """What cannot be resolved is a soft failure `model_unresolved`."""
     names = ModelNames(roles={"a": "@b:low", "b": "@a", "self": "@self"})
     with pytest.raises(ConfigError, match="refers to itself"):
@@ -55,7 +55,7 @@ def test_a_role_that_stands_for_itself_is_no_model(role: str) -> None:
     assert names.unset(role) == ""
 
 
-def test_a_role_may_stand_for_one_that_is_not_set() -> None:
+def test_a_role_may_refer_to_an_unset_role() -> None:
     names = ModelNames(roles={"mine": "@planning"})
     assert (names.model("@mine"), names.unset("@mine")) == (None, "planning")
 
@@ -75,9 +75,7 @@ def test_a_role_may_stand_for_one_that_is_not_set() -> None:
         ("@planning", None),
     ],
 )
-def test_a_level_of_thinking_stands_behind_a_name_or_its_role(
-    text: str | None, wanted: str | None
-) -> None:
+def test_a_thinking_level_may_follow_a_name_or_a_role(text: str | None, wanted: str | None) -> None:
     """A suffix after the last `:` is a thinking level only if it is one of the six words."""
     assert NAMES.thinking(text) == wanted
 
@@ -94,7 +92,7 @@ async def test_every_request_has_the_level() -> None:
     await model.close()
 
 
-async def test_who_leaves_early_leaves_the_model_below() -> None:
+async def test_leaving_a_stream_early_closes_the_wrapped_model() -> None:
     below = ScriptedModel([say("a", "b")])
     request = ModelRequest(system="", messages=[UserMessage("go")])
     async with aclosing(ThinkingModel(below, "low").stream(request)) as events:

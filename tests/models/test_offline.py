@@ -73,7 +73,7 @@ def test_tools_are_called(message: str, calls: list[Any]) -> None:
     assert list(answer(message).calls) == calls
 
 
-def test_asked_what_it_can_do_it_lists_the_tools_and_tries_one() -> None:
+def test_a_question_about_its_abilities_lists_the_tools_and_tries_one() -> None:
     """Asked what it can do, it lists them and calls one that needs no input."""
     assert answer("what can you do?").text == (
         "I am the offline model: a handful of rules, not a language model. "
@@ -130,14 +130,14 @@ def test_failures_are_reported() -> None:
     assert text.startswith("`add` failed: too big (INVALID_INPUT). Use less.")
 
 
-def test_a_closing_request_gets_text_whatever_it_says() -> None:
+def test_a_closing_request_always_gets_text() -> None:
     closed = answer("add 1 2", closing=True)
     assert closed.calls == ()
     assert closed.text.startswith("I have no results to report.")
     assert "returned: 3" in answer("add 1 2", gave("add", "3"), closing=True).text
 
 
-def test_in_a_flow_it_calls_what_its_task_names_and_then_hands_over_what_came_back() -> None:
+def test_in_a_flow_it_calls_the_named_tools_and_hands_over_their_results() -> None:
     assert answer("Task: add 1 2", tools=(ADD, FINISH)).calls == (("add", {"a": 1, "b": 2}),)
     done = answer("Task: add 1 2", AssistantMessage(""), gave("add", "3"), tools=(ADD, FINISH))
     ((name, arguments),) = done.calls
@@ -230,7 +230,7 @@ class PatientClock:
         self.slept += seconds
 
 
-async def test_it_streams_word_by_word_as_fast_as_it_is_told() -> None:
+async def test_it_streams_word_by_word_at_the_given_speed() -> None:
     clock = PatientClock()
     model = OfflineModel(clock=clock, seconds_per_word=1)
     request = ModelRequest(system="", messages=[UserMessage("add 1 2")], tools=[ADD])

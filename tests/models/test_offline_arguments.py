@@ -76,7 +76,7 @@ def test_arguments_are_found(text: str, schema: dict[str, Any], arguments: dict[
     assert (filled.arguments, filled.missing, filled.wrong) == (arguments, [], [])
 
 
-def test_what_stands_before_the_name_of_the_tool_comes_second() -> None:
+def test_text_before_the_name_of_the_tool_comes_second() -> None:
     assert fill(" them", ADD, "1 and 2:").arguments == {"a": 1, "b": 2}
     assert fill(" in Oslo", parameters("city", city=STRING), "so, the").arguments == {
         "city": "Oslo"
@@ -99,7 +99,7 @@ def test_what_stands_before_the_name_of_the_tool_comes_second() -> None:
         (" Rome", parameters("k", k={"const": "a"}), ["k"], []),
     ],
 )
-def test_what_is_missing_or_wrong_is_named(
+def test_missing_and_invalid_arguments_are_named(
     text: str, schema: dict[str, Any], missing: list[str], wrong: list[str]
 ) -> None:
     filled = fill(text, schema)

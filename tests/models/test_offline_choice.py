@@ -90,7 +90,7 @@ def test_not_asking_for_tools(text: str) -> None:
     assert not asks_for_any(text)
 
 
-def test_what_is_tried_needs_no_input_takes_no_time_and_undoes_nothing() -> None:
+def test_the_tried_tool_needs_no_input_is_fast_and_undoes_nothing() -> None:
     slow = [tool("plan", "Ask the person for a city."), tool("slow_report", "Write.")]
     found = harmless_without_input([*TOOLS[:5], *slow, *TOOLS[5:]])
     assert found is not None

@@ -42,6 +42,6 @@ def test_failures_in_words(content: str, text: str) -> None:
     assert report([ToolMessage(CallId("c"), "t", content, ok=False)]) == text
 
 
-def test_several_results_stand_apart() -> None:
+def test_several_results_are_separated() -> None:
     results = [ToolMessage(CallId(name), name, "1") for name in "ab"]
     assert report(results) == "`a` returned: 1.\n\n`b` returned: 1."

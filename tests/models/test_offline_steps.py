@@ -85,7 +85,7 @@ def gave(content: str, name: str = "weather", *, ok: bool = True) -> ToolMessage
         ('ask_user question="Which?"', (), [("ask_user", {"question": "Which?"})]),
     ],
 )
-def test_it_calls_what_its_task_names_or_describes(
+def test_it_calls_the_tools_that_its_task_names_or_describes(
     task: str, tools: tuple[ToolDefinition, ...], calls: list[tuple[str, dict[str, Any]]]
 ) -> None:
     assert list(reply(task, tools=tools)) == calls
@@ -135,13 +135,13 @@ def test_it_makes_no_call_whose_input_would_be_refused(
     assert [each for each in made if each[0] != "finish"] == calls
 
 
-def test_what_it_made_up_shows_what_was_wired() -> None:
+def test_a_made_up_summary_repeats_the_wired_input() -> None:
     first = handed("Find out about Rome.")["summary"]
     assert first == f"{MADE_UP} Find out about Rome."
     assert handed(f"Sum up: {first}")["summary"] == f"{MADE_UP} Sum up: Find out about Rome."
 
 
-def test_what_tools_found_is_handed_over_without_their_names() -> None:
+def test_results_of_tools_are_handed_over_without_tool_names() -> None:
     found = gave('{"city": "Tokyo", "sky": "rain", "days": [1, 2]}')
     contract = FinishContract(
         outputs=(Output(name="forecast"), Output(name="sky"), Output(name="days"))
@@ -170,7 +170,7 @@ def test_any_outcome_becomes_a_summary(content: str, summary: str) -> None:
     assert done["summary"] == summary
 
 
-def test_a_step_all_of_whose_calls_failed_says_so() -> None:
+def test_a_step_all_of_whose_calls_failed_reports_an_error() -> None:
     failed = gave('{"error": "no order in order_status", "code": "NOT_FOUND"}', ok=False)
     done = handed("weather city=Tokyo", failed, tools=(ORDER,))
     assert done["status"] == "error"
@@ -266,9 +266,7 @@ def test_a_decision_whose_tool_failed_decides_all_the_same() -> None:
     name=st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{0,9}\Z"),
     content=st.text(max_size=100),
 )
-def test_whatever_the_task_is_what_it_hands_over_is_accepted(
-    task: str, name: str, content: str
-) -> None:
+def test_its_result_is_accepted_for_every_task(task: str, name: str, content: str) -> None:
     contract = FinishContract(outputs=(Output(name=f"o_{name}"), Output(name="n", pattern="^a")))
     done = handed(task, gave(content), contract=contract, tools=(ORDER,))
     assert Schema(contract.parameters).problems(done) == []

@@ -71,7 +71,7 @@ async def test_a_server_that_ignores_stream_is_understood() -> None:
         ]
 
 
-async def test_usage_that_nobody_counted_is_estimated() -> None:
+async def test_missing_usage_is_estimated() -> None:
     async with fake_server(HELLO) as server:
         last = (await heard(server))[-1]
     assert last == Finished("stop", Usage(input_tokens=1, output_tokens=2))
@@ -179,7 +179,7 @@ async def test_a_cut_connection_is_unavailable() -> None:
         assert "broke off" in str(caught)
 
 
-async def test_nobody_listening_is_unavailable() -> None:
+async def test_a_refused_connection_is_unavailable() -> None:
     async with fake_server() as server:
         pass
     with pytest.raises(ModelUnavailable, match=r"'mine' at http://127.* cannot be reached: "):

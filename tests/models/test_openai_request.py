@@ -140,6 +140,6 @@ def test_a_level_of_thinking_is_an_effort_that_the_model_knows(
     assert body.get("reasoning_effort") == effort
 
 
-def test_an_entry_may_say_that_its_server_takes_no_effort() -> None:
+def test_an_entry_may_turn_the_effort_off() -> None:
     body = wire(UserMessage("hi"), thinking="high", extra={"reasoning_effort": None})
     assert "reasoning_effort" not in body

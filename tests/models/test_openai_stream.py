@@ -162,7 +162,7 @@ B: dict[str, Any] = {"index": 1, "id": "b", "type": "function"}
         ([called(index=0, arguments="{oops")], {0: ("", "{oops")}),
     ],
 )
-def test_calls_are_told_apart(
+def test_calls_are_distinguished(
     deltas: list[dict[str, Any]], expected: dict[int, tuple[str, str]]
 ) -> None:
     """Deltas without index/id/type, wrong JSON in arguments: the text arrives as it came."""

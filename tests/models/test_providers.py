@@ -26,7 +26,7 @@ def test_the_page_of_settings_names_every_provider() -> None:
     assert [name for name in PROVIDERS if f"`{name}`" not in said] == []
 
 
-def test_who_needs_a_key_has_a_variable_for_it() -> None:
+def test_each_provider_with_a_key_has_a_variable_for_it() -> None:
     assert [name for name, how in PROVIDERS.items() if how.needs_key and not how.key_env] == []
 
 
@@ -59,7 +59,7 @@ def test_of_a_provider_that_is_not_listed_nothing_is_required() -> None:
     assert (provider_of("xai").needs_key, provider_of("xai").base_url) == (False, None)
 
 
-def test_the_card_says_what_is_public() -> None:
+def test_the_card_has_only_public_members() -> None:
     config = ModelConfig(
         name="fast", provider="openai", model="gpt", api_key="sk", context_tokens=9, input_price=1
     )
@@ -86,7 +86,7 @@ def test_advice_about_a_key_names_its_variable(
     assert config.advice(403) == f"{config.advice(401)}, and its rights"
 
 
-def test_advice_about_a_model_that_is_not_found_names_what_was_said_of_it() -> None:
+def test_advice_about_a_missing_model_names_its_settings() -> None:
     config = ModelConfig(name="fast", provider="openai", base_url="http://127.0.0.1:1/v1")
     assert config.advice(404) == "check base_url and model"
     assert ModelConfig(name="fast", provider="openai").advice(404) == "check model"

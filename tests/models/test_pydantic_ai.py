@@ -222,7 +222,7 @@ def _error(kind: str) -> dict[str, Any]:
         ("openai-chat", Canned(events({"error": {"code": 503}})), ModelUnavailable, "503"),
     ],
 )
-async def test_failures_are_told_apart_and_tried_once(
+async def test_failures_are_classified_and_tried_once(
     provider: str, answer: Canned, error: type[ModelError], message: str
 ) -> None:
     caught = await failure(provider, answer)
@@ -249,7 +249,7 @@ async def test_leaving_a_reply_closes_its_connection() -> None:
     ("provider", "message"),
     [("cohere", "cannot be used: "), ("no-such", "cannot be used: ")],
 )
-def test_what_cannot_be_made_is_a_setting(provider: str, message: str) -> None:
+def test_a_model_that_cannot_be_created_is_a_config_error(provider: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         _model(provider, "http://127.0.0.1:1")
 
@@ -328,7 +328,7 @@ async def test_a_level_of_thinking_is_a_budget_of_its_own(
     assert (body.get("thinking"), body["max_tokens"], "temperature" in body) == wanted
 
 
-async def test_a_model_that_cannot_be_told_is_not() -> None:
+async def test_a_model_without_levels_gets_no_effort() -> None:
     reply = events(delta(content="Hello"), delta(finish="stop"))
     async with fake_server(Canned(reply)) as server:
         await heard(server, "openai-chat", thinking="high", config={"model": "gpt-4o"})
@@ -336,7 +336,7 @@ async def test_a_model_that_cannot_be_told_is_not() -> None:
     assert server.bodies[0]["temperature"] == 0.7
 
 
-async def test_an_effort_is_told_on_the_openai_wire() -> None:
+async def test_an_effort_is_sent_on_the_openai_wire() -> None:
     reply = events(delta(content="Hello"), delta(finish="stop"))
     async with fake_server(Canned(reply)) as server:
         await heard(server, "openai-chat", thinking="high", config={"model": "gpt-5.2"})

@@ -70,7 +70,7 @@ def test_a_name_is_an_entry_or_a_provider_and_a_model(name: str, kind: type) -> 
         ("google:gemini", "not installed: pip install 'penstock[google]'"),
     ],
 )
-def test_a_model_that_cannot_be_says_why(name: str, message: str) -> None:
+def test_an_unusable_model_reports_the_reason(name: str, message: str) -> None:
     """Unknown: ConfigError naming the nearest. Missing extra: ConfigError that names it."""
     bare = ModelConfig(name="bare", provider="openai-compatible")
     nameless = ModelConfig(name="nameless", provider="anthropic")
@@ -137,7 +137,7 @@ class Closing(ScriptedModel):
         self.is_closed = True
 
 
-async def test_a_model_that_cannot_be_closed_is_told_and_the_others_are_closed(
+async def test_a_model_that_fails_to_close_is_logged_and_the_others_are_closed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     models, last = Models(), Closing("last", breaks=False)
@@ -166,7 +166,7 @@ def test_no_library_of_a_provider_is_loaded_for_a_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["opnai:gpt", "odd"])
-async def test_what_only_the_library_knows_is_looked_up_in_a_thread(name: str) -> None:
+async def test_providers_of_the_library_are_looked_up_in_a_thread(name: str) -> None:
     """The server goes on while the library of the other providers is loaded."""
     asked: list[threading.Thread] = []
 
@@ -194,5 +194,5 @@ async def test_what_only_the_library_knows_is_looked_up_in_a_thread(name: str) -
         ("anthropic:claude-sonnet-4-5", True),
     ],
 )
-def test_some_models_cannot_be_told_how_much_to_think(name: str | None, wanted: bool) -> None:
+def test_some_models_have_no_thinking_levels(name: str | None, wanted: bool) -> None:
     assert Models([LOCAL]).has_thinking(name) is wanted

@@ -126,7 +126,7 @@ async def test_a_mapping_finds_its_place_by_content_so_conversations_may_interle
     assert await said(model, *after, UserMessage("the sum of all")) == "all"
 
 
-async def test_a_mapping_without_a_reply_says_what_it_was_asked() -> None:
+async def test_the_error_of_a_mapping_without_a_reply_has_the_request() -> None:
     model = ScriptedModel({"sum": say("3")})
     with pytest.raises(ModelRefused, match=r"no reply number 1 to 'hi' \(its keys: 'sum'\)"):
         await said(model, UserMessage("hi"))
@@ -190,7 +190,7 @@ async def test_requests_are_kept_as_they_were() -> None:
     assert [tool.name for tool in model.requests[0].tools] == ["add"]
 
 
-async def test_it_tells_replies_that_were_not_heard_to_their_end() -> None:
+async def test_it_counts_replies_that_were_not_read_to_their_end() -> None:
     model = ScriptedModel([say("a", "b"), say("c")], record=False)
     async with aclosing(model.stream(request())) as stream:
         await anext(stream)

@@ -37,9 +37,7 @@ def names(*tools: str) -> WireNames:
         ("naïve", "na_ve_f86fd89d"),
     ],
 )
-def test_a_name_is_sent_as_it_is_or_as_what_of_it_fits_with_its_digest(
-    name: str, sent: str
-) -> None:
+def test_a_name_is_sent_unchanged_or_shortened_with_a_digest(name: str, sent: str) -> None:
     assert names().sent(name) == sent
     assert FORM.fullmatch(sent)
 
@@ -51,7 +49,7 @@ def test_a_dot_and_an_underscore_are_two_tools() -> None:
 
 
 @pytest.mark.parametrize("others", [(), ("shop_find",), ("a", "b.c", "shop find")])
-def test_what_a_name_becomes_does_not_depend_on_the_other_tools(others: tuple[str, ...]) -> None:
+def test_the_sent_name_does_not_depend_on_the_other_tools(others: tuple[str, ...]) -> None:
     """A tool that joins later must not rename those that a provider has in its cache."""
     assert names(*others, "shop.find").sent("shop.find") == names().sent("shop.find")
 
@@ -80,7 +78,7 @@ def heard(table: WireNames, name: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["find", "shop.find", "no such tool"])
-def test_what_nobody_sent_comes_back_as_it_is(name: str) -> None:
+def test_a_name_that_was_not_sent_is_returned_unchanged(name: str) -> None:
     """Small servers let a model write any name: the true one is understood, too."""
     assert heard(names("shop.find"), name) == name
 

@@ -81,7 +81,7 @@ async def test_each_tool_is_executed_and_its_result_added_to_the_context() -> No
     ]
 
 
-async def test_the_final_response_is_what_is_stored() -> None:
+async def test_the_final_response_is_stored() -> None:
     """17: "final response"."""
     async with memory_runtime(model=ScriptedModel([say("All ", "done.")])) as runtime:
         reply = await runtime.chat("Go")
@@ -107,7 +107,7 @@ async def test_repeated_identical_tool_calls_are_stopped() -> None:
     assert (len(look.runs), reply.content) == (2, "Enough.")
 
 
-async def test_it_terminates_after_eight_regardless_of_what_is_called() -> None:
+async def test_it_terminates_after_eight_rounds_of_any_calls() -> None:
     """40: also when every call is new and brings something new."""
     model = ScriptedModel(always_new)
     async with memory_runtime(model=model, tools=[Act("look", echo)]) as runtime:

@@ -112,7 +112,7 @@ async def test_n24_a_helper_is_no_direct_call(project: ProjectFolder) -> None:
         assert await client.say("/call send_media_attachment") == said
 
 
-async def test_n25_programs_may_call_what_slash_call_may(project: ProjectFolder) -> None:
+async def test_n25_programs_may_call_the_same_tools_as_slash_call(project: ProjectFolder) -> None:
     """Seed N25: "also governs typed direct-call invocations from external apps"."""
     async with opened(project) as client:
         status, body = await client.call("publish_report")
@@ -166,7 +166,7 @@ validation_error: input of "make_invoice" is not valid: /amount: "x" is not a nu
 usage: /call make_invoice customer=<string> amount=<number> [draft=<boolean>]"""
 
 
-async def test_the_examples_of_call_are_as_they_stand(project: ProjectFolder) -> None:
+async def test_the_examples_of_call_match_the_page(project: ProjectFolder) -> None:
     """Spec: the table of commands, and its examples."""
     async with opened(project) as client:
         assert await client.say("/call") == LISTED

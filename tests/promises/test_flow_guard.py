@@ -105,7 +105,7 @@ async def test_other_paths_are_refused_with_the_specified_message(
 
 
 @pytest.mark.slow("a search is a process of its own")
-async def test_a_search_finds_what_is_readable_and_a_write_where_it_may(
+async def test_a_search_finds_only_readable_files(
     project: ProjectFolder,
 ) -> None:
     """G4, G6."""
@@ -117,7 +117,7 @@ async def test_a_search_finds_what_is_readable_and_a_write_where_it_may(
     }
 
 
-async def test_it_writes_where_its_pattern_says(project: ProjectFolder) -> None:
+async def test_it_writes_where_its_pattern_allows(project: ProjectFolder) -> None:
     """G4."""
     assert (await done(project, "write", path="src/gen/a.py", content="x")).ok
     assert (project.root / "src/gen/a.py").read_text() == "x"

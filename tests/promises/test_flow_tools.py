@@ -140,7 +140,7 @@ async def test_an_agent_that_is_not_in_the_catalog_is_refused(agent: str, said: 
     assert said in envelope.error.message
 
 
-async def test_inputs_reach_the_body_and_what_it_does_not_name_follows_the_task() -> None:
+async def test_inputs_reach_the_body_and_unnamed_ones_follow_the_task() -> None:
     """T20: "inputs?: Record<string, string>  // Named inputs (key → value)"."""
     agents = [Agent("reader", instructions="Mind ${{input.tone}}.", profile=worker("x").profile)]
     inputs = {"tone": "${{task}}", "notes": "file.txt"}
@@ -153,7 +153,7 @@ async def test_inputs_reach_the_body_and_what_it_does_not_name_follows_the_task(
 
 
 @pytest.mark.parametrize("status", ["complete", "error", "blocked"])
-async def test_the_call_returns_what_the_agent_handed_in(status: str) -> None:
+async def test_the_call_returns_the_result_of_the_agent(status: str) -> None:
     """T21: "status, summary, files, and typed outputs"; a `finish` with error is still success."""
     given = {"status": status, "files": [{"path": "a.md", "action": "created"}], "topics": "x"}
     made = {"make": finish("made", **given)}

@@ -69,7 +69,7 @@ LISTS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 @pytest.mark.parametrize(("tool", "given"), LISTS)
-async def test_lists_pass_over_what_is_odd_and_tell_no_secret(
+async def test_lists_skip_odd_entries_and_reveal_no_secret(
     folder: Folder, tool: str, given: dict[str, Any]
 ) -> None:
     found = await folder.call(tool, **given)
@@ -161,7 +161,9 @@ def test_an_odd_authored_file_is_a_finding_and_the_rest_works(
 
 
 @pytest.mark.parametrize("kind", ["pipe", "loop", "folder", "device", "huge"])
-def test_settings_that_are_no_file_say_so_at_once(project: ProjectFolder, kind: str) -> None:
+def test_settings_that_are_not_a_file_are_refused_at_once(
+    project: ProjectFolder, kind: str
+) -> None:
     MAKE[kind](project.root / "penstock.toml")
     with pytest.raises(ConfigError, match=r"^penstock\.toml: the file "):
         load(project.root)

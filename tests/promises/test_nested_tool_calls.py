@@ -89,7 +89,9 @@ def names(model: ScriptedModel, number: int = 0) -> set[str]:
     return {each.name for each in model.requests[number].tools}
 
 
-async def test_n03_a_script_sees_what_is_activated_at_its_next_call(project: ProjectFolder) -> None:
+async def test_n03_a_script_sees_an_activated_skill_at_its_next_call(
+    project: ProjectFolder,
+) -> None:
     """Seed N03: "scoped by the selected skill set"."""
     write_project(project)
     script = """
@@ -107,7 +109,9 @@ async def test_n03_a_script_sees_what_is_activated_at_its_next_call(project: Pro
     assert listed.envelope.output == [DENIED, "success"]
 
 
-async def test_n03_a_model_sees_what_it_activated_at_its_next_turn(project: ProjectFolder) -> None:
+async def test_n03_a_model_sees_its_activated_skill_at_its_next_turn(
+    project: ProjectFolder,
+) -> None:
     """Seed N03: "scoped by the selected skill set"."""
     write_project(project)
     model, agent = model_of(
@@ -208,7 +212,7 @@ def test_n14_an_inline_tool_that_is_listed_too_is_a_mistake(project: ProjectFold
 
 
 @pytest.mark.parametrize("tool", ["read_text_file", "t_listed"])
-def test_n21_tools_are_what_the_model_calls_itself(found: Found, tool: str) -> None:
+def test_n21_the_model_calls_tools_itself(found: Found, tool: str) -> None:
     """Seed N21: "Use tools when the LLM should be able to call the tool directly"."""
     assert_allowed(found["M", False][tool])
 
@@ -329,7 +333,7 @@ def test_n33_permissions_count_inside_of_calls_too(found: Found, origin: str) ->
 
 
 @pytest.mark.parametrize("skills", [(), ("a",)])
-async def test_n42_script_tools_change_nothing_in_what_a_model_reads(
+async def test_n42_script_tools_do_not_change_the_request_to_the_model(
     project: ProjectFolder, skills: Sequence[str]
 ) -> None:
     """Seed N42: "without polluting the prompt tool list"."""

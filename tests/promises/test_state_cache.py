@@ -47,7 +47,7 @@ class Shelf:
         return lease
 
 
-async def test_what_is_committed_here_is_taken_in_at_once() -> None:
+async def test_events_committed_here_are_folded_at_once() -> None:
     shelf = Shelf()
     await shelf.say()
     await shelf.log.send(LOG, [Entry(message(), TWO)])
@@ -109,7 +109,7 @@ class ErasedMeanwhile(PartedLog):
         return records
 
 
-async def test_what_is_erased_between_two_parts_is_in_no_state() -> None:
+async def test_text_erased_between_two_parts_is_in_no_state() -> None:
     shelf = Shelf(hears=False)
     shelf.log = log = ErasedMeanwhile()
     shelf.states = StateCache(log, (), most=9)
@@ -121,7 +121,7 @@ async def test_what_is_erased_between_two_parts_is_in_no_state() -> None:
     assert (log.parts, state.seq) == ([4000, 3, 4000, 3], 4003)
 
 
-async def test_what_others_wrote_is_read_when_the_lease_is_taken() -> None:
+async def test_events_of_others_are_read_when_the_lease_is_acquired() -> None:
     shelf = Shelf(hears=False)
     await shelf.say()
     await shelf.states.ensure_readable(LOG)
@@ -229,7 +229,7 @@ async def test_a_folded_log_is_not_read_again_until_it_is_forgotten() -> None:
     assert log.reads == [4, 0]
 
 
-async def test_what_another_process_erased_is_not_remembered() -> None:
+async def test_text_erased_by_another_process_is_not_remembered() -> None:
     """The event alone tells it: the text is blank on disk, not in what was folded before."""
     seen: list[list[str]] = []
 

@@ -100,7 +100,7 @@ async def test_methods_are_tools_of_their_object() -> None:
     assert yen.price.spec.effect is Effect.READ
 
 
-def test_an_unbound_method_gets_an_error_that_says_how_to_bind_it() -> None:
+def test_the_error_of_an_unbound_method_explains_how_to_bind_it() -> None:
     with pytest.raises(DeclarationError, match=r"it is a method of a class; pass a bound one"):
         _ = Till.price.spec
 

@@ -104,7 +104,7 @@ def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     ("number", "kind"),
     [(errno.ENOSPC, StoreFull), (errno.EDQUOT, StoreFull), (errno.EROFS, StoreReadOnly)],
 )
-def test_a_key_that_a_disk_does_not_take_is_no_mistake_of_whoever_asked(
+def test_a_key_that_cannot_be_written_is_not_an_error_of_the_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[StoreError]
 ) -> None:
     """Over HTTP it was a 422 of the request; later, with space, the key is made."""

@@ -293,7 +293,7 @@ def test_a_server_without_requests_loads_no_http_client() -> None:
     assert done.stdout == "[]\n"
 
 
-async def test_a_refusal_under_a_star_says_what_to_add() -> None:
+async def test_a_refusal_under_a_star_names_the_entry_to_add() -> None:
     """`*` any public host (https)."""
     out, asker = (
         way(80, allow=["*"]),

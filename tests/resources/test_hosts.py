@@ -50,7 +50,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("pattern", "origin", "allowed"), TABLE)
-def test_a_pattern_allows_what_it_says(pattern: str, origin: str, allowed: bool) -> None:
+def test_a_pattern_allows_the_documented_hosts(pattern: str, origin: str, allowed: bool) -> None:
     """`[scheme://]host[:port]`: "`*.example.com` matches any depth below"."""
     scheme, _, rest = origin.partition("://")
     host, _, port = rest.rpartition(":") if rest[-1].isdigit() else (rest, "", "")

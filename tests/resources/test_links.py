@@ -68,7 +68,9 @@ def test_the_signature_covers_the_label() -> None:
 @pytest.mark.parametrize(
     ("name", "is_image", "labelled"), [(None, True, False), ("a", True, True), (None, False, True)]
 )
-def test_a_file_is_called_what_it_is(name: str | None, *, is_image: bool, labelled: bool) -> None:
+def test_a_link_to_an_image_has_its_type(
+    name: str | None, *, is_image: bool, labelled: bool
+) -> None:
     stored = StoredFile(
         blob_id=BlobId("ab"), mime_type="image/png", size=1, is_image=is_image, name=name
     )

@@ -64,7 +64,7 @@ def test_every_character_of_the_plain_form_has_a_place_in_the_text(text: str) ->
     ],
     ids=range(7),
 )
-def test_a_spelling_of_a_secret_is_in_the_plain_form_of_what_spells_it(
+def test_a_spelling_of_a_secret_is_found_in_the_plain_form(
     encode: Callable[[str], str],
 ) -> None:
     odd = 'pä"ss\\w&rd\nnext'

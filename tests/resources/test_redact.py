@@ -64,7 +64,7 @@ def test_every_spelling_of_a_secret_is_replaced(form: str) -> None:
 
 
 @pytest.mark.parametrize("user", ["", "a", "ab", "abc", "user"])
-def test_a_secret_inside_what_was_encoded_is_replaced(user: str) -> None:
+def test_a_secret_inside_encoded_text_is_replaced(user: str) -> None:
     for spelling in ("utf-8", "latin-1"):
         header = base64.b64encode(f"{user}:s3same-öpen:x".encode(spelling)).decode()
         assert AGAIN in given_out("s3same-öpen").text(f"Basic {header}")

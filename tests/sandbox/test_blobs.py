@@ -20,7 +20,7 @@ def test_every_blob_is_wasm_with_its_licence_beside_it(name: str) -> None:
     assert "opyright" in (blobs.FOLDER / f"{name}.LICENSE").read_text()
 
 
-def test_a_missing_blob_says_how_to_get_it(tmp_path: Path) -> None:
+def test_the_error_of_a_missing_blob_names_the_command(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         blob("swc.wasm", tmp_path)
     assert str(refused.value) == (

@@ -151,7 +151,7 @@ async def test_all_jobs_run_before_the_next_delivery(sandbox: Sandbox) -> None:
     assert await run(sandbox, source, FakeBridge({"callTool": recorded})) == [1, -1, 2, -2]
 
 
-async def test_the_clock_stands_still_between_deliveries(sandbox: Sandbox) -> None:
+async def test_the_clock_does_not_advance_between_deliveries(sandbox: Sandbox) -> None:
     """L5: `Date.now()`, `new Date()`, `performance.now()` stand still between host calls."""
     source = f"""{CALL}
         export async function run() {{

@@ -113,7 +113,7 @@ def test_references_in_the_schemas_of_a_tool_stay_inside_them() -> None:
     assert set(whole["paths"]) == {"/x", "/api/direct-calls/count"}
 
 
-def test_the_schema_of_a_body_accepts_what_the_tool_accepts() -> None:
+def test_the_schema_of_a_body_accepts_the_input_of_the_tool() -> None:
     operation, whole = described(input_schema=COUNT)
     body = Schema(body_of(operation) | {"components": whole["components"]})
     assert body.problems({"input": {"n": 1}, "conversationId": None}) == []

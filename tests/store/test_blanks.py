@@ -146,7 +146,7 @@ def test_an_end_keeps_how_the_task_ended() -> None:
         (QuestionStatus.CANCELLED, {**EXPIRED, "resume_payload": WORD}, "expired"),
     ],
 )
-def test_a_question_still_says_how_it_ended(
+def test_a_blank_question_keeps_its_status(
     status: QuestionStatus, answer: dict[str, Any], shown: str
 ) -> None:
     by = ProfileId("ann") if status is QuestionStatus.ANSWERED else None
@@ -213,7 +213,7 @@ async def test_an_event_that_does_not_read_back_is_named(log: SqlLog, database: 
         await database.write(blank)
 
 
-async def test_messages_of_the_conversation_are_counted_anew(
+async def test_an_erasure_counts_the_messages_of_the_conversation_again(
     log: SqlLog, database: Database
 ) -> None:
     lease = await held(log)

@@ -30,7 +30,7 @@ def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Blobs:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00\xff", b"text", LARGE], ids=len)
-async def test_what_was_put_is_given_back(blobs: Blobs, data: bytes) -> None:
+async def test_a_stored_blob_is_returned(blobs: Blobs, data: bytes) -> None:
     blob_id = await blobs.put(data)
     assert blob_id == sha256(data).hexdigest()
     assert await blobs.get(blob_id) == data
@@ -55,7 +55,7 @@ async def test_bytes_that_were_put_more_than_once_are_shared(blobs: Blobs) -> No
     assert not await blobs.is_shared(one)
 
 
-async def test_what_was_deleted_is_gone_and_may_be_deleted_again(blobs: Blobs) -> None:
+async def test_a_deleted_blob_is_gone_and_may_be_deleted_again(blobs: Blobs) -> None:
     blob_id = await blobs.put(b"x")
     for _ in range(2):
         await blobs.delete(blob_id)
@@ -101,7 +101,7 @@ async def test_bytes_that_changed_on_disk_are_not_given_out(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("left", [b"", b"as it"])
-async def test_what_a_crash_cut_off_is_mended_by_the_next_put(tmp_path: Path, left: bytes) -> None:
+async def test_the_next_put_repairs_a_blob_cut_by_a_crash(tmp_path: Path, left: bytes) -> None:
     blobs = open_blobs(str(tmp_path))
     (tmp_path / sha256(b"as it was").hexdigest()).write_bytes(left)
     assert await blobs.get(await blobs.put(b"as it was")) == b"as it was"
@@ -156,7 +156,7 @@ print("obstore" in sys.modules)
 
 
 @pytest.mark.slow("starts a Python of its own")
-def test_blobs_in_a_folder_do_not_load_what_reaches_buckets(tmp_path: Path) -> None:
+def test_blobs_in_a_folder_do_not_load_the_library_for_buckets(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FOLDER, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout == "False\n"
@@ -201,20 +201,20 @@ async def test_nothing_but_the_file_is_left(tmp_path: Path) -> None:
     assert (disk.folder / "name").read_bytes() == b"y"
 
 
-def test_a_file_may_be_read_by_whoever_may_read_any(tmp_path: Path) -> None:
+def test_a_stored_file_has_the_usual_mode(tmp_path: Path) -> None:
     (tmp_path / "usual").touch()
     asyncio.run(Disk(tmp_path).put("name", b"x"))
     assert (tmp_path / "name").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
-async def test_what_a_crash_left_beside_is_in_nobodys_way(tmp_path: Path) -> None:
+async def test_a_partial_file_of_a_crash_does_not_prevent_a_put(tmp_path: Path) -> None:
     (tmp_path / "part_0000").write_bytes(b"half of it")
     disk = Disk(tmp_path)
     assert await disk.put("name", b"whole", only_if_new=True)
     assert await disk.find("name") == b"whole"
 
 
-async def test_what_a_crash_left_beside_goes_when_it_is_old(tmp_path: Path) -> None:
+async def test_old_partial_files_are_removed(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     await disk.put("name", b"whole")
     for name, seconds in (("part_old", 10), ("part_new", 20), ("name", 10)):
@@ -256,14 +256,14 @@ async def test_a_folder_in_the_place_of_a_file_is_a_failure_of_the_store(tmp_pat
 
 
 @pytest.mark.parametrize("place", ["file", "file/inside"])
-def test_what_is_no_folder_is_refused_at_once(tmp_path: Path, place: str) -> None:
+def test_a_place_that_is_not_a_folder_is_refused_at_once(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(OSError, match="file"):
         Disk(tmp_path / place)
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_a_file_is_on_disk_before_its_name_and_its_name_before_it_is_said(
+def test_a_file_is_synced_before_its_name_and_both_before_put_returns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The power may go at any moment: a name without bytes, or bytes without a name, is a loss."""
@@ -280,7 +280,7 @@ def test_a_file_is_on_disk_before_its_name_and_its_name_before_it_is_said(
     assert synced == [("file", False), ("folder", True)]
 
 
-def test_a_file_that_is_there_already_is_synced_before_it_is_said_again(
+def test_an_existing_file_is_synced_before_put_returns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process that wrote it may have been killed before it was on disk."""

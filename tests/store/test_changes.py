@@ -65,7 +65,7 @@ def scope_ids(table: Table, connection: Connection) -> Sequence[str]:
     return connection.execute(select(table.c.scope_id)).scalars().all()
 
 
-async def test_a_deleted_conversation_takes_with_it_what_was_kept_in_it(
+async def test_a_deleted_conversation_takes_its_values_and_blobs_along(
     database: Database, blobs: Blobs, log: SqlLog, erasure: Erasure
 ) -> None:
     await held(log)
@@ -94,7 +94,7 @@ async def test_bytes_of_an_ended_task_are_deleted_by_the_next_sweep(
     assert await database.read(lambda each: each.execute(left).all()) == []
 
 
-async def test_what_is_written_over_is_loose_too(
+async def test_overwritten_bytes_are_loose_too(
     database: Database, blobs: Blobs, erasure: Erasure
 ) -> None:
     first, second = await blobs.put(b"first"), await blobs.put(b"second")
@@ -138,7 +138,7 @@ async def test_a_rebuild_of_the_lists_leaves_state_and_files(
     assert await owners(database) == {ONE}
 
 
-async def test_a_scope_that_made_room_counts_what_it_holds(database: Database) -> None:
+async def test_a_scope_that_dropped_expired_values_counts_the_rest(database: Database) -> None:
     limits = Limits(state_entries=2)
     changes = Changes(Statements(database.dialect), limits)
 

@@ -49,7 +49,7 @@ def names(connection: Connection) -> set[str]:
 # ---- the sunny day -------------------------------------------------------------------------------
 
 
-async def test_what_was_written_is_read_at_once_and_after_opening_again(database_url: str) -> None:
+async def test_a_write_is_read_at_once_and_after_reopening(database_url: str) -> None:
     database = await open_database(database_url)
     await database.write(put("a"))
     assert await database.read(names) == {"a"}
@@ -84,16 +84,14 @@ async def test_a_database_in_memory_is_one_for_writers_and_readers() -> None:
 
 
 @pytest.mark.parametrize(("synchronous", "level"), [("FULL", 2), ("NORMAL", 1)])
-async def test_a_commit_waits_for_the_disk_as_far_as_it_is_told(
-    sqlite_url: str, synchronous: str, level: int
-) -> None:
+async def test_a_commit_syncs_as_configured(sqlite_url: str, synchronous: str, level: int) -> None:
     database = await open_database(sqlite_url, synchronous=synchronous)
     for pragma, wanted in {"synchronous": level, "journal_mode": "wal", "foreign_keys": 1}.items():
         assert await database.write(partial(asked, pragma)) == wanted
     await database.close()
 
 
-async def test_who_writes_folds_the_log_of_sqlite_in_now_and_then(sqlite: Database) -> None:
+async def test_a_writer_checkpoints_the_wal_of_sqlite(sqlite: Database) -> None:
     """A log that is folded in seldom stops everybody seldom; what it takes of the disk is bound."""
     assert await sqlite.write(partial(asked, "wal_autocheckpoint")) == 4000
 
@@ -137,7 +135,7 @@ async def test_messages_never_show_a_password() -> None:
 # ---- closed --------------------------------------------------------------------------------------
 
 
-async def test_a_closed_database_says_so(database: Database) -> None:
+async def test_a_closed_database_raises_store_closed(database: Database) -> None:
     await database.close()
     await database.close()
     with pytest.raises(StoreClosed):
@@ -149,7 +147,7 @@ async def test_a_closed_database_says_so(database: Database) -> None:
 # ---- full ----------------------------------------------------------------------------------------
 
 
-async def test_a_full_disk_is_told_and_loses_nothing(sqlite: Database) -> None:
+async def test_a_full_disk_is_reported_and_loses_nothing(sqlite: Database) -> None:
     await sqlite.write(put("before"))
     pages = await sqlite.write(lambda each: each.exec_driver_sql("PRAGMA page_count").scalar())
     await sqlite.write(lambda each: each.exec_driver_sql(f"PRAGMA max_page_count = {pages}").all())
@@ -188,7 +186,7 @@ async def test_a_place_where_no_file_can_be_is_refused(tmp_path: Path) -> None:
 # ---- locked --------------------------------------------------------------------------------------
 
 
-async def test_who_meets_a_locked_file_waits_and_then_says_so(sqlite: Database) -> None:
+async def test_a_locked_file_raises_store_locked_after_a_wait(sqlite: Database) -> None:
     with closing(sqlite3.connect(sqlite.place, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreLocked, match=r"penstock\.db: database is locked"):
@@ -216,7 +214,7 @@ async def test_a_file_that_another_process_holds_for_itself_is_refused(sqlite_ur
             await open_database(sqlite_url, limits=QUICK)
 
 
-async def test_who_meets_a_locked_row_on_postgres_waits_and_then_says_so(postgres_url: str) -> None:
+async def test_a_locked_row_on_postgres_raises_store_locked_after_a_wait(postgres_url: str) -> None:
     database = await open_database(postgres_url, limits=Limits(busy_seconds=0.4))
     with psycopg.connect(postgres_url) as other:
         other.execute("LOCK TABLE installation")
@@ -227,7 +225,7 @@ async def test_who_meets_a_locked_row_on_postgres_waits_and_then_says_so(postgre
     await database.close()
 
 
-async def test_who_is_frozen_inside_a_transaction_of_postgres_loses_it(postgres_url: str) -> None:
+async def test_postgres_ends_the_transaction_of_a_frozen_process(postgres_url: str) -> None:
     """Or it would hold the others for ever."""
     frozen = await open_database(postgres_url, limits=QUICK)
     database = await open_database(postgres_url)

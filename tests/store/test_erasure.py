@@ -70,7 +70,7 @@ def telling() -> ScriptedModel:
     return ScriptedModel([call("echo", text=SECRET), say(f"So {SECRET}."), say("Ok.")])
 
 
-async def test_what_was_said_is_gone_and_the_log_says_so() -> None:
+async def test_erased_messages_are_gone_and_the_log_records_it() -> None:
     async with served(model=telling(), tools=[Act("echo", echo)]) as server:
         log_id, task_id = await tell(server)
         await server.database_parts.erasure.erase_messages(log_id, task_id, user=True, answer=True)
@@ -144,7 +144,7 @@ async def test_a_task_that_is_not_there() -> None:
             await server.database_parts.erasure.erase_messages(log_id, TaskId("task_x"), user=True)
 
 
-async def test_what_large_bodies_name_goes_with_the_last_log_that_has_it() -> None:
+async def test_blobs_of_large_bodies_go_with_the_last_log_that_has_them() -> None:
     said = [call("echo", text=SECRET * 500), say("Long.")]
     async with served(
         model=ScriptedModel(said * 2),
@@ -196,7 +196,7 @@ async def test_bytes_that_were_put_once_are_looked_for_nowhere_else() -> None:
     assert [each for each in ran if "events" in each and "events.log_id =" not in each] == []
 
 
-async def test_a_deleted_log_leaves_what_others_share() -> None:
+async def test_a_deleted_log_leaves_shared_blobs() -> None:
     limits = Limits(body_bytes=100)
     async with served(limits=limits) as server:
         first, second = await tell(server), await tell(server)

@@ -89,7 +89,7 @@ def test_a_conflict_may_be_tried_again() -> None:
 
 
 @pytest.mark.parametrize("nothing_left", [no_files_left, no_threads_left])
-async def test_what_cannot_be_read_for_want_of_resources_is_read_later(
+async def test_a_read_without_resources_succeeds_later(
     tmp_path: Path, nothing_left: Callable[[], AbstractContextManager[None]]
 ) -> None:
     """It is not reported as a database without permission to read."""
@@ -118,7 +118,7 @@ async def test_a_scrub_that_failed_is_no_scrub_for_those_that_shared_it(tmp_path
         (errno.EMFILE, OutOfResources),
     ],
 )
-def test_a_disk_that_refuses_is_no_fault_of_what_was_wanted(
+def test_an_error_of_the_disk_is_not_an_error_of_the_request(
     number: int, kind: type[StoreError]
 ) -> None:
     error = OSError(number, os.strerror(number))

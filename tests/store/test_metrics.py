@@ -61,7 +61,7 @@ def reply(*calls: ToolCall, closing: bool = False) -> ReplyReceived:
     )
 
 
-def test_each_outcome_counts_as_what_it_is() -> None:
+def test_each_outcome_is_counted_by_its_kind() -> None:
     """`blocked` = LOOP_DETECTED, not in `failed`; the rate is of those that were tried."""
     tally = ToolMetrics()
     for error in (None, None, ToolFailed("x", "NO_PAPER"), LoopDetected(), Rejected()):
@@ -74,7 +74,7 @@ def test_each_outcome_counts_as_what_it_is() -> None:
     assert shown["tokens"]["results"] == 10
 
 
-def test_what_was_refused_before_it_ran_is_a_call_that_took_no_time() -> None:
+def test_a_call_refused_before_it_ran_has_no_duration() -> None:
     """`calls` = settled calls of any depth; duration: run time without parked time."""
     tally = ToolMetrics()
     for ran, error in ((False, InvalidInput()), (True, Interrupted()), (True, ToolFailed("x"))):
@@ -83,7 +83,7 @@ def test_what_was_refused_before_it_ran_is_a_call_that_took_no_time() -> None:
     assert (tally.calls, tally.failed, tally.times.buckets) == (3, 3, {9: 1})
 
 
-def test_what_code_asked_of_its_host_is_no_call_of_a_tool() -> None:
+def test_a_host_call_of_a_script_is_not_a_tool_call() -> None:
     done = Envelope.success(None)
     of_host = CallSettled(tool_id="state.get", envelope=done, ran=False)
     assert count([("task_1", None, of_host)], {}) == {}
@@ -134,7 +134,7 @@ def test_tokens_are_counted_where_they_were_spent() -> None:
     assert found["mail"].calls == 0
 
 
-def test_what_an_agent_in_a_frame_does_is_no_use_of_the_chats_tools() -> None:
+def test_calls_of_a_nested_agent_do_not_count_for_the_chat() -> None:
     frame = CallPath("task_1/1/subagent#1")
     asked = ToolCall(CallId("tc_1"), "add", {"a": 1})
     happened: list[tuple[str | None, CallPath | None, Event]] = [
@@ -148,7 +148,7 @@ def test_what_an_agent_in_a_frame_does_is_no_use_of_the_chats_tools() -> None:
     assert {name: each.calls for name, each in found.items()} == {"subagent": 1}
 
 
-async def test_what_is_counted_is_of_one_agent_and_of_one_time() -> None:
+async def test_metrics_can_be_limited_to_one_agent_and_a_period() -> None:
     """From the first moment on, up to the last, which is not in it."""
     clock = FakeClock()
     model = ScriptedModel([call("add"), say("Done.")])

@@ -80,7 +80,7 @@ async def test_no_name_is_too_strange_to_be_looked_for(
     assert await lookup.find_message(MessageId(name), "assistant", LOCAL) is None
 
 
-async def test_a_message_that_stands_in_the_blob_store_is_found() -> None:
+async def test_a_message_in_the_blob_store_is_found() -> None:
     async with served(limits=Limits(body_bytes=200)) as server:
         long = (await server.say("x" * 500)).json()
         find = server.database_parts.lookup.find_message
@@ -105,7 +105,7 @@ async def test_an_artifact_is_found_small_or_large() -> None:
             assert not await server.database_parts.lookup.is_owned(BlobId(artifact), LOCAL)
 
 
-async def test_what_does_not_read_back_owns_nothing_and_hides_nothing(tmp_path: Path) -> None:
+async def test_an_unreadable_event_owns_nothing_and_hides_nothing(tmp_path: Path) -> None:
     model = ScriptedModel([call("echo", text="y" * 3000), call("echo", text="z" * 3000), say("!")])
     path = tmp_path / "one.db"
     echoing = served(

@@ -46,7 +46,7 @@ def test_an_outcome_names_its_files_and_its_whole_output() -> None:
     assert files_of(NoteEmitted(event_type="t")) == set()
 
 
-def test_what_a_broken_body_names_is_found_by_its_form() -> None:
+def test_blobs_named_in_a_broken_body_are_found_by_their_form() -> None:
     assert named_in("call_settled", f'{{"broken": "{ONE}') == {ONE}
 
 
@@ -80,9 +80,7 @@ def test_a_run_belongs_to_the_call_that_waits_for_it(
     assert waiter_of("note_emitted", '{"event_type":"conv_1"}') == (None, None)
 
 
-async def test_any_number_of_logs_is_compared_with_what_is_known_of_them(
-    log: SqlLog, database: Database
-) -> None:
+async def test_any_number_of_logs_is_compared_in_one_call(log: SqlLog, database: Database) -> None:
     many = [LogId(f"conv_{number}") for number in range(1100)]
     await asyncio.gather(*(log.send(each, [opened()]) for each in many[1:]))
     assert await database.read(partial(erased_since, dict.fromkeys(many, 0))) == {many[0]}
@@ -134,7 +132,7 @@ async def test_the_bytes_of_a_removed_file_go_an_hour_later(
     assert (await blobs.exists(gone), await blobs.exists(stays)) == (False, True)
 
 
-async def test_what_somebody_has_put_again_is_kept_until_the_file_is_there(
+async def test_bytes_that_were_put_again_are_kept_until_their_file_is_written(
     database: Database, blobs: Blobs, clock: FakeClock, sweeper: Sweeper
 ) -> None:
     """A call puts bytes first; the file that names them comes with the call's outcome."""
@@ -188,7 +186,7 @@ async def test_media_go_when_they_have_expired_without_anybody_adding_more(
     assert not await blobs.exists(blob_id)
 
 
-async def test_of_two_who_sweep_each_takes_what_the_other_has_not(
+async def test_two_sweepers_do_not_delete_the_same_blobs(
     database: Database, blobs: Blobs, clock: FakeClock
 ) -> None:
     for number in range(10):

@@ -166,7 +166,7 @@ async def test_a_database_that_was_closed(tmp_path: Path) -> None:
     )
 
 
-async def test_what_takes_too_long_is_given_up(tmp_path: Path) -> None:
+async def test_a_check_that_takes_too_long_is_abandoned(tmp_path: Path) -> None:
     database = await open_database(f"sqlite:///{tmp_path / 'one.db'}")
     checks = await probe(database, open_blobs(str(tmp_path / "blobs")), seconds=-1)
     await database.close()
@@ -285,7 +285,7 @@ async def live_a_little(log: SqlLog, clock: FakeClock) -> None:
     await log.send(CALL, [Entry(direct, TaskId("task_4"))])
 
 
-async def test_what_is_rebuilt_is_what_was_there(
+async def test_rebuilt_projections_equal_the_earlier_ones(
     database: Database, log: SqlLog, clock: FakeClock
 ) -> None:
     await live_a_little(log, clock)
@@ -338,7 +338,7 @@ HOLES = [
 
 
 @pytest.mark.parametrize(("damage", "said"), HOLES)
-async def test_a_log_that_does_not_read_back_is_told_and_left_and_the_others_are_done(
+async def test_an_unreadable_log_is_reported_and_the_others_are_rebuilt(
     database: Database, log: SqlLog, clock: FakeClock, damage: str, said: str
 ) -> None:
     await live_a_little(log, clock)

@@ -244,7 +244,7 @@ async def wait(for_: Awaitable[Sequence[Record]]) -> Sequence[Record]:
     return await for_
 
 
-async def test_everybody_who_waits_is_told_now_or_later(appended: PendingAppend) -> None:
+async def test_all_waiters_get_the_result(appended: PendingAppend) -> None:
     waiting = [asyncio.ensure_future(wait(appended)) for _ in range(3)]
     await settle()
     appended.settle([RECORD])
@@ -252,7 +252,7 @@ async def test_everybody_who_waits_is_told_now_or_later(appended: PendingAppend)
     assert await appended == [RECORD]
 
 
-async def test_who_gives_up_takes_it_from_nobody(appended: PendingAppend) -> None:
+async def test_a_cancelled_waiter_does_not_affect_others(appended: PendingAppend) -> None:
     impatient, patient = (asyncio.ensure_future(wait(appended)) for _ in range(2))
     await settle()
     impatient.cancel()
@@ -262,7 +262,7 @@ async def test_who_gives_up_takes_it_from_nobody(appended: PendingAppend) -> Non
     assert impatient.cancelled()
 
 
-async def test_everybody_is_told_why_it_failed(appended: PendingAppend) -> None:
+async def test_all_waiters_get_the_error(appended: PendingAppend) -> None:
     waiting = asyncio.ensure_future(wait(appended))
     await settle()
     appended.settle(error=LeaseLost("gone"))
@@ -271,7 +271,7 @@ async def test_everybody_is_told_why_it_failed(appended: PendingAppend) -> None:
             await each
 
 
-async def test_what_slipped_in_from_outside_comes_first(appended: PendingAppend) -> None:
+async def test_events_from_outside_are_in_order_with_own_ones(appended: PendingAppend) -> None:
     own = (1, Moment(0), None, None, "note_emitted", '{"event_type":"t"}', None)
     slipped = (2, Moment(0), None, None, "cancel_requested", "{}", None)
     appended.settle([RECORD], slipped=[own, slipped])

@@ -50,7 +50,7 @@ async def test_titles_are_searched_as_people_read_them(
     assert total == len(found)
 
 
-async def test_what_a_task_came_to_is_read_from_its_log(
+async def test_the_outcome_of_a_task_is_read_from_its_log(
     database: Database, log: SqlLog, lists: SqlProjections
 ) -> None:
     lease = await held(log)

@@ -111,7 +111,7 @@ async def test_an_upgrade_drops_the_tables_that_nothing_reads(database_url: str)
     await after.close()
 
 
-async def test_a_revision_that_nobody_knows_is_refused_and_changes_nothing(
+async def test_an_unknown_revision_is_refused_and_changes_nothing(
     database: Database,
 ) -> None:
     newer = text("UPDATE alembic_version SET version_num = 'from the future'")

@@ -60,13 +60,13 @@ async def together(database: Database, *units: Unit) -> list[object]:
 # ---- batches -------------------------------------------------------------------------------------
 
 
-async def test_results_go_to_those_who_asked(database: Database) -> None:
+async def test_each_caller_gets_its_own_result(database: Database) -> None:
     wanted = [str(number) for number in range(1000)]
     assert await together(database, *map(put, wanted)) == wanted
     assert await database.read(names) == set(wanted)
 
 
-async def test_results_are_told_in_the_order_of_the_commits(database: Database) -> None:
+async def test_results_are_delivered_in_the_order_of_the_commits(database: Database) -> None:
     told: list[object] = []
     gate = Gate()
     database.writer.submit(gate, lambda outcome, _: told.append("gate"))
@@ -86,7 +86,7 @@ async def test_a_refused_unit_harms_no_other_of_its_batch(database: Database) ->
     assert await database.read(names) == {"a", "c", "d"}
 
 
-async def test_what_is_done_jointly_is_done_apart_once_one_is_refused(database: Database) -> None:
+async def test_a_refused_unit_makes_a_joint_batch_run_separately(database: Database) -> None:
     joined: list[int] = []
 
     def jointly(connection: Connection, units: Sequence[Unit]) -> list[object]:
@@ -111,7 +111,7 @@ async def test_a_statement_that_is_wrong_harms_no_other(database: Database) -> N
     assert isinstance(done[1], Exception)
 
 
-async def test_who_gives_way_again_and_again_is_told_to_come_later(database: Database) -> None:
+async def test_a_unit_that_loses_two_deadlocks_is_store_locked(database: Database) -> None:
     """Two processes cannot deadlock for ever: what gave way twice is StoreLocked."""
     gives_way = put("b", psycopg.errors.DeadlockDetected("in the way"))
     done = await together(database, put("a"), gives_way, put("c"))
@@ -150,7 +150,7 @@ async def test_a_signal_passes_through(database: Database) -> None:
     assert await database.read(names) == {"b"}
 
 
-async def test_who_cannot_be_told_harms_no_other(
+async def test_an_undeliverable_outcome_does_not_affect_other_units(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     def deaf(outcome: object, error: BaseException | None) -> None:
@@ -161,7 +161,7 @@ async def test_who_cannot_be_told_harms_no_other(
     assert "could not be delivered" in caplog.text
 
 
-async def test_work_goes_on_when_nobody_waits_for_it(database: Database) -> None:
+async def test_a_unit_is_written_even_if_its_waiter_is_cancelled(database: Database) -> None:
     gate = Gate()
     waiting = submitted(database, gate, put("a"))
     await settle()
@@ -186,7 +186,7 @@ async def test_callers_wait_while_too_many_units_wait(sqlite: Database) -> None:
     assert await sqlite.read(names) == set("abcdef")
 
 
-async def test_who_waits_for_room_in_a_database_that_closes_is_told(sqlite: Database) -> None:
+async def test_closing_refuses_units_that_wait_for_room(sqlite: Database) -> None:
     gate = Gate()
     waiting = submitted(sqlite, gate, *map(put, "abcd"))
     await settle()
@@ -201,7 +201,7 @@ async def test_who_waits_for_room_in_a_database_that_closes_is_told(sqlite: Data
 # ---- shutdown ------------------------------------------------------------------------------------
 
 
-async def test_closing_commits_what_was_submitted(database_url: str) -> None:
+async def test_closing_commits_submitted_units(database_url: str) -> None:
     database = await open_database(database_url)
     gate = Gate()
     waiting = submitted(database, gate, put("a"), put("b"))
@@ -217,7 +217,7 @@ async def test_closing_commits_what_was_submitted(database_url: str) -> None:
 # ---- Postgres alone ------------------------------------------------------------------------------
 
 
-async def test_a_lost_connection_of_postgres_is_told_and_opened_again(postgres_url: str) -> None:
+async def test_a_lost_connection_of_postgres_is_reported_and_reopened(postgres_url: str) -> None:
     one, two = await open_database(postgres_url), await open_database(postgres_url)
     me = await one.write(lambda each: each.execute(text("SELECT pg_backend_pid()")).scalar())
     end = text("SELECT pg_terminate_backend(:pid)").bindparams(pid=me)
@@ -246,7 +246,7 @@ def crossing(first: str, second: str, meet: threading.Barrier) -> Unit:
     return unit
 
 
-async def test_two_who_wait_for_each_other_on_postgres_both_get_on(postgres_url: str) -> None:
+async def test_postgres_resolves_a_deadlock_between_two_writers(postgres_url: str) -> None:
     one, two = await open_database(postgres_url), await open_database(postgres_url)
     await one.write(put("a"))
     await one.write(put("b"))

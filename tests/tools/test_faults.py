@@ -84,7 +84,7 @@ DONE = '. "act" did run, and what it wrote stays done; only its output was refus
         ({"effect": Effect.WRITE}, NO, ""),
     ],
 )
-def test_a_refused_output_of_a_write_says_that_the_write_was_done(
+def test_the_error_of_a_refused_output_reports_that_the_write_was_done(
     given: dict[str, Any], error: CallError, more: str
 ) -> None:
     """What stays inside is given up with its outcome, so it was not done."""

@@ -233,7 +233,7 @@ def test_each_cell_of_the_matrix_is_offered_and_runs_or_neither(
         "G16 not interactive",
     ],
 )
-def test_a_refusal_says_what_the_agent_may_do(
+def test_a_refusal_explains_the_limits_of_the_agent(
     session: SessionGuard, tool_id: str, said: str
 ) -> None:
     assert refused(session, tool_id) == said
@@ -271,7 +271,7 @@ def test_find_can_be_called_by_its_alias(declared: str, other: str) -> None:
     assert refused(guard(declared=("read",)), other) is not None
 
 
-def test_a_hint_names_what_the_session_may_call_and_finish() -> None:
+def test_a_hint_names_only_callable_tools_and_finish() -> None:
     """G19: nearest `read`."""
     assert guard().nameable({"read", "edit", "ask_user"}) == {"read", "ask_user", "finish"}
 

@@ -83,7 +83,7 @@ async def test_a_denied_tool_is_not_permitted_although_it_exists(counted: Counte
     assert envelope.error.message == named
 
 
-async def test_a_deny_with_when_refuses_only_what_matches(counted: Counted) -> None:
+async def test_a_deny_with_when_refuses_only_matching_calls(counted: Counted) -> None:
     when = Schema({"properties": {"n": {"minimum": 5}}})
     rules = [Rule(tool="look", action=Action.DENY, when=when)]
     bench = await open_workbench(counted.look, rules=rules)
@@ -190,7 +190,7 @@ async def test_a_call_runs_with_the_edited_input_and_keeps_its_path(counted: Cou
         ({"note": "not now"}, 'a person rejected this call of "send": not now'),
     ],
 )
-async def test_a_rejected_call_says_why(
+async def test_a_rejected_call_reports_the_reason(
     counted: Counted, note: dict[str, str], message: str
 ) -> None:
     bench = await open_workbench(counted.send)

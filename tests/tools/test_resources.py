@@ -38,7 +38,7 @@ async def test_a_call_without_files_is_not_configured() -> None:
         bench.invocation(look).workspace.scope(parse_path("task://a"))
 
 
-def test_an_agent_sees_the_project_s_files_but_what_is_private_and_what_it_may_not(
+def test_an_agent_sees_no_private_or_forbidden_files(
     tmp_path: Path,
 ) -> None:
     for name in ("a.txt", "own/key", "src/b.txt"):

@@ -15,7 +15,7 @@ from tests.kit.resources import no_threads_left
 from tests.tools.stubborn import for_ever
 
 
-async def test_the_caller_gets_what_the_function_returns_or_raises() -> None:
+async def test_the_caller_gets_the_result_or_error_of_the_function() -> None:
     threads = Threads(2)
     assert await threads.run(lambda: 5) == 5
     with pytest.raises(ZeroDivisionError):
@@ -235,7 +235,7 @@ async def test_a_cancel_reaches_the_work() -> None:
     assert seen == ["cancelled"]
 
 
-async def test_a_detected_coroutine_waits_for_what_it_awaits() -> None:
+async def test_a_detected_coroutine_can_still_await() -> None:
     clock, event = FakeClock(), asyncio.Event()
 
     async def work() -> str:

@@ -58,7 +58,9 @@ async def test_a_command_is_enclosed_in_the_project(tmp_path: Path, threads: Thr
     assert "Read-only file system" in end.stderr
 
 
-async def test_what_cannot_be_enclosed_does_not_run(tmp_path: Path, threads: Threads) -> None:
+async def test_a_command_that_cannot_be_enclosed_does_not_run(
+    tmp_path: Path, threads: Threads
+) -> None:
     """§12.3: "Without such a system: refused, unless `shell_sandbox` is off"."""
     with pytest.raises(NotPermitted) as error:
         await run_in_project(run("touch x", A="\0"), ProjectFiles(tmp_path), ENCLOSED, threads)
@@ -166,7 +168,7 @@ async def test_commands_wait_for_a_free_slot(tmp_path: Path, threads: Threads) -
     assert names(tmp_path) == ["made"]
 
 
-async def test_a_command_runs_free_where_the_operator_says_so(
+async def test_a_command_runs_unenclosed_if_the_operator_allows_it(
     tmp_path: Path, threads: Threads
 ) -> None:
     (tmp_path / ".env").write_text("seen\n")

@@ -60,7 +60,7 @@ async def test_an_unwritable_file_is_refused(
     assert not (folder.root / "agents").exists()
 
 
-async def test_an_agent_whose_own_pattern_says_so_writes_agents(folder: Folder) -> None:
+async def test_an_agent_whose_own_pattern_allows_it_writes_agents(folder: Folder) -> None:
     """G8: in an agent session of a flow; the bench is a chat whose rules require no approval."""
     own = Access(write=("agents/**",))
     words = ("NOT_PERMITTED", '"agents/x.md" is protected.')

@@ -188,7 +188,7 @@ async def test_rows_go_in_with_sizes_and_merges_and_stale_formulas_are_listed() 
     assert {each.coord for each in sheet.merged_cells.ranges} == {"D1:E1", "F4:F5"}
 
 
-async def test_columns_go_out_with_what_stood_in_them() -> None:
+async def test_deleted_columns_and_rows_take_their_cells_along() -> None:
     desk = await furnished()
     operations = [
         {"kind": "delete_columns", "index": 1},

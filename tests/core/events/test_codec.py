@@ -27,7 +27,7 @@ NAMES = [f"{kind}-{number}" for number, (_, kind, _) in enumerate(STORED)]
 
 
 @pytest.mark.parametrize(("event", "kind", "text"), STORED, ids=NAMES)
-def test_what_was_stored_yesterday_reads_today(event: Event, kind: str, text: str) -> None:
+def test_earlier_stored_events_stay_readable(event: Event, kind: str, text: str) -> None:
     assert decode(kind, text) == event
     assert from_wire(kind, json.loads(text)) == event
 
@@ -82,14 +82,14 @@ HOSTILE: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("given", "read"), HOSTILE)
-def test_what_no_json_can_hold_is_replaced(given: Any, read: Any) -> None:
+def test_values_that_json_cannot_hold_are_replaced(given: Any, read: Any) -> None:
     event = NoteEmitted(event_type="t", payload=given)
     assert decode("note_emitted", encode(event)) == NoteEmitted(event_type="t", payload=read)
 
 
 @FEW
 @given(output=json_values, tool_id=st.text(), preview=st.none() | st.text())
-def test_what_the_model_read_comes_back_without_being_stored(
+def test_the_context_of_the_model_is_derived_instead_of_stored(
     output: Any, tool_id: str, preview: str | None
 ) -> None:
     bare = CallSettled(tool_id=tool_id, envelope=Envelope.success(output), preview=preview)
@@ -180,9 +180,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("kind", "text", "said"), BROKEN)
-def test_what_is_no_event_is_refused_and_the_message_says_why(
-    kind: str, text: str, said: str
-) -> None:
+def test_an_invalid_event_is_refused_with_a_reason(kind: str, text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         decode(kind, text)
 

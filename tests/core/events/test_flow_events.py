@@ -23,7 +23,7 @@ from penstock.core.events.flow_events import RESERVED, SKIPPED, FileUse, StepRes
         (False, True),
     ],
 )
-def test_present_is_what_says_something(value: Any, wanted: bool) -> None:
+def test_only_values_with_content_are_present(value: Any, wanted: bool) -> None:
     """Text that is not blank; non-empty list or mapping; any number or boolean."""
     assert is_present(value) is wanted
 
@@ -49,7 +49,7 @@ def test_a_result_has_its_outputs_flat_and_typed_beside() -> None:
     }
 
 
-def test_a_skipped_step_says_so_and_nothing_else() -> None:
+def test_a_skipped_step_has_a_status_and_no_other_value() -> None:
     assert SKIPPED.read("status") == "skipped"
     assert [SKIPPED.read(name) for name in ("summary", "files", "output", "branch")] == [""] * 4
 

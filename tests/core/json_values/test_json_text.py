@@ -36,7 +36,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "said"), REFUSED)
-def test_what_is_no_json_or_overflows_is_refused(text: str, said: str) -> None:
+def test_invalid_json_and_overflowing_numbers_are_refused(text: str, said: str) -> None:
     for given_text in (text, text.encode(), bytearray(text.encode())):
         with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
             parse_json(given_text)
@@ -58,20 +58,20 @@ READ = [
 
 
 @pytest.mark.parametrize(("text", "value"), READ)
-def test_what_is_json_is_read(text: str, value: Any) -> None:
+def test_valid_json_is_read(text: str, value: Any) -> None:
     assert parse_json(text) == value
 
 
 @given(json_values)
 @FEW
-def test_what_is_read_is_what_json_reads(value: Any) -> None:
+def test_values_are_read_as_by_the_json_module(value: Any) -> None:
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
         assert repr(parse_json(text)) == repr(json.loads(text))
 
 
 @given(json_values)
 @FEW
-def test_what_was_read_is_the_same_when_it_is_written_and_read_again(value: Any) -> None:
+def test_a_value_survives_writing_and_reading(value: Any) -> None:
     read = parse_json(json.dumps(value))
     assert parse_json(compact(read)) == read
 
@@ -233,6 +233,6 @@ def test_a_fingerprint_depends_on_the_key_the_tool_and_the_text() -> None:
 @given(json_values)
 @example(value=-(10**31))
 @example(value=[2**4000] * 3)
-def test_what_is_larger_is_what_has_more_bytes(value: Any) -> None:
+def test_the_size_of_a_value_is_its_bytes_as_json(value: Any) -> None:
     size = len(compact(value).encode())
     assert (is_larger(value, size), is_larger(value, size - 1)) == (False, True)

@@ -59,12 +59,12 @@ def test_a_problem_is_shown_with_its_place() -> None:
     assert str(Problem("", "is wrong")) == "/: is wrong"
 
 
-def test_at_most_fifty_problems_are_told() -> None:
+def test_at_most_fifty_problems_are_reported() -> None:
     many = Schema({"items": {"type": "string"}}).problems(list(range(1000)))
     assert len(many) == 50
 
 
-def test_of_a_large_value_what_is_wrong_first_is_told_alone() -> None:
+def test_only_the_first_problem_of_a_large_value_is_reported() -> None:
     """Or an input of 1 MiB would hold up the process for as long as it takes to find all of it."""
     one_of = {"items": {"anyOf": [{"type": "string", "minLength": size} for size in range(10)]}}
     found = Schema(one_of).problems([*["a" * 10] * 3000, *[1] * 300_000])
@@ -140,7 +140,7 @@ BROKEN: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("schema", "said"), BROKEN, ids=range(len(BROKEN)))
-def test_what_is_no_schema_is_refused_with_the_place(schema: Any, said: str) -> None:
+def test_an_invalid_schema_is_refused_with_the_place(schema: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Schema(schema)
 
@@ -153,7 +153,7 @@ NO_JSON = ["\ud800", {"\ud800": 1}, {1: 2}, [object()], {"a": b"x"}]
 
 
 @pytest.mark.parametrize("value", NO_JSON, ids=range(len(NO_JSON)))
-def test_what_is_no_json_is_a_problem_and_no_crash(value: Any) -> None:
+def test_a_value_that_is_not_json_is_a_problem(value: Any) -> None:
     (problem,) = Schema({"enum": [1]}).problems(value)
     assert problem.path == ""
     assert problem.message.startswith("is not JSON: ")
@@ -222,7 +222,7 @@ def test_deeper_than(value: Any, depth: int, expected: bool) -> None:
     assert is_deeper(value, depth) is expected
 
 
-def test_a_pointer_escapes_what_it_must() -> None:
+def test_a_pointer_escapes_tildes_and_slashes() -> None:
     assert pointer([]) == ""
     assert pointer(["a/b", "~", 0, ""]) == "/a~1b/~0/0/"
 
@@ -270,7 +270,7 @@ def test_every_fault_of_a_schema_is_found_with_its_place(
     assert [(each.path, each.message) for each in check_schema(schema)] == faults
 
 
-def test_what_is_no_json_is_no_schema() -> None:
+def test_a_value_that_is_not_json_is_not_a_schema() -> None:
     (fault,) = check_schema({"enum": ["\ud800"]})
     assert "surrogates not allowed" in fault.message
 
@@ -298,7 +298,7 @@ def test_references_that_lead_out_are_found(
     [([], "array"), ({}, "object"), ("", "string"), (True, "boolean"), (1.5, "number"),
      (1, "number"), (None, "null")],
 )  # fmt: skip
-def test_a_value_is_called_what_json_calls_it(value: Any, name: str) -> None:
+def test_a_value_has_its_json_type_name(value: Any, name: str) -> None:
     assert json_type(value) == name
 
 
@@ -330,7 +330,7 @@ MEANT = [
 
 
 @pytest.mark.parametrize(("value", "said"), MEANT)
-def test_of_several_schemas_the_one_that_is_meant_is_told(
+def test_the_problems_are_those_of_the_closest_schema(
     value: dict[str, Any], said: list[str]
 ) -> None:
     assert [str(each) for each in Schema(KINDS).problems(value)] == said

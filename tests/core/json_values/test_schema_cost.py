@@ -55,11 +55,11 @@ def test_references_that_double_are_counted_and_no_schema(keyword: str) -> None:
         {"prefixItems": [{}], "items": {"$ref": "#/prefixItems/0"}},
     ],
 )
-def test_what_people_write_is_small(schema: Any) -> None:
+def test_typical_schemas_are_small(schema: Any) -> None:
     assert unfolded(schema) < MOST_SCHEMAS
 
 
-def test_what_a_choice_costs_is_known_before_it_is_told() -> None:
+def test_the_cost_of_a_choice_is_estimated_before_the_check() -> None:
     schema = syntax(20)
     told = [is_costly(schema, chain(depth, "no"), MOST_CHOICES) for depth in (0, 1, 2, 200)]
     assert told == [False, False, True, True]
@@ -68,13 +68,13 @@ def test_what_a_choice_costs_is_known_before_it_is_told() -> None:
 
 
 @pytest.mark.parametrize("depth", [2, 5, 8])
-def test_a_mistake_deep_in_a_tree_is_told_at_its_place_and_takes_no_time(depth: int) -> None:
+def test_a_deep_mistake_is_reported_at_its_place_without_delay(depth: int) -> None:
     (problem,) = Schema(syntax(20)).problems(chain(depth, "no"))
     assert problem.path == "/left" * depth + "/kind"
     assert problem.message.startswith('must be one of: "k0", "k1", "k2"')
 
 
-def test_what_is_far_too_deep_is_told_where_the_search_ended() -> None:
+def test_a_far_too_deep_mistake_is_reported_where_the_search_ended() -> None:
     (problem,) = Schema(syntax(20)).problems(chain(100, "no"))
     assert problem.path == "/left" * 8
     assert problem.message == "does not fit the schema, whose choices are too many to say why"

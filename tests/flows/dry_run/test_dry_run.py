@@ -38,7 +38,7 @@ def test_every_path_of_the_examples_is_taken(name: str) -> None:
     assert WORKED[name].count("id: ") == len(run.reached)
 
 
-def test_programs_receive_what_was_reached() -> None:
+def test_programs_receive_the_reached_steps() -> None:
     assert dry("- {id: a, agent: scout, on_error: b}\n- {id: b, agent: scout}\n").to_wire() == {
         "runs": 2,
         "starts": 5,

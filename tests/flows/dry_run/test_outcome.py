@@ -3,7 +3,7 @@
 from penstock.flows.dry_run.outcome import DryRun, ReachedBranch
 
 
-def test_programs_read_what_was_reached_and_which_branches_were_taken() -> None:
+def test_programs_read_the_reached_steps_and_branches() -> None:
     branch = ReachedBranch(step="a", branch="Go", is_walked=True)
     dry = DryRun(runs=2, starts=3, reached=("a",), branches=(branch,))
     assert dry.to_wire() == {

@@ -74,6 +74,6 @@ def test_a_module_that_cannot_run_is_an_error() -> None:
     assert codes_in("- {id: c, type: code}\n", replace(FOLDER, has_file=lambda _: True)) == []
 
 
-async def test_without_a_sandbox_a_code_step_fails_and_says_so() -> None:
+async def test_without_a_sandbox_a_code_step_fails_with_the_reason() -> None:
     envelope = await run_flow("  - {id: count, type: code}", ScriptedModel(by_task({})))
     assert envelope.output["results"]["count"]["summary"] == NO_SANDBOX

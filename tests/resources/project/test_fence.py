@@ -53,7 +53,7 @@ def test_places_of_the_runtime_are_hidden_too(root: Path) -> None:
     assert found.hidden == (*HIDDEN, "src/gen")
 
 
-def test_a_protected_name_that_is_a_link_hides_what_it_leads_to(root: Path) -> None:
+def test_a_protected_link_hides_its_target(root: Path) -> None:
     (root / "secrets").touch()
     (root / ".env.link").symlink_to("secrets")
     assert "secrets" in fence(ProjectFiles(root)).hidden

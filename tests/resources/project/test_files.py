@@ -103,7 +103,7 @@ def test_a_writable_path_is_written(
     assert str(error.value) == f'"{named}" {why}'
 
 
-def test_a_protected_name_protects_what_its_link_leads_to(root: Path) -> None:
+def test_a_protected_link_protects_its_target(root: Path) -> None:
     (root / ".env.local").symlink_to("README.md")
     with pytest.raises(CallError, match="is protected"):
         ProjectFiles(root).readable(".env.local")
@@ -200,7 +200,7 @@ def test_a_file_lock_excludes_other_writers(tmp_path: Path, path: str) -> None:
     assert counted["n"] == ROUNDS * WRITERS
 
 
-def test_a_turn_ends_with_what_was_raised_in_it(tmp_path: Path) -> None:
+def test_an_error_releases_the_file_lock(tmp_path: Path) -> None:
     with pytest.raises(KeyError), file_lock(tmp_path, "f"):
         raise KeyError
     with file_lock(tmp_path, "f"):

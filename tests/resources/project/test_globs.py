@@ -99,7 +99,7 @@ PATHS = (
 
 
 @pytest.mark.parametrize("patterns", [*((each,) for each in PATTERNS), PATTERNS[:5], ()])
-def test_a_union_fits_what_one_of_its_patterns_fits(patterns: tuple[str, ...]) -> None:
+def test_a_union_matches_like_any_of_its_patterns(patterns: tuple[str, ...]) -> None:
     globs = [glob(each) for each in patterns]
     one = union(globs)
     fitting = [path for path in PATHS if one.fullmatch(path)]

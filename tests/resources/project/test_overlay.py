@@ -80,7 +80,7 @@ def test_files_links_and_folders_are_taken_over(copy: Copy) -> None:
     assert modes == [0o750, 0o750]
 
 
-def test_a_folder_that_was_removed_and_made_again_has_only_what_is_new(copy: Copy) -> None:
+def test_a_folder_that_was_removed_and_made_again_has_only_new_files(copy: Copy) -> None:
     copy.replaces("src")
     copy.write("src/new.py")
     assert copy.take() == []
@@ -128,7 +128,7 @@ def test_no_guess_of_a_hidden_file_is_confirmed(copy: Copy, path: str) -> None:
     assert copy.take() == [f'"{path}" is protected.']
 
 
-def test_the_rest_is_taken_over_beside_what_is_refused(copy: Copy) -> None:
+def test_allowed_changes_are_kept_if_others_are_refused(copy: Copy) -> None:
     copy.write("out/x.txt")
     copy.write("out/x.py")
     copy.write("elsewhere/x.txt")
@@ -151,7 +151,7 @@ def test_a_folder_with_protected_files_is_not_removed(copy: Copy) -> None:
 
 
 @pytest.mark.parametrize("name", ["agents", "tools", "schedules", ".pi", "x.tool.yaml"])
-def test_no_link_takes_the_place_of_what_the_project_reads(copy: Copy, name: str) -> None:
+def test_no_link_replaces_a_protected_folder(copy: Copy, name: str) -> None:
     if name == "agents":
         for each in ("x.md", "sub/y.md"):
             (copy.root / name / each).unlink()

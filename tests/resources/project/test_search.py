@@ -119,7 +119,7 @@ def test_the_start_of_a_search_is_never_ignored(root: Path, start: str, names: l
     assert found(root, start) == names
 
 
-def test_only_what_the_patterns_fit_is_found(root: Path) -> None:
+def test_only_files_that_match_the_patterns_are_found(root: Path) -> None:
     """G6: "without path / in `docs`: only readable files / only `docs/*.md`"."""
     access = Access(read=("a/**", "docs/*.md"))
     assert found(root, access=access) == ["a/x", "docs/d.md"]
@@ -203,7 +203,7 @@ def test_the_innermost_file_counts() -> None:
     assert is_left_out(files, "a.log", is_folder=False)
 
 
-def test_a_file_that_is_a_link_or_no_text_says_nothing_wrong(tmp_path: Path) -> None:
+def test_an_ignore_file_that_is_a_link_or_not_text_is_harmless(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a/.gitignore").write_bytes(b"\xff\n*.o\n")
     (tmp_path / ".gitignore").symlink_to("a/.gitignore")

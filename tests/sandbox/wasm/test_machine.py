@@ -187,7 +187,7 @@ async def test_globals_behave_as_on_the_web(sandbox: QuickJs, expression: str, v
         ("/only/a/path", None, None),
     ],
 )
-async def test_urls_are_parsed_as_the_standard_says(
+async def test_urls_are_parsed_as_in_the_standard(
     sandbox: QuickJs, input: str, base: str | None, href: str | None
 ) -> None:
     passed = json.dumps(input) + ("" if base is None else f", {json.dumps(base)}")

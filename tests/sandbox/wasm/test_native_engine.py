@@ -44,7 +44,7 @@ def test_the_epoch_catches_up_with_the_clock() -> None:
     assert clock.monotonic() - started >= 40 * TICK - TICK
 
 
-def test_without_a_guest_the_epoch_stands_still() -> None:
+def test_without_a_guest_the_epoch_does_not_advance() -> None:
     epochs = Epochs(1)
     ticker = Ticker(epochs.advance, SystemClock())
     assert not epochs.reached.wait(5 * TICK)

@@ -210,7 +210,7 @@ def test_a_frozen_process_is_not_dead(child: subprocess.Popen[str]) -> None:
     assert not is_dead(owner)
 
 
-def test_who_cannot_be_looked_up_for_want_of_descriptors_is_not_dead(
+def test_an_owner_is_not_dead_if_descriptors_are_exhausted(
     child: subprocess.Popen[str],
 ) -> None:
     """Else a process without any would take the logs that others are at work on."""
@@ -241,5 +241,5 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize("owner", UNKNOWN)
-def test_who_cannot_be_known_is_not_dead(owner: str) -> None:
+def test_an_unknown_owner_is_not_dead(owner: str) -> None:
     assert not is_dead(owner)

@@ -89,7 +89,9 @@ async def test_every_unit_gives_the_same_when_it_runs_again(
         assert expected in (None, done)
 
 
-async def test_what_slipped_in_comes_with_an_append(database: Database, units: Units) -> None:
+async def test_an_append_returns_interleaved_outside_events(
+    database: Database, units: Units
+) -> None:
     await database.write(units.send(opened(), message()))
     await database.write(units.take("me"))
     await database.write(units.send(cancelled()))
@@ -133,7 +135,7 @@ async def test_nothing_is_written_after_an_append_that_failed(
     assert await database.write(units.append(LeaseProgress(1, 0, 2, 2), note("first"))) is not None
 
 
-async def test_who_holds_nothing_appends_nothing(database: Database, units: Units) -> None:
+async def test_without_a_lease_nothing_is_appended(database: Database, units: Units) -> None:
     await database.write(units.send(opened(), message()))
     assert await database.write(units.append(LeaseProgress(1, 0, 2, 2), started())) is None
 

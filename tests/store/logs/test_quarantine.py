@@ -152,7 +152,7 @@ def test_which_logs_were_cut_with_one_whose_lease_ran_out(
         "of another group",
     ],
 )
-def test_who_may_start_beside_whom(
+def test_the_histories_of_two_logs_decide_if_they_may_run_together(
     wanted: tuple[int, int], watched: list[tuple[int, int]], expected: bool
 ) -> None:
     own = LeaseHistory(LogId("own"), deaths=wanted[0], cohort=wanted[1])

@@ -40,7 +40,7 @@ def rows(connection: Connection) -> int:
     return found
 
 
-async def test_who_holds_the_log_reads_nothing_and_asks_for_nothing(
+async def test_the_holder_reads_no_live_text_and_requests_none(
     database: Database, log: SqlLog
 ) -> None:
     lease = await held(log)
@@ -49,7 +49,7 @@ async def test_who_holds_the_log_reads_nothing_and_asks_for_nothing(
     assert await database.read(followed_until) == 0
 
 
-async def test_who_lost_the_log_with_an_append_reads_what_the_next_holder_says(
+async def test_a_holder_that_lost_the_log_reads_the_text_of_the_next(
     log: SqlLog, elsewhere: SqlLog, clock: FakeClock
 ) -> None:
     lost = await held(log)
@@ -74,7 +74,7 @@ async def test_that_a_log_is_followed_is_written_once_in_a_while(
     assert len(written) == 3
 
 
-async def test_who_reads_goes_on_where_it_cannot_be_said_that_somebody_does(
+async def test_a_reader_continues_if_it_cannot_register(
     sqlite: Database, blobs: Blobs, clock: FakeClock
 ) -> None:
     """A full disk ends no stream: the pieces are missed, and the reply comes whole."""
@@ -85,7 +85,7 @@ async def test_who_reads_goes_on_where_it_cannot_be_said_that_somebody_does(
     assert await reader.read(CHAT) == [PIECE]
 
 
-async def test_a_log_that_nobody_holds_or_knows_is_not_written_to(
+async def test_a_log_without_a_holder_is_not_written_to(
     database: Database, log: SqlLog, elsewhere: SqlLog
 ) -> None:
     lease = await held(log)
@@ -109,7 +109,7 @@ async def test_nothing_stays_behind(
     assert await database.read(rows) == 0
 
 
-async def test_what_a_stale_holder_writes_late_is_no_row(
+async def test_a_late_write_of_a_stale_holder_adds_no_row(
     database: Database, log: SqlLog, elsewhere: SqlLog, clock: FakeClock
 ) -> None:
     stale = await held(log)

@@ -104,7 +104,7 @@ async def test_a_large_message_that_slips_in_comes_whole(log: SqlLog) -> None:
     assert (await log.append(lease, [started()]))[0].event == large
 
 
-async def test_a_large_answer_is_shown_to_who_comes_late(log: SqlLog) -> None:
+async def test_a_large_answer_is_returned_to_a_later_one(log: SqlLog) -> None:
     lease = await held(log)
     await log.append(lease, [started(), asked()])
     await log.send(CHAT, [answered("x" * 10_000)])
@@ -158,7 +158,7 @@ async def test_a_full_disk_stops_the_holder_and_loses_nothing(
 
 
 @pytest.mark.parametrize("is_told", [False, True], ids=["before it is written", "as it is told"])
-async def test_who_began_and_waits_no_more_leaves_no_lease(
+async def test_a_cancelled_begin_leaves_no_lease(
     database: Database, log: SqlLog, *, is_told: bool
 ) -> None:
     """Nothing crashed: the next process that acquires the log resumes the task at once."""
@@ -182,7 +182,7 @@ async def test_who_began_and_waits_no_more_leaves_no_lease(
     assert (lease.head, lease.crashed) == (3, False)
 
 
-async def test_who_gives_up_what_was_not_begun_leaves_the_holder_alone(
+async def test_a_cancelled_begin_does_not_affect_the_holder(
     database: Database, log: SqlLog
 ) -> None:
     lease = await held(log)
@@ -224,9 +224,7 @@ async def test_an_append_to_a_closed_database_raises_when_it_is_awaited(
         await log.read(CHAT)
 
 
-async def test_an_append_that_nobody_awaits_is_silent(
-    log: SqlLog, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_unawaited_append_is_silent(log: SqlLog, caplog: pytest.LogCaptureFixture) -> None:
     lease = await held(log)
     await log.release(lease, head=2)
     unwanted = [log.append(lease, [note("lost")]), log.append(lease, [note("x" * 1000)])]

@@ -74,7 +74,7 @@ def test_the_preview_names_the_file() -> None:
     assert count_names.preview("a text") is None
 
 
-async def test_a_tool_does_what_its_function_does_and_changes_of_one_file_take_turns() -> None:
+async def test_a_tool_returns_the_result_of_its_function_and_locks_the_file_it_changes() -> None:
     invocation = await invocation_for(count_names)
     found = await count_names.run({"path": "task://a", "names": ["a", "b"]}, invocation)
     assert found == {"path": "task://a", "count": 2}
@@ -122,7 +122,7 @@ def test_an_old_name_of_a_member_is_accepted_and_not_offered() -> None:
     assert offered["additionalProperties"] is False
 
 
-def test_a_number_and_a_list_have_their_bounds_and_say_what_they_are() -> None:
+def test_schemas_of_numbers_and_lists_have_bounds_and_descriptions() -> None:
     assert whole(1, 3) == {"type": "integer", "minimum": 1, "maximum": 3}
     assert whole(0, 9, "How many.") == {
         "type": "integer",

@@ -276,7 +276,7 @@ async def test_a_mistake_fails_the_call_and_leaves_nothing_in_the_log(work: Any,
     assert len(await bench.events()) == 3
 
 
-def test_options_that_cannot_be_told_apart_are_refused() -> None:
+def test_ambiguous_options_are_refused() -> None:
     with pytest.raises(ValueError, match="options must differ"):
         question_form(["a", Option(label="b", value="a")], None)
     with pytest.raises(ValueError, match="an option must not be blank"):

@@ -93,7 +93,7 @@ def test_the_page_s_own_example() -> None:
     }
 
 
-def test_a_tool_without_arguments_is_a_write_that_nobody_but_a_model_may_call() -> None:
+def test_a_tool_without_options_is_a_write_that_only_a_model_may_call() -> None:
     spec = add.spec
     assert (spec.effect, spec.idempotent, spec.direct_call) == (Effect.WRITE, False, False)
     assert (spec.timeout_ms, spec.retry.max_attempts) == (60_000, 1)

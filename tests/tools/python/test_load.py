@@ -125,7 +125,7 @@ def test_a_module_off_the_path_is_reported_with_how_to_import_it(
     assert bool(advice) == (found.suggestion != "Its tools are left out; all others work.")
 
 
-def test_files_import_what_stands_beside_them_once(tmp_path: Path) -> None:
+def test_files_import_their_neighbours_once(tmp_path: Path) -> None:
     root = project(
         tmp_path,
         _table="RUNS = []\n",
@@ -185,7 +185,7 @@ def test_a_file_without_tools_is_mentioned_and_one_with_a_dash_is_not_read(tmp_p
     assert (found.code, found.severity) == ("python-no-tools", Severity.WARNING)
 
 
-def test_with_python_off_nothing_runs_and_a_warning_says_so(tmp_path: Path) -> None:
+def test_with_python_off_nothing_runs_and_a_warning_is_reported(tmp_path: Path) -> None:
     (found,) = load_tools(project(tmp_path, a="raise ValueError"), is_on=False).diagnostics
     assert (found.code, found.severity) == ("python-off", Severity.WARNING)
     assert found.message == "1 file is there, but Python tools are off"
@@ -241,7 +241,7 @@ async def test_the_example_that_asks_and_the_one_that_pays() -> None:
     assert envelope.output["message"] == "Paid 5 back for A1"
 
 
-async def test_the_example_says_what_else_there_is() -> None:
+async def test_the_example_suggests_a_known_city() -> None:
     envelope = await (await examples()).call("weather", {"city": "Ohslo"})
     assert envelope.error
     assert (envelope.error.code, envelope.error.suggestion) == ("CITY_UNKNOWN", "Try Oslo.")
