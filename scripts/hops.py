@@ -1,8 +1,9 @@
 """Count how often one call or one chat turn moves from file to file inside penstock.
 
-Each scenario runs once to warm caches, then once more while a profiler records every function of
-the package that is entered, in every thread. A resumed coroutine counts as entered again. The
-ceilings are in `[tool.shape.hops]` of pyproject.toml; `tests/test_hops.py` holds them.
+A profiler is set before the project is opened, so it also sees threads that start then, such as the
+writer of the store. Each scenario runs once to warm caches, then once more while every function of
+the package that is entered is recorded. A resumed coroutine counts as entered again. The ceilings
+are in `[tool.shape.hops]` of pyproject.toml; `tests/test_hops.py` holds them.
 """
 
 import argparse
@@ -46,15 +47,19 @@ class Hops:
 
 
 class Recorder:
-    """Records which functions of the package are entered, in order, across threads."""
+    """Records which functions of the package are entered, in order, in each thread.
+
+    Moves between files are counted in each thread alone: which of two threads runs first is chance.
+    """
 
     def __init__(self) -> None:
-        self._entered: list[str] = []
+        self._entered: dict[int, list[str]] = {}
         self._places: dict[str, str | None] = {}
+        self._is_recording = False
 
     @contextmanager
-    def record(self) -> Iterator[None]:
-        """Record until the block ends. Threads that started before are not seen."""
+    def attach(self) -> Iterator[None]:
+        """See this thread, and threads that start in the block, for as long as they live."""
         threading.setprofile(self._enter)
         sys.setprofile(self._enter)
         try:
@@ -63,21 +68,32 @@ class Recorder:
             sys.setprofile(None)
             threading.setprofile(None)
 
+    @contextmanager
+    def record(self) -> Iterator[None]:
+        """Record from an empty list until the block ends."""
+        self._entered.clear()
+        self._is_recording = True
+        try:
+            yield
+        finally:
+            self._is_recording = False
+
     def hops(self) -> Hops:
         """Summarize what was recorded."""
-        visits = [file for file, _ in groupby(self._entered)]
-        pairs = Counter(f"{a} > {b}" for a, b in pairwise(visits))
-        path = tuple(dict.fromkeys(visits))
+        entered = [*self._entered.values()]
+        visits = [[file for file, _ in groupby(files)] for files in entered]
+        pairs = Counter(f"{a} > {b}" for files in visits for a, b in pairwise(files))
+        path = tuple(dict.fromkeys(file for files in visits for file in files))
         return Hops(
-            entries=len(self._entered),
+            entries=sum(map(len, entered)),
             files=len(path),
-            hops=len(visits),
+            hops=sum(map(len, visits)),
             path=path,
             pairs=tuple(pairs.most_common(12)),
         )
 
     def _enter(self, frame: FrameType, event: str, _: Any) -> None:
-        if event != "call" or frame.f_code.co_name in COMPREHENSIONS:
+        if not self._is_recording or event != "call" or frame.f_code.co_name in COMPREHENSIONS:
             return
         name = frame.f_code.co_filename
         if name not in self._places:
@@ -85,7 +101,7 @@ class Recorder:
             inside = PACKAGE in path.parents
             self._places[name] = path.relative_to(PACKAGE).as_posix() if inside else None
         if (file := self._places[name]) is not None:
-            self._entered.append(file)
+            self._entered.setdefault(threading.get_ident(), []).append(file)
 
 
 @penstock.tool(direct_call=True)
@@ -106,17 +122,20 @@ async def _measure(folder: Path) -> Mapping[str, Hops]:
     clerk = penstock.Agent(
         "clerk", instructions="You add.", tools=[add], model=ScriptedModel(replies * 2)
     )
-    async with penstock.open(folder, tools=[add], agents=[clerk]) as runtime:
-        return {
-            "call": await _recorded(lambda: runtime.call("add", {"a": 1, "b": 2})),
-            "chat": await _recorded(lambda: runtime.chat("Add 1 and 2.", agent="clerk")),
-        }
+    recorder = Recorder()
+    with recorder.attach():
+        async with penstock.open(folder, tools=[add], agents=[clerk]) as runtime:
+            return {
+                "call": await _recorded(recorder, lambda: runtime.call("add", {"a": 1, "b": 2})),
+                "chat": await _recorded(
+                    recorder, lambda: runtime.chat("Add 1 and 2.", agent="clerk")
+                ),
+            }
 
 
-async def _recorded(run: Callable[[], Awaitable[Any]]) -> Hops:
+async def _recorded(recorder: Recorder, run: Callable[[], Awaitable[Any]]) -> Hops:
     await run()
     await SystemClock().sleep(SETTLE_SECONDS)
-    recorder = Recorder()
     with recorder.record():
         outcome = await run()
     if outcome.status not in SUCCESSES:

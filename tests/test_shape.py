@@ -283,6 +283,21 @@ def test_every_package_is_a_floor_and_every_floor_a_package() -> None:
     assert {key.partition(".")[0] for key in SHAPE["third_party"]} <= {"everywhere", *floors}
 
 
+def test_the_package_has_few_files() -> None:
+    assert len(list((ROOT / PACKAGE).rglob("*.py"))) <= SHAPE["files"]
+
+
+def test_a_folder_has_few_files_and_packages() -> None:
+    folders = [path.parent for path in (ROOT / PACKAGE).rglob("__init__.py")]
+    crowded = {
+        folder.relative_to(ROOT).as_posix(): count
+        for folder in folders
+        if (count := len([*folder.glob("*.py"), *folder.glob("*/__init__.py")]) - 1)
+        > SHAPE["siblings"]
+    }
+    assert crowded == {}
+
+
 def test_every_test_file_has_its_source_file() -> None:
     """tests/tools/test_policy.py is about tools/policy.py."""
     homes = [path.parent.relative_to(TESTS) / path.name for path in TESTS.rglob("*/test_*.py")]

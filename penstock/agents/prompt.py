@@ -66,10 +66,15 @@ def _line(resource: Resource) -> str:
 class PromptPrefix:
     """The text before the instructions of every agent of a project."""
 
-    def __init__(self, preamble: str, script: "PromptScript | None" = None) -> None:
+    def __init__(
+        self,
+        preamble: str,
+        script: "PromptScript | None" = None,
+        permissions: frozenset[str] = frozenset(),
+    ) -> None:
         self._preamble = preamble
         self._script = script
-        self.permissions: frozenset[str] = frozenset()
+        self.permissions = permissions
         """All permissions that the project names."""
 
     async def of(

@@ -1,7 +1,7 @@
 """Loads a project: the folder with the files of its authors."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -150,8 +150,8 @@ def load_project(
     bundle, scripts = _scripts(bundle, settings, sandbox)
     prompt_prefix = None
     if bundle.prompts is not None:
-        bundle, prompt_prefix = _prompt_prefix(bundle, bundle.prompts, settings, sandbox)
-        prompt_prefix.permissions = _permissions(bundle, python_tools)
+        bundle, prompt_script = _prompt_script(bundle, bundle.prompts, settings, sandbox)
+        prompt_prefix = _prompt_prefix(bundle, prompt_script, python_tools)
     loaded_tools = [each for each in python_tools if each.spec.tool_id not in bundle.broken_tools]
     known = {each.spec.tool_id for each in (*provided, *python_tools, *scripts)}
     handbooks = _handbooks(root, plugins)
@@ -324,12 +324,20 @@ def _scripts(
 
 
 def _prompt_prefix(
+    bundle: Bundle, prompt_script: PromptScript | None, python_tools: Sequence[Tool]
+) -> PromptPrefix | None:
+    if bundle.prompts is None:
+        return None
+    return PromptPrefix(bundle.prompts.preamble, prompt_script, _permissions(bundle, python_tools))
+
+
+def _prompt_script(
     bundle: Bundle, prompts: Prompts, settings: Settings, sandbox: Sandbox
-) -> tuple[Bundle, PromptPrefix]:
-    """Return the bundle with the findings in its prompt script, and the prefix of every prompt."""
+) -> tuple[Bundle, PromptScript | None]:
+    """Return the bundle with the findings in its prompt script, and the script if it has one."""
     resolver = prompts.resolver
     if resolver is None:
-        return bundle, PromptPrefix(prompts.preamble)
+        return bundle, None
     read = late("penstock.tools.scripts.manifests:load_prompt_script")
     script, problems, reached = read(prompts, resolver, settings.root, settings.cache_path)
     diagnostics = sort([*bundle.diagnostics, *problems])
@@ -341,7 +349,7 @@ def _prompt_prefix(
         broken_nouns=broken,
         reached=bundle.reached | reached,
     )
-    return bundle, PromptPrefix(prompts.preamble, prompt_script)
+    return bundle, prompt_script
 
 
 def _other_names(

@@ -76,6 +76,10 @@ class FlowWork(Struct, kw_only=True):
         async with self.slots.taken(task.task_id, by_tool=by_tool, resumes=is_resumed):
             await self._conduct(held, task, brief)
 
+    def set_autonomous(self, *, enabled: bool) -> None:
+        """Set the default for `autonomous` of later runs."""
+        self.settings = replace(self.settings, is_autonomous=enabled)
+
     async def refusal(self, brief: FlowRequested) -> Rejection | None:
         """Return why a run would be rejected now, or None."""
         start = await self._check_start(brief)

@@ -9,11 +9,11 @@ from zipfile import ZipFile
 
 import pytest
 
-from penstock.app.mocks import Mocks
 from penstock.app.project import load_project
 from penstock.app.reload import ProjectReloader
 from penstock.app.runtime import Runtime
 from penstock.app.settings import load
+from penstock.app.trial.mocks import Mocks
 from penstock.core.call_errors import NotPermitted
 from penstock.resources.project.access import OPEN, Access
 from penstock.resources.project.files import ProjectFiles

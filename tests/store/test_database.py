@@ -394,5 +394,5 @@ async def test_a_file_in_use_is_reported_and_overwritten_by_the_next_call(
 async def test_where_nothing_is_in_files_nothing_is_overwritten(postgres_url: str) -> None:
     for url in ("sqlite://", postgres_url):
         database = await open_database(url)
-        await database.scrub()
+        assert await database.scrub()
         await database.close()

@@ -16,8 +16,6 @@ from threading import get_ident
 from types import MappingProxyType
 from typing import Any
 
-from msgspec.structs import replace
-
 from penstock.agents.catalog import catalog_entries
 from penstock.app.run_feed import TYPES, RunFeed, run_result
 from penstock.app.runtime import Runtime
@@ -243,8 +241,7 @@ class PluginFlows:
 
     def set_autonomous(self, enabled: bool) -> None:  # noqa: FBT001  as its event has it
         """Set the default for `autonomous` of later runs."""
-        work = self._open.parts.flows.work
-        work.settings = replace(work.settings, is_autonomous=enabled)
+        self._open.parts.flows.work.set_autonomous(enabled=enabled)
         self._tell("flow_autonomous_mode_changed", {"enabled": enabled})
 
     def _file(self, command: str) -> FlowFile:

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 
-from penstock.app.mocks import read_mocks
 from penstock.app.project import Project, check_root, find_root
 from penstock.app.runtime import outcome_of
-from penstock.app.trial import Trial, TrialPlan, load_for_trial, open_trial
+from penstock.app.trial.mocks import read_mocks
+from penstock.app.trial.trial import Trial, TrialPlan, load_for_trial, open_trial
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.representations import question_record
 from penstock.cli.completion import answers_to, every_tool

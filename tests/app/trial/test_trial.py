@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from penstock.app.mocks import Mocks
 from penstock.app.runtime import Runtime
-from penstock.app.trial import TrialPlan, load_for_trial, open_trial
+from penstock.app.trial.mocks import Mocks
+from penstock.app.trial.trial import TrialPlan, load_for_trial, open_trial
 from penstock.chat.message import NewCall
 from penstock.core.profile import LOCAL
 from penstock.core.state import Scope, ScopeKind

@@ -223,6 +223,7 @@ class MockedTool:
             continuable=error.continuable,
             details=error.details,
         )
+        # A mock may declare codes and statuses of the runtime, which the constructor refuses.
         failure.code, failure.status = error.code, envelope.status
         raise failure
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.mocks import MockedEgress, Mocks, read_mocks
+from penstock.app.trial.mocks import MockedEgress, Mocks, read_mocks
 from penstock.core.call_errors import EgressDenied
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError

@@ -1,0 +1,1 @@
+"""Trials: one tool runs for real, except for what a mocks file replaces."""
