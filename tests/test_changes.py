@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/howto/change.md"
-CODE = {".py", ".pyi", ".js", ".ts", ".mjs", ".html"}
+CODE = {".py", ".pyi", ".js", ".ts", ".mjs", ".html", ".md"}
 WORD = re.compile(r"`([^`]+)`")
 ROW = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 

@@ -1,7 +1,11 @@
 """Pages name files, decisions and links that exist."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "penstock"
@@ -92,3 +96,88 @@ def test_every_link_has_a_target() -> None:
 def _anchors(page: Path) -> set[str]:
     heads = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", each).strip().lower().replace(" ", "-") for each in heads}
+
+
+def test_every_module_and_test_that_a_guide_names_is_defined() -> None:
+    """`floor/file.name` and `floor.file.Name` are in that file; `tests/file.py::name` is a test."""
+    docs = ROOT / "docs"
+    guides = [*ROOT.glob("*.md"), *(docs / "packages").glob("*.md"), *(docs / "howto").glob("*.md")]
+    guides += (docs / "decisions").glob("*.md")
+    guides += [
+        docs / f"{each}.md" for each in ("architecture", "durability", "first-hour", "words")
+    ]
+    wrong = [
+        f"{page.relative_to(ROOT)}: {named}"
+        for page in sorted(guides)
+        if page.name != "CHANGELOG.md"
+        for named in re.findall(r"`([\w./:]+)`", page.read_text())
+        if not _is_defined(named)
+    ]
+    assert wrong == [], "\n".join(wrong)
+
+
+def test_every_test_that_a_docstring_names_exists() -> None:
+    wrong = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        text = " ".join(_docstrings_of(path))
+        named = re.findall(r"\btests/[\w/]+(?:\.py(?:::\w+)?)?", text)
+        wrong += [f"{path.relative_to(ROOT)}: {each}" for each in named if not _is_defined(each)]
+        alone = set(re.findall(r"(?<![\w/])test_\w+\.py", text))
+        wrong += [
+            f"{path.relative_to(ROOT)}: {each}"
+            for each in sorted(alone)
+            if not any((ROOT / "tests").rglob(each))
+        ]
+    assert wrong == [], "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("named", "is_defined"),
+    [
+        ("engine/state", True),
+        ("engine/state.StateCache", True),
+        ("penstock/engine/state.py", True),
+        ("testing.resources.MemoryVault", True),
+        ("tests/test_pages.py::test_every_link_has_a_target", True),
+        ("tests/journeys", True),
+        ("a/path/of/something/else", True),
+        ("engine/state_cache", False),
+        ("engine/state.StateCash", False),
+        ("penstock/engine/state_cache.py", False),
+        ("testing.resources.MemoryVolt", False),
+        ("testing.volt.MemoryVault", False),
+        ("tests/test_pages.py::test_every_link_has_a_tarjet", False),
+        ("tests/server/test_nothing.py", False),
+    ],
+)
+def test_a_name_is_defined_only_where_it_says(named: str, is_defined: bool) -> None:
+    assert _is_defined(named) is is_defined
+
+
+def _is_defined(named: str) -> bool:
+    """Whether a path or dotted name exists; True for what names no module, package or test."""
+    floors = "|".join(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
+    if match := re.fullmatch(r"(tests/[\w/]+)(?:\.py(?:::(\w+))?)?", named):
+        home, names = ROOT / match[1], [match[2]] if match[2] else []
+    elif match := re.fullmatch(rf"(?:penstock/)?((?:{floors})/(?!NAME)[\w/]+)((?:\.\w+)*)", named):
+        home, names = SOURCE / match[1], match[2].split(".")[1:]
+        if home.with_suffix(match[2]).exists():
+            return True
+    elif match := re.fullmatch(rf"({floors})\.(\w+)\.([A-Z]\w*)", named):
+        home, names = SOURCE / match[1] / match[2], [match[3]]
+    else:
+        return True
+    module = home.with_suffix(".py")
+    if not names:
+        return home.exists() or module.exists()
+    return module.exists() and all(
+        re.search(rf"^ *(?:(?:async )?def |class )?{name}\b", module.read_text(), re.MULTILINE)
+        for name in names
+    )
+
+
+def _docstrings_of(path: Path) -> Iterator[str]:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, kinds) and (text := ast.get_docstring(node)):
+            yield text

@@ -1,6 +1,14 @@
 """Agents from files: Markdown with front matter, checked against what there is.
 
-The body of the file is the instructions of the agent.
+The body of the file is the instructions of the agent. `parse_agent` never raises: each mistake is a
+finding with its line, and a file with an error yields no agent. It checks in this order: the syntax
+of the front matter; the shape of each field (`file_fields`); the names that fields use; the inputs
+that the body reads. Names are checked against `KnownNames`, which the caller fills with what the
+project has; a kind that is None is not checked.
+
+`FILE_TOOLS` is here because an agent file may always name these tools, also where a project does
+not have them, and because `builtins`, which defines them, is a higher floor. Proof:
+tests/agents/test_file.py and tests/promises/test_agent_file_checks.py.
 """
 
 from bisect import bisect_right

@@ -1,10 +1,12 @@
 """The agent loop: turns until there is an answer, at most `max_iterations`, then a closing call.
 
-It guarantees that every task ends with a reply: if the iterations, the budget or the loop guard end
-it, the model is asked once more without tools; if that is not possible either, a fixed notice
-is the reply. The loop keeps no state of its own. It can start anywhere, because the dialogue (a
-fold of the log) says whether a reply or its calls come next. Calls that a crash left open run
-before anything else.
+It guarantees that a task which the iterations, the budget or the loop guard end still gets a reply:
+the model is asked once more without tools, and if that is not possible a fixed notice is the reply.
+An error that the model cannot continue from (`continuable` is false) and a failing model end the
+task with that error.
+
+The loop keeps no state of its own. It can start anywhere, because the dialogue (a fold of the log)
+says whether a reply or its calls come next. Calls that a crash left open run before anything else.
 
 Proof: `tests/agents/test_loop.py::test_it_goes_on_from_wherever_the_task_is`.
 """

@@ -1,4 +1,14 @@
-"""The tools that a model is offered: the same rule for its requests and for lists of tools."""
+"""The tools that a model is offered: the same rule for its requests and for lists of tools.
+
+A tool is offered if it works, if the agent may use it in a chat, if the profile has the permissions
+that it requires, and if no rule hides it. An offer only selects what a model reads: `tools/policy`
+checks each call again, with the Caller of the offer.
+
+The tools at the start of a task are fixed by their ids. Selected skills add tools behind them, so
+that the beginning of a request stays the same and a provider can cache it. `TaskOffers` makes an
+offer again only if the selection changes. A tool that is gone from the registry is left out.
+Proof: tests/agents/test_offer.py.
+"""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,8 +1,8 @@
 """Activations: acquire the lease of a log, fold it, run its tasks, release the lease.
 
-Guarantees: one process at a time works on a log; every error of a task's body ends in `_work`, so
-a task ends or waits, and the next task gets its turn; a lease that ends without a crash is released
-and does not count as one.
+Guarantees: one process at a time works on a log; an error of a task's body fails only that task,
+and the next task gets its turn. A StoreError, a lack of files or threads, and Blocked leave the
+task pending instead. A lease that ends without a crash is released and does not count as one.
 
 How: `run` acquires the lease, `_hold` builds a HeldLog and cancels the work when the lease is lost,
 `_until_done` runs tasks until none has anything to do. `release` refuses while the log has new
@@ -10,10 +10,11 @@ outside events, so an event that arrives at the last moment is processed before 
 
 Relies on: the store fences appends by the epoch of the lease (docs/decisions/012), so work that
 continues after a lost lease writes nothing. A signal (Cancel, LeaseLost, Blocked) derives from
-BaseException, so no tool can swallow it. It would break if a body committed events after its task
-ended, or if a lease were released before its log's submitted events are written.
+BaseException, so `except Exception` does not catch it, and `run_to_end` raises it again if a tool
+swallowed it. It would break if a body committed events after its task ended, or if a lease were
+released before its log's submitted events are written.
 
-Shown by tests/engine/test_activation.py, test_lease_keeper.py and tests/chaos.
+Shown by tests/engine/test_activation.py, tests/promises/test_lease_renewal.py and tests/chaos.
 """
 
 import asyncio

@@ -3,7 +3,8 @@
 Guarantees: at most `limits.flow_runs` runs work at once, and at most
 `limits.workflow_max_concurrent` of those started by tools. Runs that wait for each other cannot
 deadlock: a run lends its slot while one of its calls waits for another run. Resumed runs go before
-new ones, each queue in order of arrival.
+new ones, each queue in order of arrival, except that a run started by a tool lets others pass while
+its own limit is reached.
 
 Hard part: cancellation. A waiter that is cancelled after its slot was granted, but before it
 resumed, still owns the slot and returns it. A call that fails while its slot is lent cannot wait

@@ -9,14 +9,15 @@ applies its own events before they are written and outside events when it reads 
 events must commute with the holder's. `seq` is the position in the log, `tick` the order of
 application, which also orders events that have no `seq` yet.
 
-`StateCache` guarantees: `take` returns exactly the state at the head of the lease; a cached state
-never contains text that was erased; a damaged log raises StoreCorrupt before anything is appended
-to it. A cached state follows the commits of this process, so a next turn folds nothing; what
-another process wrote in between is applied on top. A log that is erased while it is held or being
-folded is marked stale, and `keep` refuses its state. A fold reads at most 4,000 events or 8 MiB at
-a time, so that one long log does not block the event loop (docs/decisions/015). It relies on
+`StateCache` guarantees: `take` returns the state at the head of the lease, or past it if outside
+events followed; it contains no erased text. A cached state loses text that another process erased
+within one sweep (`limits.sweep_seconds`). A damaged log raises StoreCorrupt before anything is
+appended to it. A cached state follows the commits of this process, so a next turn folds nothing;
+what another process wrote in between is applied on top. A log that is erased while it is held or
+being folded is marked stale, and `keep` refuses its state. A fold reads at most 4,000 events or 8
+MiB at a time, so that one long log does not block the event loop (docs/decisions/015). It relies on
 `observe` receiving every commit of this process, in the order of each log, and on `drop_erased` in
-every sweep, since an erase by another process changes text without adding to the head.
+every sweep, since `observe` does not receive an erase by another process.
 
 Shown by tests/engine/test_state.py and tests/promises/test_state_cache.py; test_held_log.py folds
 each log again.

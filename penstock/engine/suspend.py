@@ -1,11 +1,11 @@
 """Waiting for people and for runs: return the answer from the log, or suspend the task.
 
-A call that waits raises Suspend, which ends the activation; the process keeps no memory of it. The
-answer, or the end of the run, arrives as an outside event and makes the task pending again. Then
-the call is entered from its top and finds the answer in the log. Each question is asked once: its
-path identifies it. `park` compares counters taken before the work with the current ones: an
-answer that arrives while other calls still run must not be slept through. Shown by
-tests/engine/test_suspend.py.
+A call that waits raises Suspend, which ends the activation, so no call waits in memory: only a
+cached fold of the log may remain, and it can be dropped at any time. The answer, or the end of the
+run, arrives as an outside event and makes the task pending again. Then the call is entered from its
+top and finds the answer in the log. Each question is asked once: its path identifies it. `park`
+compares counters taken before the work with the current ones: an answer that arrives while other
+calls still run must not be slept through. Shown by tests/engine/test_suspend.py.
 """
 
 from penstock.core.call import is_below

@@ -5,8 +5,8 @@ suspend), `spent` the amounts (read by the budget), `records` what tools left (r
 SessionState routes events here; each method applies one kind of event at a cost that does not grow
 with the history. `tick` numbers order what has no place in the log yet.
 
-A process holds thousands of waiting tasks, so fields that few tasks need are created on first
-access (`_first_use`): a thousand waiting tasks then take a megabyte less. Shown by
+A process caches up to 512 folded logs, with their queued tasks, so fields that few tasks need are
+created on first access (`_first_use`): a thousand waiting tasks then take a megabyte less. Shown by
 tests/engine/test_task_state.py and test_state.py.
 """
 

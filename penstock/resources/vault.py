@@ -74,7 +74,7 @@ class Vault(Protocol):
 
 
 class SqlVault:
-    """Secrets in the table of that name."""
+    """Secrets in the table `secrets`."""
 
     def __init__(self, database: Database, cipher: Cipher, clock: Clock) -> None:
         self._database = database

@@ -9,8 +9,7 @@ Concurrent requests share one query. The query is a task of its own, so a cancel
 cancel it for the others. Once a key was seen, no further query is needed: revoked keys stay in the
 database (`Keys.exist`).
 
-Tests: tests/server/test_key_presence.py, and
-tests/server/test_auth.py::test_keyless_requests_wait_for_the_first_query.
+Tests: tests/server/test_key_presence.py.
 """
 
 import asyncio

@@ -1,4 +1,15 @@
-"""Outputs as a model and people read them: images taken out, clipped, previewed, kept whole."""
+"""Outputs as a model and people read them: images taken out, clipped, previewed, kept whole.
+
+It guarantees that clipping loses nothing of an accepted output. An output over `clip_at` characters
+is stored whole as an artifact; the event has its beginning and the artifact's id. For code
+(`clip_at` None) nothing is clipped, and an output over `limits.body_bytes` is stored apart.
+
+In what a model reads, long base64 is replaced by a placeholder before the text is clipped. Up to 16
+images and 16 other files of one result are kept for people, each at most `limits.image_bytes`; of
+the rest only the placeholder remains. Bytes that are not the image they claim to be are kept with
+an unknown type. The patterns use possessive quantifiers, so that hostile text is read in linear
+time. Proof: tests/tools/test_artifacts.py.
+"""
 
 import base64
 import binascii

@@ -1,8 +1,10 @@
 """Reads what can be read of a source with mistakes, so that one mistake does not hide others.
 
 `masked` blanks comments and the contents of strings, so that patterns find code only; it needs no
-valid syntax. Every replacement keeps all offsets: problems are reported at the author's positions.
-Proof: tests/sandbox/reading/test_partial.py.
+valid syntax. It does not know regular expression literals: a quote in one hides the rest of its
+line, a backtick everything up to the next one. So its readers are the findings in sources that
+cannot be parsed, and one warning (`absent-global`). Every replacement keeps all offsets: problems
+are reported at the author's positions. Proof: tests/sandbox/reading/test_partial.py.
 """
 
 import re

@@ -13,7 +13,7 @@ from penstock.resources.hosts import HostPattern
 class Bindings(Struct, frozen=True, kw_only=True):
     """What a script may reach, and its limits.
 
-    Apart from the tools that use it: a server reads it at its start and loads those late.
+    In a file of its own, because a server reads it at start and loads the tools that use it late.
     """
 
     vault: Sequence[VaultKey] = ()
