@@ -1,1 +1,1 @@
-"""One agent thinking: its prompt, its turns, its loop."""
+"""One agent at work: its files, prompt, turns and loop."""

@@ -23,28 +23,28 @@ from penstock.manifest.kinds import Boolean, OneOf, Text
 from penstock.resources.project.access import OPEN, Access
 
 INPUT_FIELDS = ("name", "description")
-_CONVERTED = ("interactive", "fork_session", "max_turns")
-"""Fields that are no texts: a text that was read line by line becomes what it says."""
 _WORDS = {"true": True, "false": False}
 _DIGITS = 6
+_CONVERTED = ("interactive", "fork_session", "max_turns")
+"""Fields that are not text: front matter that was read line by line needs conversion."""
 
 
 class LenientRecord(Struct, frozen=True, kw_only=True):
-    """A mapping with a table of its own; what it does not know is warned of."""
+    """A mapping with its own table of fields; unknown keys are warnings."""
 
     fields: Sequence[Field]
     build: Callable[..., Any]
     expected: str = "a mapping"
 
     def read(self, node: Node) -> Any:
-        """Return what `build` makes of the fields, by their keys."""
+        """Return the result of `build`, called with the fields by key."""
         if not isinstance(node.value, dict):
             return node.wrong_type(self.expected)
         return self.build(**read_table(node, self.fields, node.name))
 
 
 class Inputs(Struct, frozen=True, kw_only=True):
-    """What the steps of flows give the agent: names, or mappings that say more."""
+    """Inputs that a flow step passes to the agent: names, or mappings with a description."""
 
     expected: str = "a list of names or of {name, description}"
 
@@ -58,7 +58,7 @@ class Inputs(Struct, frozen=True, kw_only=True):
 
 
 class AnyValue(Struct, frozen=True, kw_only=True):
-    """Any value: displays show it as it is written."""
+    """Any value: displays show it as written."""
 
     expected: str = "anything"
 
@@ -68,17 +68,17 @@ class AnyValue(Struct, frozen=True, kw_only=True):
 
 
 def read_table(node: Node, fields: Sequence[Field], title: str) -> dict[str, Any]:
-    """Return every field of a mapping. An invalid value is noted, and replaced by its default.
+    """Return every field of a mapping; report invalid values and use their defaults.
 
-    A key without a value counts as absent.
+    A key without a value counts as missing.
     """
     warn_unknown(node, [each.key for each in fields], title)
     return {each.key: _field(node, each) for each in fields}
 
 
 def converted(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings that were read line by line: texts of some fields become what they say."""
-    changed = {key: _meant(values[key]) for key in _CONVERTED if key in values}
+    """Convert the texts of typed fields, in front matter that was read line by line."""
+    changed = {key: _typed_value(values[key]) for key in _CONVERTED if key in values}
     if isinstance(values.get("settings"), dict):
         changed["settings"] = parse_settings(values["settings"])
     outputs = values.get("outputs")
@@ -117,10 +117,11 @@ def _is_name(node: Node) -> bool:
 def _with_flag(output: Any) -> Any:
     if not isinstance(output, dict) or "required" not in output:
         return output
-    return {**output, "required": _meant(output["required"])}
+    return {**output, "required": _typed_value(output["required"])}
 
 
-def _meant(value: Any) -> Any:
+def _typed_value(value: Any) -> Any:
+    """Convert `true`, `false` and integers. Decimals and null are only for `settings`."""
     if not isinstance(value, str):
         return value
     is_number = value.isascii() and value.isdecimal() and len(value) <= _DIGITS

@@ -1,4 +1,4 @@
-"""What an agent file may say under `settings`: how its agent works, each number in its range."""
+"""The fields under `settings` in agent files, with their types and ranges."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,20 +18,20 @@ ELSEWHERE = {
     "llm_system_prompt": "the text below the front matter",
     "selected_skills": '"selected_skills"',
 }
-"""Settings that have a place of their own in the file."""
+"""Settings that a file gives outside `settings`, and where."""
 ACTIONS = ("allow", "ask", "deny")
 _NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?")
 _WORDS = {"true": True, "false": False, "null": None}
 
 
 class Nullable(Struct, frozen=True, kw_only=True):
-    """A value of another kind, or null for none."""
+    """A value of another kind, or null."""
 
     kind: Kind
 
     @property
     def expected(self) -> str:
-        """What it must be."""
+        """The requirement, for messages."""
         return f"{self.kind.expected}, or null"
 
     def read(self, node: Node) -> Any:
@@ -40,12 +40,12 @@ class Nullable(Struct, frozen=True, kw_only=True):
 
 
 class Permissions(Struct, frozen=True, kw_only=True):
-    """What of some tools is allowed, asked for or denied."""
+    """Permissions by tool: allow, ask or deny."""
 
     expected: str = "a mapping of tool names to allow, ask or deny"
 
     def read(self, node: Node) -> dict[str, str] | Invalid:
-        """Return the tools that could be read, each with what is done."""
+        """Return the valid entries, action by tool; report the others."""
         if not isinstance(node.value, dict):
             return node.wrong_type(self.expected)
         for tool, action in node.value.items():
@@ -55,7 +55,7 @@ class Permissions(Struct, frozen=True, kw_only=True):
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True):
-    """The settings that a file gives, by name; those it leaves out are the usual ones."""
+    """The settings in a file, by name; missing ones have their defaults."""
 
     expected: str = "a mapping"
 
@@ -65,23 +65,25 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
         return SETTINGS
 
     def read(self, node: Node) -> dict[str, Any] | Invalid:
-        """Return what was given; a name that is no setting is an error."""
+        """Return the given settings; report unknown names."""
         if not isinstance(node.value, dict):
             return node.wrong_type(self.expected)
         for key in ELSEWHERE.keys() & node.value.keys():
-            said = f"{quoted(key)} is no member of {node.title}: it is {ELSEWHERE[key]} in a file"
-            node.refuse("unknown-key", said, at=node.at(key).key_place)
+            found = f"{quoted(key)} is no member of {node.title}"
+            message = f"{found}: it is {ELSEWHERE[key]} in a file"
+            node.refuse("unknown-key", message, at=node.at(key).key_place)
         own = {key: value for key, value in node.value.items() if key not in ELSEWHERE}
         read = read_fields(replace(node, value=own), SETTINGS)
         return {key: read[key] for key in own if key in read}
 
 
 def parse_settings(texts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings that were read line by line: texts become what they say."""
-    return {key: _meant(value) for key, value in texts.items()}
+    """Convert the texts of settings that were read line by line."""
+    return {key: _typed_value(value) for key, value in texts.items()}
 
 
-def _meant(value: Any) -> Any:
+def _typed_value(value: Any) -> Any:
+    """Convert a text to a boolean, number or null if it is one; return other values as is."""
     if not isinstance(value, str):
         return value
     if _NUMBER.fullmatch(value):

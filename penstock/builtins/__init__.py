@@ -1,4 +1,4 @@
-"""The built-in tools, one file per family, named here and nowhere else."""
+"""The built-in tools, one file per family; this file lists them."""
 
 from collections.abc import Mapping
 
@@ -49,4 +49,4 @@ SKILLS: Mapping[str, SkillManifest] = {
     for skill_id, skill in skill_manifests.SKILLS.items()
     if _IDS.issuperset(skill.tools)
 }
-"""Every built-in skill whose tools are there, by id."""
+"""Every built-in skill whose tools exist, by id."""

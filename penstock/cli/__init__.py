@@ -1,1 +1,1 @@
-"""People at a terminal, one file per command."""
+"""The command line, one file per command."""

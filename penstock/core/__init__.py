@@ -1,1 +1,1 @@
-"""The words of the domain: values, errors, events; no I/O."""
+"""Values, errors and events that all packages share; no I/O."""

@@ -13,18 +13,18 @@ from typing import Any
 
 from penstock.core.errors import ConfigError
 
-_LEFT: list[str] = []
-"""What was taken off the path."""
+_removed_entries: list[str] = []
+"""Entries removed from `sys.path`."""
 PYTHON = (".py", ".pyc", ".so", ".pyd")
-"""How names of modules end."""
+"""Endings of importable files."""
 _TOP_FILES = ("*.pth", "*.egg-link")
 _TOP_FOLDERS = ("*.dist-info", "*.egg-info", "EGG-INFO", "__pycache__")
 
 
 def late(path: str, *, extra: str = "", what: str = "") -> Any:
-    """Return what "package.module:name" names; the caller annotates what it gets.
+    """Import `package.module:name` and return it; the caller annotates the type.
 
-    `what` people call it, who may have to install the extra.
+    `what` is the name in the error if the extra is missing.
     """
     module, _, name = path.partition(":")
     try:
@@ -39,7 +39,7 @@ def late(path: str, *, extra: str = "", what: str = "") -> Any:
 
 
 def is_installed(package: str) -> bool:
-    """Whether a package could be imported; nothing of it is."""
+    """Whether a package could be imported, without importing it."""
     try:
         return find_spec(package) is not None
     except (ModuleNotFoundError, ValueError):
@@ -48,7 +48,7 @@ def is_installed(package: str) -> bool:
 
 @contextmanager
 def hidden(module: str) -> Iterator[None]:
-    """Keep a library from loading a module that it can do without; one that is loaded stays."""
+    """Prevent the import of a module inside the block; an already loaded one stays."""
     if module in sys.modules:
         yield
         return
@@ -60,7 +60,7 @@ def hidden(module: str) -> Iterator[None]:
 
 
 def imported_files(module: ModuleType) -> Iterator[str]:
-    """Yield the files that a module was imported from: compiled ones and archives too."""
+    """Yield the files that a module was imported from, compiled files and archives included."""
     for name in ("__file__", "__cached__"):
         if isinstance(file := getattr(module, name, None), str):
             yield file
@@ -69,35 +69,35 @@ def imported_files(module: ModuleType) -> Iterator[str]:
 
 
 def package_folders(module: ModuleType) -> Iterator[str]:
-    """Yield where the modules of a package are looked for, on the path or not (editable ones)."""
+    """Yield the folders of a package, also those outside `sys.path` (editable installs)."""
     if (places := getattr(module, "__path__", None)) is not None:
-        with suppress(KeyError, TypeError):  # of a namespace whose parent is gone
+        with suppress(KeyError, TypeError):  # a namespace package without its parent
             yield from (each for each in places if isinstance(each, str))
 
 
 def leave_working_folder() -> None:
-    """Take off the path what `python -m` put there: files of the working folder are no libraries.
+    """Remove the working folder that `python -m` put on `sys.path`.
 
-    What was imported before came from there if it was there, so it stays importable for
-    `importable_patterns`.
+    Its files must not shadow libraries. `importable_patterns` still protects modules already
+    imported from it.
     """
     with suppress(FileNotFoundError):  # the folder may be gone
         if sys.path and sys.path[0] in {"", str(Path.cwd())}:
-            _LEFT.append(sys.path.pop(0) or str(Path.cwd()))
+            _removed_entries.append(sys.path.pop(0) or str(Path.cwd()))
 
 
 def import_folders(root: Path) -> tuple[str, ...]:
-    """Return what of the path is in a folder, relative to it; the empty text is the folder.
+    """Return the entries of `sys.path` inside a folder, relative to it; `""` is the folder itself.
 
-    Where a link in an entry leads is looked up once: each write to a project asks.
+    Links in entries are resolved once and cached: each write to a project calls this.
     """
-    entries = (each or str(Path.cwd()) for each in (*sys.path, *_LEFT))
+    entries = (each or str(Path.cwd()) for each in (*sys.path, *_removed_entries))
     return _folders_inside(root, tuple(dict.fromkeys(entries)))
 
 
 @lru_cache(maxsize=8)
 def _folders_inside(root: Path, path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return entries as they are written, too: the link in one must not be replaced."""
+    """Return both the written and the resolved entries: a link in an entry is protected too."""
     real, folders = Path(os.path.realpath(root)), dict[str | None, None]()
     for path_entry in path:
         as_written = os.path.abspath(path_entry)  # noqa: PTH100  it must not resolve links
@@ -117,7 +117,7 @@ def _below(root: Path, entry: Path) -> str | None:
 def is_in_package(root: Path, path: str) -> bool:
     """Whether a path below a folder is in a package that a process may import from there.
 
-    It looks at one place for each entry of the path, however many packages there are.
+    Cost: one lookup for each entry of `sys.path`, whatever the number of packages.
     """
     for folder in import_folders(root):
         place, start = (root.parent, root.name) if folder == ".." else (root / folder, folder)
@@ -139,9 +139,9 @@ def _inits(folder: Path) -> Iterator[bool]:
 def importable_patterns(root: Path) -> Iterator[str]:
     """Yield patterns of the files below a folder that a process may import from it.
 
-    By pattern, not by what is there: a file beside a program, such as `json.py`, comes before the
-    library of that name, and metadata of a plugin name what is imported at the next start. An entry
-    of the path, or a name above it, may be replaced by an archive (PEP 273), or be a link.
+    Patterns also cover files that do not exist yet: a new `json.py` beside a program shadows the
+    library, and a plugin's metadata name modules that the next start imports. An entry of
+    `sys.path`, or a folder above it, may be replaced by an archive (PEP 273) or a link.
     """
     for folder in import_folders(root):
         if folder == "..":
@@ -161,9 +161,9 @@ def _each_name(folder: str) -> Iterator[str]:
 
 
 def open_folder(folder: Path, name: str) -> None:
-    """Make a folder a package of this name, so that its files can be loaded and see each other.
+    """Register a folder as a package, so that its files can import each other.
 
-    What was loaded from it before under this name is forgotten.
+    Modules loaded under this name are dropped.
     """
     for loaded in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
         del sys.modules[loaded]
@@ -173,7 +173,7 @@ def open_folder(folder: Path, name: str) -> None:
 
 
 def load_file(file: Path, name: str) -> ModuleType:
-    """Run a Python file as the module of this name, once; raises whatever the file raises."""
+    """Run a Python file once, as the module of this name. Errors of the file are raised as is."""
     if name in sys.modules:
         return sys.modules[name]
     spec = spec_from_file_location(name, file)

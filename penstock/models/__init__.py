@@ -1,1 +1,1 @@
-"""One question to a model, streamed back."""
+"""Requests to models, and their streamed replies."""

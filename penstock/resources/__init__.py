@@ -1,1 +1,1 @@
-"""What a running tool may touch, always inside a Scope."""
+"""Values, files, secrets and network access of running tools, each in a Scope."""

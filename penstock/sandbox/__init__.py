@@ -1,1 +1,1 @@
-"""Run a stranger's script, blind but for the bridge."""
+"""Runs untrusted scripts; a script reaches only its bridge."""

@@ -1,1 +1,1 @@
-"""People over HTTP, and what they see in a browser."""
+"""The HTTP API and the pages for browsers."""

@@ -1,1 +1,1 @@
-"""The one door to disk, and the only creator of connections."""
+"""The database and the blob store; only this package opens connections."""
