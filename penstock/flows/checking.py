@@ -1,4 +1,7 @@
-"""Runs all checks of a flow that look beyond a single field."""
+"""Runs all checks of a flow that look beyond a single field.
+
+Not part of `checks`: kinds of steps import that package, and this file imports the kinds.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice

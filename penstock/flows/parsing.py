@@ -29,7 +29,7 @@ from penstock.manifest.authored_kinds import (
     warn_unknown,
 )
 from penstock.manifest.fields import WRONG, Field, Invalid, Node, described, quoted
-from penstock.manifest.files import NOWHERE
+from penstock.manifest.files import NO_FOLDER
 from penstock.manifest.kinds import Boolean, Text
 from penstock.manifest.yaml_document import (
     FENCE,
@@ -94,7 +94,7 @@ def read_flow(text: str | bytes, file: str = "") -> ParsedFlow:
     document = parse_flow(text, file)
     if document.value is None:
         return ParsedFlow(document=document, source=text)
-    node = Node(document=document, home=NOWHERE, what=WHAT, value=document.value)
+    node = Node(document=document, home=NO_FOLDER, what=WHAT, value=document.value)
     warn_unknown(node, KNOWN, WHAT)
     if NO_EFFECT in node.value:
         warn(node.at(NO_EFFECT), "no-effect", f'"{NO_EFFECT}" is accepted and has no effect')

@@ -36,6 +36,12 @@ from penstock.core.limits import World
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import withdraw
 from penstock.flows.definition import Step
+from penstock.flows.notifications import (
+    consequence_event,
+    iteration_event,
+    route_events,
+    waits_event,
+)
 from penstock.flows.parsing import started_flow
 from penstock.flows.project.library import FlowLibrary, FlowSource, is_glob, promised_ids, source_of
 from penstock.flows.runs.plan import IdleSteps, Notice, RunStatus
@@ -45,12 +51,6 @@ from penstock.flows.runs.visits import FrameEvents, VisitOutcome, failed
 from penstock.flows.starting import failed_inside, in_frames, referred_starts, result_of_last
 from penstock.flows.steps.flow_ref import FlowRef
 from penstock.flows.steps.kind import StepContext, VisitResult
-from penstock.flows.steps.notifications import (
-    consequence_event,
-    iteration_event,
-    route_events,
-    waits_event,
-)
 from penstock.flows.steps.table import StepRunner
 
 FLOW_DEPTH = 8

@@ -142,7 +142,7 @@ class RefTarget(StrEnum):
     OPEN = "open"
     """Known only in a run: the path has templates or is a glob."""
     OUTSIDE = "outside"
-    NOWHERE = "nowhere"
+    MISSING = "missing"
     TO_A_FLOW = "to a flow"
 
 
@@ -226,8 +226,8 @@ class FlowView:
     def brought(self) -> Mapping[str, str]:
         """Step ids available without a prefix -> the flow-ref step that brings them."""
         ids: dict[str, list[str]] = {}
-        for step_id, each in self.subflows.items():
-            for brought in each.brings or ():
+        for step_id, subflow in self.subflows.items():
+            for brought in subflow.brings or ():
                 ids.setdefault(brought, []).append(step_id)
         return {
             each: owners[0]
@@ -340,7 +340,7 @@ def _followed(step: ParsedStep, path: str, check_context: CheckContext) -> Resol
         flow = check_context.flow_at(place)
         if flow is not None:
             return ResolvedRef(step=step, leads=RefTarget.TO_A_FLOW, path=place, flow=flow)
-    return ResolvedRef(step=step, leads=RefTarget.NOWHERE)
+    return ResolvedRef(step=step, leads=RefTarget.MISSING)
 
 
 def _templates(step: ParsedStep) -> Iterator[TemplateUse]:

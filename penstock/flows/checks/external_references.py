@@ -117,7 +117,7 @@ def check_refs(view: FlowView) -> Iterator[Diagnostic]:
             case RefTarget.OUTSIDE:
                 message = f"path of {step.label} leaves the project: {path}"
                 yield step.error("ref-outside", message, place)
-            case RefTarget.NOWHERE:
+            case RefTarget.MISSING:
                 yield step.warning("ref-missing", f"no flow at {path} ({step.label})", place)
             case RefTarget.TO_A_FLOW:
                 if way := _way_back(view.check_context, ref):

@@ -48,7 +48,7 @@ from penstock.flows.project.library import (
 from penstock.flows.project.modules import ModuleLoader
 from penstock.flows.steps.kind import CONFIG
 from penstock.manifest.fields import Invalid, Node, described
-from penstock.manifest.files import NOWHERE, UnreadReason, read_bounded, walk
+from penstock.manifest.files import NO_FOLDER, UnreadReason, read_bounded, walk
 from penstock.manifest.yaml_document import Document, SourceRange, parse_yaml
 from penstock.resources.project.globs import glob
 
@@ -298,7 +298,7 @@ def _read_constants(document: Document) -> Constants:
         )
     if document.problems:
         return Constants(diagnostics=document.problems)
-    values = CONFIG.read(Node(document=document, home=NOWHERE, what="the file", value=value))
+    values = CONFIG.read(Node(document=document, home=NO_FOLDER, what="the file", value=value))
     plain = {} if isinstance(values, Invalid) else values
     return Constants(values=plain, diagnostics=document.problems)
 

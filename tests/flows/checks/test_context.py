@@ -151,7 +151,7 @@ def test_a_resolved_reference_brings_the_ids_of_its_flow() -> None:
     assert [(each.leads, each.path, each.brings) for each in refs.values()] == [
         (RefTarget.TO_A_FLOW, "flows/a.yaml", ("x",)),
         (RefTarget.OPEN, "", None),
-        (RefTarget.NOWHERE, "", None),
+        (RefTarget.MISSING, "", None),
     ]
 
 

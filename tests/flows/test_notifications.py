@@ -3,12 +3,12 @@
 import pytest
 
 from penstock.core.events.flow_events import Outcome, StepResult
+from penstock.flows.notifications import consequence_event, route_events, waits_event
 from penstock.flows.runs.plan import Aborted, FlowEnded, Jumped, Notice, RunStatus, Skipped
 from penstock.flows.runs.plan import SkipReason as Reason
 from penstock.flows.runs.values import RouteTaken
 from penstock.flows.runs.visits import VisitOutcome
 from penstock.flows.steps.kind import VisitResult
-from penstock.flows.steps.notifications import consequence_event, route_events, waits_event
 from tests.flows.examples import agent, fork, loop
 
 DONE = VisitOutcome(outcome=Outcome.SUCCESS, result=StepResult())
