@@ -14,7 +14,7 @@ from penstock.core.profile import Profile
 from penstock.store.database import Database
 from penstock.store.tables import keys, sessions, web_links
 
-OVER = (
+LINK_UNUSABLE = (
     "this link opens nothing: it was used, its time is over, or it never was one; "
     "ask for a new one with /web"
 )
@@ -65,7 +65,7 @@ class WebLinks:
         """Redeem a link and create its key. Raises LinkExpired, always with the same message."""
         link = await self._database.read(lambda connection: self._find(connection, token))
         if link is None:
-            raise LinkExpired(OVER)
+            raise LinkExpired(LINK_UNUSABLE)
         key, name = PREFIX + url_safe(self._secret()), new_id("link")
 
         def unit(connection: Connection) -> OpenedLink | None:
@@ -85,7 +85,7 @@ class WebLinks:
 
         opened = await self._database.write(unit, order=LogId(link.session_id))
         if opened is None:
-            raise LinkExpired(OVER)
+            raise LinkExpired(LINK_UNUSABLE)
         return opened
 
     def _find(self, connection: Connection, token: str) -> Row[Any] | None:

@@ -164,7 +164,7 @@ class AgentModels:
         self._models = models
         self._names = names
 
-    def of(self, agent: Agent, requested: str | None) -> Model:
+    def choose(self, agent: Agent, requested: str | None) -> Model:
         """Return the model that answers for an agent. Raises ConfigError for an unknown name.
 
         A model object that the agent was made with answers, unless another model is requested for

@@ -31,7 +31,7 @@ from penstock.core.ids import ASSISTANT
 from penstock.core.text import one_line
 from penstock.manifest.authored_kinds import meant, named_items
 from penstock.manifest.fields import Node, quoted
-from penstock.manifest.files import NOWHERE
+from penstock.manifest.files import NO_FOLDER
 from penstock.manifest.front_matter import FrontMatter, parse_front_matter
 from penstock.manifest.template import ValueSource, parse, single_braces
 from penstock.manifest.yaml_document import SourceRange
@@ -88,7 +88,7 @@ def parse_agent(
     if not isinstance(head.value, dict):
         return ParsedAgent(findings=head.problems)
     values = converted(head.value) if matter.is_loose else head.value
-    node = Node(document=head, home=NOWHERE, what=WHAT, value=values)
+    node = Node(document=head, home=NO_FOLDER, what=WHAT, value=values)
     fields = read_table(node, FIELDS, WHAT)
     if values.get("name") is None:
         message, hint = 'missing required field "name"', 'add "name:" at the top of the file'

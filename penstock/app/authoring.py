@@ -69,7 +69,7 @@ class DryRuns(Struct, frozen=True, kw_only=True):
     config: Mapping[str, Any] = field(default_factory=dict)
     """The values of `${{config.KEY}}` in the project."""
 
-    def of(
+    def run(
         self, read: ParsedFlow, file: FlowFile | None = None
     ) -> tuple[DryRun, Sequence[Diagnostic]]:
         """Return the results of a flow's dry runs, and findings for its author.
@@ -144,7 +144,7 @@ class ProjectAuthoring:
         """Return the result of a dry run of a written flow, as a part of the answer."""
         if not written.is_written or self.dry_runs is None:
             return {}
-        result, problems = self.dry_runs.of(read_flow(content, written.path))
+        result, problems = self.dry_runs.run(read_flow(content, written.path))
         return {
             "dryRun": {**result.to_wire(), "problems": [each.to_finding() for each in problems]}
         }

@@ -172,7 +172,7 @@ class Assembly:
         return Participants(
             project_parts.agents.catalog.get,
             self._invoker,
-            self._models.of,
+            self._models.choose,
             skills=project_parts.tools.skills,
             prompt_prefix=project_parts.agents.prompt_prefix,
         )
@@ -185,7 +185,7 @@ class Assembly:
     def _agent_sessions(self) -> AgentSessions:
         environment = AgentEnvironment(
             get_agent=self._project.agents.catalog.worker,
-            model=self._models.of,
+            model=self._models.choose,
             materials=self._materials,
             guards=self._project.agents.guards,
             remark=self._models.remark,
@@ -254,8 +254,8 @@ class Assembly:
         body = TaskBody(
             work=self._work.work,
             end=self._work.end,
-            lacks=needs.lacks,
-            has=needs.has,
+            find_missing=needs.find_missing,
+            is_available=needs.is_available,
             notify=notifier.tell,
         )
         return Activations(self._storage.log, body, self._world, owner=self._storage.owner)

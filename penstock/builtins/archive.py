@@ -112,9 +112,9 @@ async def unpack(input: Json, invocation: Invocation) -> Any:
 
 async def _every(writes: Iterable[Awaitable[None]]) -> None:
     """Wait for all writes, also when one fails: none continues after the outcome."""
-    for each in await asyncio.gather(*writes, return_exceptions=True):
-        if isinstance(each, BaseException):
-            raise each
+    for outcome in await asyncio.gather(*writes, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
 
 
 async def _entries(inputs: Sequence[FilePath], workspace: Workspace) -> dict[str, FilePath]:

@@ -130,9 +130,9 @@ class ListArtifacts:
 def _kept(invocation: Invocation) -> Iterator[tuple[int, CallSettled]]:
     """Yield the truncated outputs of this task, with their place among its settled calls."""
     settled: dict[CallPath, CallSettled] = invocation.ledger.task.settled
-    for number, each in enumerate(settled.values(), start=1):
-        if each.artifact_id is not None:
-            yield number, each
+    for number, call in enumerate(settled.values(), start=1):
+        if call.artifact_id is not None:
+            yield number, call
 
 
 def _find(invocation: Invocation, artifact_id: str) -> CallSettled:
@@ -187,11 +187,11 @@ def _items(value: list[Any], offset: int, limit: int, *, room: int) -> dict[str,
     """Return the requested items, as many as fit."""
     data: list[Any] = []
     size, most = 2, room - _AROUND
-    for each in value[offset : offset + limit]:
-        size += len(compact(each).encode()) + 1
+    for item in value[offset : offset + limit]:
+        size += len(compact(item).encode()) + 1
         if size > most and data:
             break
-        data.append(each)
+        data.append(item)
     if size > most and len(data) == 1:
         raise ToolFailed(
             f"item {offset} alone has {size} bytes, at most {most} can be read at once",

@@ -52,7 +52,7 @@ _ENDS = frozenset("|;&\n)")
 async def bash(input: Json, invocation: Invocation) -> Any:
     """Return the exit code and output of a command."""
     settings, files = invocation.project_folder.shell, invocation.project
-    _look(input, files, settings)
+    _check_bounds(input, files, settings)
     command = input["command"]
     seconds = input.get("timeout", SECONDS)
     task = invocation.ledger.task.task_id
@@ -77,7 +77,7 @@ async def bash(input: Json, invocation: Invocation) -> Any:
     }
 
 
-def _look(input: Json, files: ProjectFiles, settings: ShellSettings) -> None:
+def _check_bounds(input: Json, files: ProjectFiles, settings: ShellSettings) -> None:
     check_on(settings)
     command, access = input["command"], files.access
     _check_text(command)
@@ -101,7 +101,7 @@ TOOLS = (
             bash.spec,
             is_offered=True,
             exclusive="bash",
-            look=_look,
+            check_bounds=_check_bounds,
             asks_in_chats=True,
             requires_permissions=frozenset({"project.bash"}),
             timeout_ms=MOST_SECONDS * 1000 + _MARGIN_MS,
@@ -165,11 +165,11 @@ def fits(pattern: str, text: str) -> bool:
     if not text.startswith(first) or len(text) < len(first) + len(last):
         return False
     at, end = len(first), len(text) - len(last)
-    for each in between:
-        at = text.find(each, at, end)
+    for part in between:
+        at = text.find(part, at, end)
         if at < 0:
             return False
-        at += len(each)
+        at += len(part)
     return text.endswith(last)
 
 

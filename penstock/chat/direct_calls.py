@@ -298,7 +298,7 @@ class CommandWork:
         held.add(reply, task.task_id)
 
     def _listed(self, profile: Profile) -> str:
-        specs = [each.spec for each in self._tools.of(profile)]
+        specs = [each.spec for each in self._tools.list_for(profile)]
         lines = ["Direct-call tools:"]
         for spec in specs:
             needed = ", ".join(needs(spec.input_schema))

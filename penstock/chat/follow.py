@@ -37,7 +37,7 @@ from penstock.core.limits import Limits
 from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyStarted
 from penstock.store.logs.log import (
     ENDS_OF_REPLIES,
-    NOWHERE,
+    TEXT_START,
     LiveText,
     Log,
     TextPiece,
@@ -56,7 +56,7 @@ class RemoteReplies:
         self._live_text = live_text
         self._log_id = log_id
         self._reply: LiveReply | None = None
-        self._spot = NOWHERE
+        self._spot = TEXT_START
 
     @property
     def is_on(self) -> bool:

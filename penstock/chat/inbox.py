@@ -83,7 +83,7 @@ class TaskStarter:
         self.launcher = launcher
         self._start = start
 
-    def may(self, message: NewMessage, profile: Profile) -> bool:
+    def can_start_now(self, message: NewMessage, profile: Profile) -> bool:
         """Return whether nothing precedes a message of this profile, as far as the cache knows."""
         if message.session_id is None:
             return True
@@ -254,7 +254,7 @@ class Inbox:
 
     async def _sent(self, message: NewMessage, profile: Profile, task_id: TaskId) -> SentMessage:
         is_new = message.supersedes is None and message.head is None
-        is_short = is_new and self._starter.may(message, profile)
+        is_short = is_new and self._starter.can_start_now(message, profile)
         if not is_short and (answered := await self._as_answer(message, profile)):
             return answered
         log_id = LogId(message.session_id or self._world.new_id("conv"))

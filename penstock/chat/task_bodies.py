@@ -121,12 +121,12 @@ class Requirements:
         self._worker = worker
         """Finds the agents that flows and tools put to work."""
 
-    def lacks(self, state: SessionState, task: TaskState) -> MissingParts | None:
+    def find_missing(self, state: SessionState, task: TaskState) -> MissingParts | None:
         """Return what the task needs to resume and this process does not have."""
         needs = tuple(self._lacking(list(_needs(state, task))))
         return MissingParts(needs) if needs else None
 
-    def has(self, log_id: LogId, lack: MissingParts) -> bool:
+    def is_available(self, log_id: LogId, lack: MissingParts) -> bool:
         """Return whether this process has the missing parts of a blocked task now."""
         return not any(self._lacking(lack.needs))
 

@@ -151,7 +151,7 @@ class _ChatRun:
             **{f"/{each}": tuple for each in flows},
             **{f"/{each}": tuple for each in COMMANDS},
             **dict.fromkeys(("/help", *LEAVING), tuple),
-            "/call": lambda: (each.spec.tool_id for each in tools.of(self._runtime.local)),
+            "/call": lambda: (each.spec.tool_id for each in tools.list_for(self._runtime.local)),
             "/model": lambda: (each.model_id for each in parts.chat.models.cards()),
         }
 

@@ -169,7 +169,7 @@ class Activations:
     def is_blocked(self, log_id: LogId) -> bool:
         """Return whether the log's task still needs something that this process lacks."""
         lack = self._blocked.get(log_id)
-        if lack is not None and self._body.has(log_id, lack):
+        if lack is not None and self._body.is_available(log_id, lack):
             del self._blocked[log_id]
         return log_id in self._blocked
 
@@ -277,7 +277,7 @@ class Activations:
         """
         if held.begins or task.cancel_requested:
             return
-        if (lack := self._body.lacks(held.state, task)) is not None:
+        if (lack := self._body.find_missing(held.state, task)) is not None:
             self._blocked[held.state.log_id] = lack
             await self._note_blocked(held, task, lack.missing)
             raise Blocked(lack.missing)

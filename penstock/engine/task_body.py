@@ -54,12 +54,12 @@ async def ignore_end(held: HeldLog, task: TaskState) -> None:
     """Do nothing when a task ends."""
 
 
-def lack_nothing(state: SessionState, task: TaskState) -> MissingParts | None:
+def nothing_missing(state: SessionState, task: TaskState) -> MissingParts | None:
     """Accept every task."""
     return None
 
 
-def have_nothing(log_id: LogId, lack: MissingParts) -> bool:
+def never_available(log_id: LogId, lack: MissingParts) -> bool:
     """Keep every blocked task blocked."""
     return False
 
@@ -72,9 +72,9 @@ class TaskBody(Struct, frozen=True, kw_only=True):
     there is more to do: then it is called again. May raise Cancel to end the task."""
     end: Callable[[HeldLog, TaskState, TaskEnded], None]
     """Settle the open calls of the task and add the given end."""
-    lacks: Callable[[SessionState, TaskState], MissingParts | None] = lack_nothing
+    find_missing: Callable[[SessionState, TaskState], MissingParts | None] = nothing_missing
     """Return what the task needs to resume and this process lacks; None if it lacks nothing."""
-    has: Callable[[LogId, MissingParts], bool] = have_nothing
+    is_available: Callable[[LogId, MissingParts], bool] = never_available
     """Return whether this process has the missing parts now. Called in every sweep for every
     blocked log (measured: 3 us a log)."""
     notify: Callable[[HeldLog, TaskState], Awaitable[None]] = ignore_end

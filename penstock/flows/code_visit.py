@@ -39,7 +39,7 @@ from penstock.tools.spec import ANY_INPUT, ToolSpec
 
 SOONEST_SHARE, MOST_EARLY_MS = 10, 100
 """`ctx.signal` fires a tenth of the timeout early, at most 100 ms, so that code can react."""
-HARD = "FlowHardError"
+HARD_ERROR = "FlowHardError"
 """Name of the error class that ends the flow."""
 
 
@@ -186,7 +186,7 @@ def _failed(status: Status, error: ErrorDetail) -> VisitOutcome:
     if status is Status.TIMEOUT:
         return failed("code_timeout", error.message)
     details = error.details or {}
-    is_hard = error.code == ScriptError.code and details.get("name") == HARD
+    is_hard = error.code == ScriptError.code and details.get("name") == HARD_ERROR
     return failed("flow_hard_error" if is_hard else "code_node", error.message, is_hard=is_hard)
 
 

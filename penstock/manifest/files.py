@@ -179,5 +179,5 @@ class ManifestFolder(Struct, frozen=True, kw_only=True, dict=True):
             return False
 
 
-NOWHERE = ManifestFolder(folder=Path(), shown=".")
+NO_FOLDER = ManifestFolder(folder=Path(), shown=".")
 """The folder of files whose fields name no others."""

@@ -25,7 +25,7 @@ from penstock.manifest.yaml_document import (
 )
 
 TWICE = "yaml-duplicate-key"
-_NOWHERE = SourceRange(line=1, column=1)
+_FILE_START = SourceRange(line=1, column=1)
 DEEPEST = 4
 """Deeper nesting is ignored."""
 _KEY = re.compile(r"(?P<key>[A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(?P<value>.*))?")
@@ -76,7 +76,7 @@ def _head(text: str, file: str, first_line: int) -> tuple[Document, bool]:
         document.value = {}
     if isinstance(document.value, dict) and all(each.code == TWICE for each in document.problems):
         return document, False
-    at = document.values.get((), _NOWHERE)
+    at = document.values.get((), _FILE_START)
     for problem in document.problems[:1]:
         at = SourceRange(line=problem.line, column=problem.column, end_column=problem.end_column)
     return read_loose(text, file, first_line=first_line, failed=at), True

@@ -41,7 +41,7 @@ class Hold:
         """Let this reply and all later ones continue."""
         self._released.set()
 
-    async def stand(self) -> None:
+    async def wait_for_release(self) -> None:
         """Wait for the release. Called by the model."""
         self._reached.set()
         await self._released.wait()
@@ -241,7 +241,7 @@ class ScriptedModel:
                 case Slow():
                     await self._clock.sleep(step.seconds)
                 case Hold():
-                    await step.stand()
+                    await step.wait_for_release()
                 case _:
                     assert_never(step)
         self.unfinished -= 1

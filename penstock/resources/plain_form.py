@@ -173,11 +173,11 @@ def _coded(value: str) -> Iterator[str]:
     """Yield the plain form of a secret in JSON that is all ASCII."""
     if not value.isascii():
         spelled = json.dumps(value)[1:-1]
-        for each in (
+        for spelling in (
             spelled,
             _UNICODE.sub(lambda code: "u" + code[0][1:].upper(), spelled),
         ):
-            yield PlainForm(each).text
+            yield PlainForm(spelling).text
 
 
 def _contents(value: str) -> set[bytes]:

@@ -137,7 +137,7 @@ class MachineWorld(Struct, kw_only=True):
         self.is_over = message.kind in ENDINGS
 
 
-NOWHERE = MachineWorld(
+EMPTY_WORLD = MachineWorld(
     modules={},
     answer=lambda _name, _asked: "{}",
     random_bytes=bytes,

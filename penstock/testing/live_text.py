@@ -8,7 +8,7 @@ from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.store.logs.log import (
     ENDS_OF_REPLIES,
-    NOWHERE,
+    TEXT_START,
     Followed,
     TextPiece,
     TextPosition,
@@ -56,7 +56,7 @@ class MemoryLiveText:
         if self._pieces and any(type(each.event) in ENDS_OF_REPLIES for each in records):
             self._pieces.pop(log_id, None)
 
-    async def read(self, log_id: LogId, *, after: TextPosition = NOWHERE) -> Sequence[TextPiece]:
+    async def read(self, log_id: LogId, *, after: TextPosition = TEXT_START) -> Sequence[TextPiece]:
         """Mark a log as followed, and return its pieces after a position, in order."""
         if self._epoch_of(log_id) is not None:
             self._followed_until[log_id] = self._now() + self._followed_ms

@@ -28,7 +28,7 @@ from penstock.engine.suspend import ask
 from penstock.tools.artifacts import ANY_FORM, PREVIEW_CHARS, OutputForm
 from penstock.tools.faults import without_output
 from penstock.tools.invocation import Invocation, NestedCalls
-from penstock.tools.policy import Action, Caller, Rules, refused
+from penstock.tools.policy import Action, Caller, Rules, find_refusal
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Registry, Tool
@@ -127,7 +127,7 @@ class Admission:
             # Read once: the spec of a Python tool is computed on first access.
             spec = active_call.spec = tool.spec
             active_call.root = spec if caller.origin is Origin.DIRECT else None
-            active_call.refusal = refused(spec, caller)
+            active_call.refusal = find_refusal(spec, caller)
             active_call.is_hidden = self._rules.hides(spec, caller)
             # A rule that hides a tool also takes it out of the offer, so the grant is missing too.
             # The model then reads which rule denies the call, not that the tool does not exist.
@@ -153,8 +153,8 @@ class Admission:
         session = caller.session if caller.origin is Origin.MODEL else None
         if session is None or not session.guards:
             return
-        if (look := active_call.spec.look) is not None and folder is not None:
-            look(input, folder.files(caller.access), folder.shell)
+        if (check := active_call.spec.check_bounds) is not None and folder is not None:
+            check(input, folder.files(caller.access), folder.shell)
         if (error := session.plugin_refusal(replace(call, input=input))) is not None:
             raise error
 
@@ -181,12 +181,12 @@ class Admission:
 
     def _sees(self, tool: Tool, caller: Caller) -> bool:
         spec = tool.spec
-        is_open = not spec.is_broken and refused(spec, caller) is None
+        is_open = not spec.is_broken and find_refusal(spec, caller) is None
         return is_open and not self._rules.hides(spec, caller)
 
     def _check_first(self, active_call: ActiveCall) -> None:
         """Refuse a call that would fail after an approval, so that no person is asked about it."""
-        check, folder = active_call.spec.look, self._folder
+        check, folder = active_call.spec.check_bounds, self._folder
         if check is not None and folder is not None:
             check(active_call.call.input, folder.files(active_call.caller.access), folder.shell)
 

@@ -296,13 +296,13 @@ class Placeholders:
         block = _image_block(value)
         is_base64 = value.get("encoding") == "base64"
         made: dict[str, Any] = {}
-        for key, each in value.items():
-            if key == "data" and block is not None and _is_bare(each):
-                made[key] = self._placeholder(each, block)
-            elif is_base64 and _is_bare(each):
-                made[key] = self._placeholder(each, _mime_of(value))
+        for key, member in value.items():
+            if key == "data" and block is not None and _is_bare(member):
+                made[key] = self._placeholder(member, block)
+            elif is_base64 and _is_bare(member):
+                made[key] = self._placeholder(member, _mime_of(value))
             else:
-                made[key] = self.replace(each)
+                made[key] = self.replace(member)
         return made if any(made[key] is not each for key, each in value.items()) else value
 
     def _in_text(self, text: str) -> str:

@@ -11,7 +11,7 @@ from penstock.core.diagnostics import nearest
 from penstock.core.json_values.schema import Problem
 from penstock.core.profile import Profile
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import Caller, refused
+from penstock.tools.policy import Caller, find_refusal
 from penstock.tools.tool import Tool
 
 DIRECT = Caller(origin=Origin.DIRECT)
@@ -23,7 +23,7 @@ class DirectTools:
     def __init__(self, invoker: Invoker) -> None:
         self._invoker = invoker
 
-    def of(self, profile: Profile) -> list[Tool]:
+    def list_for(self, profile: Profile) -> list[Tool]:
         """Return the tools that a profile may call, sorted by id, without broken ones."""
         caller = replace(DIRECT, profile=profile)
         tools = (each for each in self._invoker.registry if not each.spec.is_broken)
@@ -34,9 +34,9 @@ class DirectTools:
         """Return the tool if this profile may call it. Raises ToolNotFound and NotPermitted."""
         # A tool that only models or scripts may call gets the answer for an unknown id.
         tool, caller = self._invoker.registry.find(tool_id), replace(DIRECT, profile=profile)
-        refusal = refused(tool.spec, caller) if tool else None
+        refusal = find_refusal(tool.spec, caller) if tool else None
         if tool is None or isinstance(refusal, ToolNotFound):
-            near = nearest(tool_id, [each.spec.tool_id for each in self.of(profile)])
+            near = nearest(tool_id, [each.spec.tool_id for each in self.list_for(profile)])
             hint = f'; did you mean "{near}"?' if near else ""
             raise ToolNotFound(f'no direct-call tool "{tool_id}"{hint}')
         if refusal is not None:
@@ -53,6 +53,6 @@ class DirectTools:
         self._invoker.check_input(tool.spec, input, unread)
 
     def _is_open(self, tool: Tool, caller: Caller) -> bool:
-        return refused(tool.spec, caller) is None and not self._invoker.rules.hides(
+        return find_refusal(tool.spec, caller) is None and not self._invoker.rules.hides(
             tool.spec, caller
         )

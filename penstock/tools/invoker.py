@@ -104,7 +104,7 @@ class Invoker:
     ) -> Envelope:
         """Make a call with the current tools, and return its outcome."""
         edition = self.edition
-        known = await self._resources.secrets.of(ledger, self._resources.vault)
+        known = await self._resources.secrets.load(ledger, self._resources.vault)
         return await edition.call(call, known.add_to(caller), ledger, nest)
 
     def check_input(

@@ -97,7 +97,7 @@ class Caller(Struct, frozen=True, kw_only=True):
         return "" if self.session is None else self.session.silence
 
 
-def refused(spec: ToolSpec, caller: Caller) -> CallError | None:
+def find_refusal(spec: ToolSpec, caller: Caller) -> CallError | None:
     """Return why the caller may not call the tool; None if it may.
 
     ToolNotFound when a model or an outside caller cannot see the tool, NotPermitted when a script

@@ -120,7 +120,7 @@ class GivenSecrets:
     def __init__(self) -> None:
         self._of: WeakKeyDictionary[HeldLog, dict[TaskId, TaskSecrets]] = WeakKeyDictionary()
 
-    async def of(self, ledger: Ledger, vault: Vault | None) -> TaskSecrets:
+    async def load(self, ledger: Ledger, vault: Vault | None) -> TaskSecrets:
         """Return a task's secrets, with those that earlier entries received."""
         known = self._of.setdefault(ledger.held, {})
         task = ledger.task

@@ -11,7 +11,7 @@ from penstock.tools.shell import ShellSettings
 
 Exclusive = bool | str | Callable[[Json], str]
 """True: runs alone in its reply. A key, or a function from input to key: runs in turn."""
-Look = Callable[[Json, ProjectFiles, ShellSettings], None]
+CheckBounds = Callable[[Json, ProjectFiles, ShellSettings], None]
 """Raises the CallError of a run for an input that names files or commands out of bounds."""
 
 BUILTIN = "builtin"
@@ -56,7 +56,7 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     """A person must approve the call, except in a session of a flow, where `access` bounds it."""
     retry: RetryPolicy = ONCE
     exclusive: Exclusive = False
-    look: Look | None = None
+    check_bounds: CheckBounds | None = None
     """Refuses paths and commands before a person is asked, without a run."""
     labels: tuple[str, ...] = ()
     kind: str = BUILTIN

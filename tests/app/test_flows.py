@@ -97,7 +97,7 @@ def test_a_flow_is_run_with_the_constants_of_the_project() -> None:
     runs = DryRuns(
         agents=Catalog(WORKERS), flows=MemoryFlows({}), world=WORLD, config={"tone": "dry"}
     )
-    dry_run, problems = runs.of(read_flow(text, "flows/look.yaml"))
+    dry_run, problems = runs.run(read_flow(text, "flows/look.yaml"))
     assert dry_run.reached == ("look",)
     assert [each.code for each in problems] == ["dry-template-empty"]
 
@@ -112,14 +112,14 @@ def test_a_flow_of_a_package_finds_its_own_flows(tmp_path: Path) -> None:
     flows = ProjectFlows(tmp_path / "p", lambda: check_context, packages=[tmp_path / "package"])
     runs = DryRuns(agents=Catalog(WORKERS), flows=flows, world=WORLD)
     file = flows.files().files["main"]
-    dry_run, problems = runs.of(read_flow_file(file), file)
+    dry_run, problems = runs.run(read_flow_file(file), file)
     assert (dry_run.failures, problems) == ((), [])
     assert set(dry_run.results) == {"r"}
 
 
 def test_a_flow_that_cannot_be_read_is_not_run() -> None:
     runs = DryRuns(agents=Catalog(), flows=MemoryFlows({}), world=WORLD)
-    assert runs.of(read_flow("steps: 5\n"))[0].runs == 0
+    assert runs.run(read_flow("steps: 5\n"))[0].runs == 0
 
 
 async def test_an_open_project_runs_written_flows_dry(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ async def test_an_agent_receives_no_secret_of_the_task() -> None:
         return {"status": "done", "summary": "done"}
 
     bench = await open_workbench(*TOOLS, callbacks=Callbacks(run_agent=run_agent))
-    (await bench.resources.secrets.of(bench.ledger, None)).redactor.add("token", "s3cr3t-value")
+    (await bench.resources.secrets.load(bench.ledger, None)).redactor.add("token", "s3cr3t-value")
     given = {"agent": "a", "task": "use s3cr3t-value", "inputs": {"n": "s3cr3t-value"}}
     await bench.call("subagent", given)
     assert told == [("use [secret:token]", {"n": "[secret:token]"})]

@@ -285,7 +285,7 @@ async def test_a_run_receives_no_secret_of_the_task() -> None:
     bench = await open_workbench(
         *TOOLS, callbacks=Callbacks(runs=Runs(begin=begin, end=end, abort=abort))
     )
-    (await bench.resources.secrets.of(bench.ledger, None)).redactor.add("token", "s3cr3t-value")
+    (await bench.resources.secrets.load(bench.ledger, None)).redactor.add("token", "s3cr3t-value")
     given = {"task": "use s3cr3t-value", "n": "s3cr3t-value"}
     await bench.call("execute_workflow", {"workflowId": "x", "input": given})
     assert told == [("use [secret:token]", {"n": "[secret:token]"})]

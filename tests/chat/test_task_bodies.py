@@ -91,9 +91,9 @@ async def test_missing_parts_of_a_task_are_reported(
         household = Household(runtime.parts.tools.invoker, has_agent=has_agent)
         participants = Participants(household.agent, household.invoker, household.model)
         needs = Requirements(participants, Registry([Act("here")]), no_worker)
-        lack = needs.lacks(SessionState(LOG), task)
+        lack = needs.find_missing(SessionState(LOG), task)
         assert (lack.missing if lack else ()) == expected
-        assert lack is None or not needs.has(LOG, lack)
+        assert lack is None or not needs.is_available(LOG, lack)
 
 
 def lack(*missing: Missing, agent: str | None = None, is_worker: bool = False) -> MissingParts:
@@ -122,4 +122,4 @@ async def test_parts_that_have_appeared_are_no_longer_missing(
         household = Household(runtime.parts.tools.invoker, has_agent=True)
         participants = Participants(household.agent, household.invoker, household.model)
         needs = Requirements(participants, Registry([Act("gone")]), no_worker)
-        assert needs.has(LOG, lack) is expected
+        assert needs.is_available(LOG, lack) is expected

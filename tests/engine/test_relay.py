@@ -11,7 +11,7 @@ from penstock.core.ids import LogId, MessageId, ProfileId, TaskId, new_id
 from penstock.core.limits import Limits, World
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
 from penstock.engine.relay import Relay, RelayedReply
-from penstock.store.logs.log import NOWHERE, Followed, Lease, LiveText, TextPiece, TextPosition
+from penstock.store.logs.log import TEXT_START, Followed, Lease, LiveText, TextPiece, TextPosition
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 
@@ -39,7 +39,7 @@ class BrittleLiveText(LiveText):
         self.writes.append(pieces)
         await self._there.write(log_id, epoch, pieces)
 
-    async def read(self, log_id: LogId, *, after: TextPosition = NOWHERE) -> Sequence[TextPiece]:
+    async def read(self, log_id: LogId, *, after: TextPosition = TEXT_START) -> Sequence[TextPiece]:
         return await self._there.read(log_id, after=after)
 
 
@@ -183,4 +183,4 @@ def test_sent_text_is_not_sent_again() -> None:
     reply.pieces.append((REASONING, "d"))
     (piece,) = sent.unsent(reply)
     assert (piece.spot, piece.iteration, piece.closing) == (TextPosition(2, 4), 3, True)
-    assert piece.spot > NOWHERE
+    assert piece.spot > TEXT_START

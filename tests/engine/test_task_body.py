@@ -34,10 +34,10 @@ from penstock.engine.task_body import (
     cancelled,
     crashed,
     failed,
-    have_nothing,
     ignore_end,
     internal_error,
-    lack_nothing,
+    never_available,
+    nothing_missing,
 )
 from penstock.engine.task_state import Brief, TaskState
 from penstock.store.logs.log import Lease
@@ -51,8 +51,8 @@ async def test_a_task_lacks_nothing_and_its_end_is_ignored() -> None:
     held = await held_log()
     task = held.state.next_task()
     assert task
-    assert lack_nothing(held.state, task) is None
-    assert not have_nothing(LOG, MissingParts((Need(Missing(MissingKind.AGENT, "clerk")),)))
+    assert nothing_missing(held.state, task) is None
+    assert not never_available(LOG, MissingParts((Need(Missing(MissingKind.AGENT, "clerk")),)))
     before = held.state.tick
     await ignore_end(held, task)
     assert held.state.tick == before

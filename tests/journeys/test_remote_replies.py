@@ -7,7 +7,7 @@ from penstock.core.clock import Moment
 from penstock.core.events.events import Event, NoteEmitted, Record, ReplyRestarted
 from penstock.core.ids import LogId, TaskId
 from penstock.engine.bus import Delta, DeltaKind, ReplyStarted
-from penstock.store.logs.log import NOWHERE, Followed, TextPiece, TextPosition
+from penstock.store.logs.log import TEXT_START, Followed, TextPiece, TextPosition
 
 LOG, TASK = LogId("conv_1"), TaskId("task_1")
 
@@ -30,7 +30,7 @@ class Said:
 
     async def write(self, log_id: LogId, epoch: int, pieces: Sequence[TextPiece]) -> None: ...
 
-    async def read(self, log_id: LogId, *, after: TextPosition = NOWHERE) -> Sequence[TextPiece]:
+    async def read(self, log_id: LogId, *, after: TextPosition = TEXT_START) -> Sequence[TextPiece]:
         return [each for each in self.pieces if each.spot > after]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.accounts.web_links import OVER
+from penstock.accounts.web_links import LINK_UNUSABLE
 from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, APPROVE, CHAT, MANAGE, READ
@@ -49,7 +49,7 @@ async def test_a_link_opens_its_conversation_once() -> None:
     body = {each.status_code: each.json() for each in both}
     ids = {"agentId": "assistant", "conversationId": conversation}
     assert body[200] == ids | {"key": None, "expiresAt": None}
-    assert body[403]["error"] == {"code": "LINK_EXPIRED", "message": OVER}
+    assert body[403]["error"] == {"code": "LINK_EXPIRED", "message": LINK_UNUSABLE}
 
 
 async def test_a_link_token_is_random_and_does_not_contain_the_conversation() -> None:
@@ -166,7 +166,7 @@ async def test_an_invalid_link_is_refused(token: str) -> None:
     async with served() as server:
         await server.database_parts.keys.create("ann")
         refused = await server.client.post(f"{URL}/{token}")
-    assert (refused.status_code, refused.json()["error"]["message"]) == (403, OVER)
+    assert (refused.status_code, refused.json()["error"]["message"]) == (403, LINK_UNUSABLE)
 
 
 async def test_a_link_expires_after_ten_minutes() -> None:
@@ -177,7 +177,7 @@ async def test_a_link_expires_after_ten_minutes() -> None:
         assert (await server.client.post(f"{URL}/{first}")).status_code == 200
         clock.advance(1)
         refused = await server.client.post(f"{URL}/{second}")
-    assert (refused.status_code, refused.json()["error"]["message"]) == (403, OVER)
+    assert (refused.status_code, refused.json()["error"]["message"]) == (403, LINK_UNUSABLE)
 
 
 async def test_a_link_to_a_deleted_conversation_is_refused() -> None:
@@ -185,7 +185,7 @@ async def test_a_link_to_a_deleted_conversation_is_refused() -> None:
         token, conversation = await link_of(server)
         await server.client.delete(f"{CHATTING}/conversations/{conversation}")
         refused = await server.client.post(f"{URL}/{token}")
-    assert (refused.status_code, refused.json()["error"]["message"]) == (403, OVER)
+    assert (refused.status_code, refused.json()["error"]["message"]) == (403, LINK_UNUSABLE)
 
 
 async def test_showing_the_page_of_a_link_does_not_use_it() -> None:

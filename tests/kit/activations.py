@@ -15,7 +15,7 @@ from penstock.core.limits import Limits, World
 from penstock.engine.activation import Activations
 from penstock.engine.held_log import HeldLog
 from penstock.engine.state import SessionState
-from penstock.engine.task_body import MissingParts, TaskBody, ignore_end, lack_nothing
+from penstock.engine.task_body import MissingParts, TaskBody, ignore_end, nothing_missing
 from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
@@ -53,7 +53,7 @@ class ActiveLog:
         log: MemoryLog | None = None,
         end: End = end,
         tell: Work = ignore_end,
-        lacks: Lacks = lack_nothing,
+        lacks: Lacks = nothing_missing,
         **limits: Any,
     ) -> None:
         self.clock = FakeClock()
@@ -61,7 +61,7 @@ class ActiveLog:
         self.worked: list[TaskId] = []
         self._work = work
         world = World(self.clock, Limits(**limits), new_id)
-        body = TaskBody(work=self._body, end=end, notify=tell, lacks=lacks)
+        body = TaskBody(work=self._body, end=end, notify=tell, find_missing=lacks)
         self.activations = Activations(self.log, body, world, owner="me")
 
     async def _body(self, held: HeldLog, task: TaskState) -> None:

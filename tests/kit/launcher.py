@@ -36,7 +36,7 @@ class LauncherAtWork:
         self.gates: dict[LogId, asyncio.Event] = {}
         self._finish = work
         world = World(clock, limits, new_id)
-        body = TaskBody(work=self._work, end=end, lacks=self._lacks, has=self._has)
+        body = TaskBody(work=self._work, end=end, find_missing=self._lacks, is_available=self._has)
         self.activations = Activations(log, body, world, owner=new_id("run"))
         self.launcher = InlineLauncher(log, self.activations, world)
 

@@ -26,8 +26,8 @@ RULES = (Rule(tool="denied", action=Action.DENY),)
 async def test_a_profile_sees_its_direct_call_tools_sorted_by_id() -> None:
     async with memory_runtime(tools=TOOLS, rules=RULES) as runtime:
         direct = DirectTools(runtime.parts.tools.invoker)
-        assert [each.spec.tool_id for each in direct.of(CLERK)] == ["look", "write"]
-        everything = [each.spec.tool_id for each in direct.of(LOCAL_PROFILE)]
+        assert [each.spec.tool_id for each in direct.list_for(CLERK)] == ["look", "write"]
+        everything = [each.spec.tool_id for each in direct.list_for(LOCAL_PROFILE)]
     assert everything == ["locked", "look", "write"]
 
 
@@ -68,5 +68,5 @@ async def test_a_broken_tool_is_not_offered_and_a_call_reaches_it() -> None:
     """D10: "models and `/call` are not offered it, a call that reaches it answers"."""
     async with memory_runtime(tools=TOOLS) as runtime:
         direct = DirectTools(runtime.parts.tools.invoker)
-        assert "broken" not in [each.spec.tool_id for each in direct.of(CLERK)]
+        assert "broken" not in [each.spec.tool_id for each in direct.list_for(CLERK)]
         assert direct.get("broken", CLERK).spec.is_broken

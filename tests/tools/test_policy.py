@@ -12,7 +12,7 @@ from penstock.core.call_errors import NotPermitted, ToolNotFound
 from penstock.core.json_values.schema import Schema
 from penstock.core.profile import Profile
 from penstock.tools.grants import Selection, SessionGuard
-from penstock.tools.policy import PLUGIN, Action, Caller, Rule, Rules, find_grant, refused
+from penstock.tools.policy import PLUGIN, Action, Caller, Rule, Rules, find_grant, find_refusal
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 from tests.kit.visibility import CELLS as TABLE_CELLS
 
@@ -80,7 +80,7 @@ def test_every_cell_of_the_visibility_table(tool: str, origin: str, cell: str) -
     if permission:
         caller = replace(caller, profile=Profile(permissions=frozenset({permission})))
     wanted = TOOLS.get(tool_id) or spec(tool_id)
-    refusal = refused(wanted, caller)
+    refusal = find_refusal(wanted, caller)
     assert type(refusal) is REFUSALS.get(cell, type(None))
     if refusal is None:
         assert find_grant(wanted, caller) == cell
@@ -88,7 +88,7 @@ def test_every_cell_of_the_visibility_table(tool: str, origin: str, cell: str) -
 
 @pytest.mark.parametrize(("kind", "who"), [("script", "script of"), ("python", "tool")])
 def test_a_refused_script_learns_the_missing_grants(kind: str, who: str) -> None:
-    refusal = refused(spec("t_own2"), replace(ORIGINS["H"], inside_kind=kind))
+    refusal = find_refusal(spec("t_own2"), replace(ORIGINS["H"], inside_kind=kind))
     assert isinstance(refusal, NotPermitted)
     assert str(refusal) == (
         f'{who} "t_own" may not call "t_own2": it is not global, not in "tools", "script_tools" '
@@ -109,7 +109,7 @@ def test_a_refused_script_learns_the_missing_grants(kind: str, who: str) -> None
 
 
 def test_the_selected_skills_are_named() -> None:
-    refusal = refused(spec("t_plain"), SCRIPT)
+    refusal = find_refusal(spec("t_plain"), SCRIPT)
     assert refusal
     assert re.search(r"selected skills \(b, a\), not direct_call$", str(refusal))
     grants = ["global", "tools", "inline", "script_tools", "direct_call"]
@@ -118,7 +118,7 @@ def test_the_selected_skills_are_named() -> None:
 
 def test_a_missing_permission_is_named() -> None:
     wanted = spec("t_perm", direct_call=True, needs=("p.send", "p.read"))
-    refusal = refused(wanted, ORIGINS["C"])
+    refusal = find_refusal(wanted, ORIGINS["C"])
     assert str(refusal) == '"t_perm" needs the permission p.read, p.send'
     assert refusal
     assert refusal.details == {"missing_permissions": ["p.read", "p.send"]}
@@ -128,7 +128,7 @@ def test_a_missing_permission_is_named() -> None:
     "profile", [Profile(everything=True), Profile(permissions=frozenset({"admin"}))]
 )
 def test_a_profile_with_all_permissions_lacks_none(profile: Profile) -> None:
-    assert refused(TOOLS["t_perm"], replace(ORIGINS["C"], profile=profile)) is None
+    assert find_refusal(TOOLS["t_perm"], replace(ORIGINS["C"], profile=profile)) is None
 
 
 @pytest.mark.parametrize("tool_id", [ASK_USER, "search_knowledge"])
@@ -137,7 +137,7 @@ def test_an_autonomous_caller_is_refused_only_the_tool_that_asks(
     tool_id: str, is_autonomous: bool
 ) -> None:
     caller = replace(MODEL, agent_tools=AGENT | {ASK_USER}, is_autonomous=is_autonomous)
-    refusal = refused(spec(tool_id), caller)
+    refusal = find_refusal(spec(tool_id), caller)
     assert isinstance(refusal, NotPermitted) is (is_autonomous and tool_id == ASK_USER)
     assert bool(caller.silence) is is_autonomous
 
@@ -150,7 +150,7 @@ def test_only_the_architect_writes_agents_and_only_its_scripts_start_them(
 ) -> None:
     guard = SessionGuard(agent="a", is_architect=is_architect)
     caller = replace(MODEL, origin=origin, session=guard, inside="t_listed", root=DIRECT)
-    refusal = refused(spec(tool_id, is_global=True, direct_call=True), caller)
+    refusal = find_refusal(spec(tool_id, is_global=True, direct_call=True), caller)
     may = is_architect and (tool_id != SUBAGENT or origin is Origin.SCRIPT)
     assert (refusal is None) is may
 
@@ -159,9 +159,9 @@ def test_only_the_architect_writes_agents_and_only_its_scripts_start_them(
 def test_a_tool_of_a_plugin_is_for_agent_sessions(origin: Origin) -> None:
     plugin = replace(spec("p_look", is_global=True, direct_call=True), kind=PLUGIN)
     in_chat = replace(MODEL, origin=origin, inside="t_listed")
-    assert refused(plugin, in_chat) is not None
+    assert find_refusal(plugin, in_chat) is not None
     in_session = replace(in_chat, session=SessionGuard(agent="a"))
-    assert refused(plugin, in_session) is None
+    assert find_refusal(plugin, in_session) is None
 
 
 ALLOW, ASK, DENY = Action.ALLOW, Action.ASK, Action.DENY

@@ -88,14 +88,14 @@ async def test_all_calls_of_a_task_share_one_redactor_while_its_log_is_held() ->
     """What one agent of a run is given, the others may come across."""
     bench, secrets = await open_workbench(), GivenSecrets()
     vault = await given(bench)
-    redactor = (await secrets.of(bench.ledger, vault)).redactor
+    redactor = (await secrets.load(bench.ledger, vault)).redactor
     assert redactor.text(SAID) == "[secret:token] and another-value"
-    assert (await secrets.of(bench.ledger, vault)).redactor is redactor
+    assert (await secrets.load(bench.ledger, vault)).redactor is redactor
 
 
 async def test_every_caller_of_a_task_has_its_redactor_and_no_other_task_does() -> None:
     bench, secrets = await open_workbench(), GivenSecrets()
-    known = await secrets.of(bench.ledger, None)
+    known = await secrets.load(bench.ledger, None)
     models = [replace(bench.model, agent=each) for each in ("ada", "bob", "ada")]
     redacted = [known.add_to(each) for each in models]
     assert [each.agent for each in redacted] == ["ada", "bob", "ada"]
@@ -106,10 +106,10 @@ async def test_every_caller_of_a_task_has_its_redactor_and_no_other_task_does() 
 
 async def test_a_task_does_not_redact_secrets_of_another() -> None:
     bench, secrets = await open_workbench(), GivenSecrets()
-    known = (await secrets.of(bench.ledger, await given(bench))).redactor
+    known = (await secrets.load(bench.ledger, await given(bench))).redactor
     bench.ledger.task.task_id = TaskId("task_other")
     bench.ledger.task.records.secrets.clear()
-    other = (await secrets.of(bench.ledger, None)).redactor
+    other = (await secrets.load(bench.ledger, None)).redactor
     assert (known.has_any, other.has_any) == (True, False)
 
 
@@ -117,7 +117,7 @@ async def test_a_process_that_takes_a_log_over_redacts_the_current_secret() -> N
     """The vault keeps no old values: only a process that gave one out knows it."""
     bench, secrets = await open_workbench(), GivenSecrets()
     vault = await given(bench)
-    before = (await secrets.of(bench.ledger, vault)).redactor
+    before = (await secrets.load(bench.ledger, vault)).redactor
     await bench.ledger.held.commit()
     await vault.set(OWN, "token", "another-value")
     before.add("token", await vault.get(OWN, "token"))
@@ -126,7 +126,7 @@ async def test_a_process_that_takes_a_log_over_redacts_the_current_secret() -> N
     assert isinstance(clock, FakeClock)
     clock.advance(bench.world.limits.lease_seconds + 1)
     await bench.take_over()
-    after = (await secrets.of(bench.ledger, vault)).redactor
+    after = (await secrets.load(bench.ledger, vault)).redactor
     assert after.text(SAID) == "s3cr3t-value and [secret:token]"
 
 
@@ -134,7 +134,7 @@ async def test_a_deleted_secret_is_skipped() -> None:
     bench, secrets = await open_workbench(), GivenSecrets()
     vault = await given(bench)
     await vault.delete(OWN, "token")
-    assert not (await secrets.of(bench.ledger, vault)).redactor.has_any
+    assert not (await secrets.load(bench.ledger, vault)).redactor.has_any
 
 
 async def test_a_secret_is_recorded_once_by_name() -> None:

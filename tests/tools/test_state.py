@@ -147,7 +147,7 @@ async def test_an_invalid_key_value_or_time_is_refused(
 async def test_a_value_with_a_secret_is_refused(key: str, value: Any) -> None:
     """V6: "`task.put*` refuse a value that contains a given-out secret"."""
     bench = await open_workbench(keeps := using(lambda state: state.put(key, value)))
-    (await bench.resources.secrets.of(bench.ledger, None)).redactor.add("token", "s3cr3t")
+    (await bench.resources.secrets.load(bench.ledger, None)).redactor.add("token", "s3cr3t")
     envelope = await bench.call(keeps.spec.tool_id)
     assert envelope.error
     assert envelope.error.code == "STATE_DENIED"

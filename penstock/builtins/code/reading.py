@@ -19,7 +19,7 @@ from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import Act, BuiltIn, builtin, offered_without, whole
 from penstock.tools.shell import ShellSettings
-from penstock.tools.spec import Look
+from penstock.tools.spec import CheckBounds
 
 READ, WRITE = "project.read", "project.write"
 PATH: Json = {
@@ -38,11 +38,11 @@ def of_project(
     *,
     permission: str = READ,
     idempotent: bool = False,
-    look: Look,
+    check_bounds: CheckBounds,
 ) -> Callable[[Act], BuiltIn]:
     """Return a decorator that makes a coroutine a tool for the project's folder.
 
-    `look` checks an input before the call: it raises what the coroutine would raise.
+    `check_bounds` checks an input before the call: it raises what the coroutine would raise.
     """
     effect = Effect.READ if permission == READ else Effect.WRITE
 
@@ -54,14 +54,14 @@ def of_project(
             requires_permissions=frozenset({permission}),
             idempotent=idempotent,
             asks_in_chats=effect is Effect.WRITE,
-            look=look,
+            check_bounds=check_bounds,
         )
         return replace(made, spec=spec)
 
     return make
 
 
-def look_below(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
+def check_bounds_below(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
     """Raise NotPermitted for a folder in which the agent may read nothing."""
     files.start(input.get("path", "."))
 
@@ -93,7 +93,7 @@ def _file(input: Json, files: ProjectFiles) -> ProjectPath:
     return files.readable(paths[0])
 
 
-def _look(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
+def _check_bounds(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
     _file(input, files)
 
 
@@ -107,7 +107,7 @@ def _look(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
         "offset?": whole(1, 1 << 31, "The first line, from 1"),
         "limit?": whole(1, MOST_LINES, "How many lines"),
     },
-    look=_look,
+    check_bounds=_check_bounds,
 )
 async def read(input: Json, invocation: Invocation) -> Any:
     """Return the text of a file, or of some lines."""
@@ -122,7 +122,7 @@ async def read(input: Json, invocation: Invocation) -> Any:
     "List the entries of a folder of the project, by name; folders end with /. Entries that you "
     "may not read are omitted.",
     {"path?": FOLDER, "limit?": whole(1, 10_000, "How many names")},
-    look=look_below,
+    check_bounds=check_bounds_below,
 )
 async def ls(input: Json, invocation: Invocation) -> Any:
     """Return the names in a folder."""

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.builtins.code.reading import FOLDER, YES_OR_NO, look_below, of_project
+from penstock.builtins.code.reading import FOLDER, YES_OR_NO, check_bounds_below, of_project
 from penstock.core.call_errors import not_a_directory
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
@@ -53,7 +53,7 @@ class SearchedFiles(Struct, frozen=True, kw_only=True):
         "context?": whole(0, 10, "Lines shown around each match"),
         "limit?": whole(1, 1000, "How many matches"),
     },
-    look=look_below,
+    check_bounds=check_bounds_below,
 )
 async def grep(input: Json, invocation: Invocation) -> Any:
     """Return the lines that match."""
@@ -82,7 +82,7 @@ async def grep(input: Json, invocation: Invocation) -> Any:
     "Find files of the project by a pattern: *.py fits names at any depth, src/**/*.ts fits paths "
     "from where the search begins. Files that .gitignore excludes are not found.",
     {"pattern": _PATTERN, "path?": FOLDER, "limit?": whole(1, 10_000, "How many paths")},
-    look=look_below,
+    check_bounds=check_bounds_below,
 )
 async def find(input: Json, invocation: Invocation) -> Any:
     """Return the matching paths, sorted."""
@@ -117,9 +117,9 @@ def _fitting(files: ProjectFiles, start: ProjectPath, names: str | None) -> Iter
         return
     above = len(start.real) + 1 if start.real and files.whole(start).is_dir() else 0
     pattern = glob_of(names if "/" in names else f"**/{names}")
-    for each in walk(files, start):
-        if pattern.fits(each.path[above:]):
-            yield each
+    for entry in walk(files, start):
+        if pattern.fits(entry.path[above:]):
+            yield entry
 
 
 def _check(files: ProjectFiles, start: ProjectPath, *, is_empty: bool) -> None:

@@ -27,7 +27,7 @@ class Edit(Struct, frozen=True, kw_only=True):
     everywhere: bool = False
 
 
-def _look(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
+def _check_bounds(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
     files.seems_writable(input["path"])
 
 
@@ -37,7 +37,7 @@ def _look(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
     {"path": PATH, "content": TEXT},
     permission=WRITE,
     idempotent=True,
-    look=_look,
+    check_bounds=_check_bounds,
 )
 async def write(input: Json, invocation: Invocation) -> Any:
     """Write a file."""
@@ -58,7 +58,7 @@ async def write(input: Json, invocation: Invocation) -> Any:
         "replaceAll?": YES_OR_NO,
     },
     permission=WRITE,
-    look=_look,
+    check_bounds=_check_bounds,
 )
 async def edit(input: Json, invocation: Invocation) -> Any:
     """Replace a text in a file."""

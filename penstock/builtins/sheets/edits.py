@@ -77,9 +77,9 @@ class Edits:
     def assign(self, assignments: Iterable[Json]) -> int:
         """Write values into cells; returns how many."""
         count = 0
-        for each in assignments:
-            sheet, cell = self._cell(each["cell"])
-            put(self.touch(sheet), cell, each.get("value"))
+        for assignment in assignments:
+            sheet, cell = self._cell(assignment["cell"])
+            put(self.touch(sheet), cell, assignment.get("value"))
             count += 1
         return count
 

@@ -136,9 +136,9 @@ def _sizes(sheet: Worksheet, operation: Operation) -> dict[int, float]:
     """Remove the explicit heights or widths, and return them."""
     sizes: dict[int, float] = {}
     if operation.is_rows:
-        for row, each in sheet.row_dimensions.items():
-            if each.height is not None:
-                sizes[row], each.height = each.height, None
+        for row, dimension in sheet.row_dimensions.items():
+            if dimension.height is not None:
+                sizes[row], dimension.height = dimension.height, None
         return sizes
     for name, group in list(sheet.column_dimensions.items()):
         first = group.min or number(name)
@@ -260,22 +260,22 @@ def _height(sheet: Worksheet, cell: BookCell) -> float:
 def _merge(sheet: Worksheet, ranges: Iterable[CellRange]) -> None:
     """Merge ranges. Raises ToolFailed if one would overlap an existing merge."""
     present = list(_merges(sheet))
-    for each in ranges:
-        if any(each.coord == other.coord for other in present):
+    for area in ranges:
+        if any(area.coord == other.coord for other in present):
             continue
         for other in present:
-            if not each.isdisjoint(other):
+            if not area.isdisjoint(other):
                 raise tool_failure(
                     "merge_overlap",
-                    f"{each.coord} of {sheet.title!r} would overlap {other.coord}, which is merged",
+                    f"{area.coord} of {sheet.title!r} would overlap {other.coord}, which is merged",
                 )
-        sheet.merge_cells(each.coord)
-        present.append(each)
+        sheet.merge_cells(area.coord)
+        present.append(area)
 
 
 def _merges(sheet: Worksheet) -> Iterator[CellRange]:
-    for each in sheet.merged_cells.ranges:
-        yield CellRange(each.coord)
+    for merged in sheet.merged_cells.ranges:
+        yield CellRange(merged.coord)
 
 
 def _moved(merged: CellRange, rows: int, columns: int) -> CellRange:
@@ -293,9 +293,10 @@ def _is_column(merged: CellRange, column: int) -> bool:
 
 def _group(sheet: Worksheet, column: int) -> ColumnDimension | None:
     """Return the dimension of a column, which it may share with its neighbours."""
-    for name, each in sheet.column_dimensions.items():
-        if name == letters(column) or (each.min and each.min <= column <= (each.max or each.min)):
-            return each
+    for name, group in sheet.column_dimensions.items():
+        is_within = group.min and group.min <= column <= (group.max or group.min)
+        if name == letters(column) or is_within:
+            return group
     return None
 
 
@@ -306,5 +307,5 @@ def _apart(sheet: Worksheet, column: int) -> None:
         return
     first, last, width = group.min, group.max, group.width
     del sheet.column_dimensions[group.index]
-    for each in range(first, last + 1):
-        sheet.column_dimensions[letters(each)].width = width
+    for position in range(first, last + 1):
+        sheet.column_dimensions[letters(position)].width = width

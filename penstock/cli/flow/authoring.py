@@ -61,7 +61,7 @@ def check(
     for file in chosen.flows.values():
         read, findings = library.check(file)
         if dry and not has_error(findings):
-            runs[file.command], more = dry_runs_of(read_project.settings, read_project.project).of(
+            runs[file.command], more = dry_runs_of(read_project.settings, read_project.project).run(
                 read, file
             )
             findings = in_file_order([*findings, *more])

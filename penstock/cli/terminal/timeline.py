@@ -137,7 +137,7 @@ HOPS: Mapping[str, str] = {
     "tools/invoker.call": "every call of every tool goes through here",
     "engine/ledger.find": "replay: if the call is settled, return that outcome",
     "tools/tool.find": "resolve: the tool by its id",
-    "tools/policy.refused": "permit: may this caller use the tool?",
+    "tools/policy.find_refusal": "permit: may this caller use the tool?",
     "core/json_values/schema.problems": "validate: every problem of the input, by path",
     "tools/policy.decide": "ask: allow, ask a person, or deny",
     "engine/ledger.start": "a write is recorded before it starts",

@@ -31,7 +31,7 @@ from penstock.manifest.tool import ToolLimits, ToolManifest
 from penstock.manifest.yaml_document import SourceRange
 from penstock.models.model import ToolDefinition, tool_tokens
 from penstock.tools.grants import Skills, TaskSkills
-from penstock.tools.policy import SCRIPT, Caller, Rules, find_grant, grants, refused
+from penstock.tools.policy import SCRIPT, Caller, Rules, find_grant, find_refusal, grants
 from penstock.tools.python.function import FunctionTool
 from penstock.tools.python.load import FOLDER
 from penstock.tools.scripts.script import ScriptTool
@@ -101,7 +101,7 @@ def _caller(
 
 
 def _part(spec: ToolSpec, caller: Caller) -> dict[str, Any]:
-    refusal = refused(spec, caller)
+    refusal = find_refusal(spec, caller)
     return {
         "origin": caller.origin.value,
         "grants": dict(grants(spec, caller)),

@@ -212,9 +212,9 @@ def _has_more_inside(value: Any, most: int) -> bool:
 
 def _is_plain(value: dict[str, Any]) -> bool:
     """Whether an object contains only strings, booleans, nulls and safe integers."""
-    for each in value.values():
-        kind = type(each)
-        if kind not in _HARMLESS and not (kind is int and -SAFE_INTEGER <= each <= SAFE_INTEGER):
+    for item in value.values():
+        kind = type(item)
+        if kind not in _HARMLESS and not (kind is int and -SAFE_INTEGER <= item <= SAFE_INTEGER):
             return False
     return True
 
@@ -365,9 +365,9 @@ def _remove(schema: Any, path: tuple[str | int, ...]) -> None:
 
 def _refs(schema: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield every reference with its path, but not inside values of `const`, `enum` and so on."""
-    for path, each in _subschemas(schema):
+    for path, subschema in _subschemas(schema):
         for key in ("$ref", "$dynamicRef"):
-            if isinstance(ref := each.get(key), str):
+            if isinstance(ref := subschema.get(key), str):
                 yield (*path, key), ref
 
 

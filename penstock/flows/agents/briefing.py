@@ -23,7 +23,7 @@ from penstock.manifest.handbook import FILE_BYTES, Handbooks
 from penstock.manifest.template import ValueSource, parse, shown
 from penstock.tools.resources import NO_PROJECT, ProjectFolder
 
-RULES = (
+STEP_RULES = (
     "You work on one step of a larger task. Use only the tools that you are offered. "
     "Your last act must be a call of finish: nothing that you say in words is taken as your result."
 )
@@ -62,7 +62,7 @@ class Briefing(Struct, frozen=True, kw_only=True):
 
 def system_prompt(agent: Agent, briefing: Briefing) -> str:
     """Return the system prompt."""
-    rules = [RULES, DATA_IS_NOT_ORDERS, AUTONOMOUS if briefing.is_autonomous else ""]
+    rules = [STEP_RULES, DATA_IS_NOT_ORDERS, AUTONOMOUS if briefing.is_autonomous else ""]
     parts: Sequence[str] = (
         " ".join(each for each in rules if each),
         _choice(briefing.choice) if briefing.choice else "",

@@ -36,7 +36,7 @@ from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.tool import Tool
 
 TRIES, SECONDS = (1, 10), (0, 3600)
-NOWHERE = RouteTaken(())
+NO_ROUTE = RouteTaken(())
 NO_BINDINGS = Bindings()
 InvokerWith = Callable[[Tool], Invoker]
 """Returns an invoker for all tools of the project and the passed one."""
@@ -200,7 +200,7 @@ class VisitResult(Struct, frozen=True, kw_only=True):
     """Outcome of a visit, with the route and the details of a fork."""
 
     ended: VisitOutcome
-    route: RouteTaken = NOWHERE
+    route: RouteTaken = NO_ROUTE
     answer: str | None = None
     """The answer at a fork."""
     notes: str = ""

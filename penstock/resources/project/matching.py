@@ -60,11 +60,11 @@ class Matching:
             first = max(number - self._context, before + 1)
             if self._context and before >= 0 and first > before + 1:
                 yield "--"
-            for each in range(first, min(number + self._context + 1, len(lines))):
-                if each > number and each in hits:
+            for shown in range(first, min(number + self._context + 1, len(lines))):
+                if shown > number and shown in hits:
                     break
-                yield _line(path, each, lines[each], "-:"[each in hits])
-                before = each
+                yield _line(path, shown, lines[shown], "-:"[shown in hits])
+                before = shown
 
 
 def read_content(root: Path, real: str) -> bytes | None:
@@ -106,8 +106,8 @@ def _line(path: str, number: int, line: str, mark: str) -> str:
 def _main() -> None:
     if hasattr(signal, "alarm"):
         signal.alarm(_MOST_SECONDS)
-    for each in search(json.load(sys.stdin)):
-        sys.stdout.write(f"{json.dumps(each)}\n")
+    for hit in search(json.load(sys.stdin)):
+        sys.stdout.write(f"{json.dumps(hit)}\n")
         sys.stdout.flush()
 
 

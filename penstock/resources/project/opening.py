@@ -90,8 +90,8 @@ def folder_of(
         return
     place = os.open(root, os.O_RDONLY | _FOLDER)
     try:
-        for each in folders:
-            below = _step(place, each, make=make)
+        for folder in folders:
+            below = _step(place, folder, make=make)
             os.close(place)
             place = below
         yield place, name

@@ -174,9 +174,9 @@ class _Taking:
             if present is not None and stat.S_ISDIR(present.st_mode):
                 self._unlock(each, stat.S_IMODE(present.st_mode))
                 waiting += [f"{each}/{name}" for name in self._names(each)]
-        for each in reversed(below):
-            with self._noting(each):
-                self._remove_one(each)
+        for name in reversed(below):
+            with self._noting(name):
+                self._remove_one(name)
         return self._there(path) is None
 
     def _unlock(self, path: str, mode: int) -> None:

@@ -28,7 +28,7 @@ LEXER = Blob(
 )
 _MOST = 2_000
 """One more than the most statements, and the most exports, of one module."""
-_NOWHERE = 0xFFFFFFFF
+_NO_INDEX = 0xFFFFFFFF
 _DYNAMIC, _META, _STAR = frozenset({2, 5, 7}), 3, 8
 _PHASES = {4: "source", 5: "source", 6: "defer", 7: "defer"}
 _STAR_EXPORT, _DIRECT_EXPORT = 3, 1
@@ -111,7 +111,7 @@ class _Lexer:
             at, end = text.at(ask("ss")), text.at(ask("se"))
             if kind == _META:
                 yield Statement(kind="meta", at=at, end=end)
-            elif ask("id") != _NOWHERE or kind in _DYNAMIC:
+            elif ask("id") != _NO_INDEX or kind in _DYNAMIC:
                 yield Statement(kind="dynamic", at=at, end=end)
             else:
                 first, last = text.at(ask("is")), text.at(ask("ie"))
@@ -129,7 +129,7 @@ class _Lexer:
     def _attributes(
         self, text: "_Text", ask: Callable[[str], int]
     ) -> Iterator[tuple[str, str, int]]:
-        if ask("ai") == _NOWHERE:
+        if ask("ai") == _NO_INDEX:
             return
         ask("rsa")
         while ask("ra"):

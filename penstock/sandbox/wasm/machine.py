@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from penstock.core.call_errors import OutOfMemory, ScriptError
 from penstock.core.json_values.json_text import parse_json
-from penstock.sandbox.guest import NOWHERE, MachineWorld, digest
+from penstock.sandbox.guest import EMPTY_WORLD, MachineWorld, digest
 from penstock.sandbox.script import RUNTIME
 from penstock.sandbox.sources import (
     GUEST,
@@ -63,7 +63,7 @@ class Machine:
     """A QuickJS runtime with one script. After an error it can only be closed."""
 
     def __init__(self, engine: Engine, image: MachineImage | None, memory: int, stack: int) -> None:
-        self.world = NOWHERE
+        self.world = EMPTY_WORLD
         self.unhandled: dict[int, tuple[int, int]] = {}
         """Rejected promises by address, each with its handle and the handle of the reason."""
         self._loading: str | None = None

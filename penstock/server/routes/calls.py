@@ -58,7 +58,7 @@ Wait = Annotated[float, Query(ge=0, le=MOST_SECONDS)]
 async def list_tools(request: Request, limit: Number = 50, offset: Offset = 0) -> Response:
     """Return the tools that this profile can call, by id."""
     context, profile = context_of(request), allowed(request, READ)
-    tools = _direct(context.tools).of(profile)
+    tools = _direct(context.tools).list_for(profile)
     part = [tool_part(each) for each in tools[offset : offset + limit]]
     return page_of("directCalls", part, Page(limit=limit, offset=offset), len(tools))
 
@@ -67,7 +67,9 @@ async def list_tools(request: Request, limit: Number = 50, offset: Offset = 0) -
 async def read_tool(tool_id: str, request: Request) -> Response:
     """Return the input and output schemas of a tool."""
     context, profile = context_of(request), allowed(request, READ)
-    named = (each for each in _direct(context.tools).of(profile) if each.spec.tool_id == tool_id)
+    named = (
+        each for each in _direct(context.tools).list_for(profile) if each.spec.tool_id == tool_id
+    )
     if (tool := next(named, None)) is None:
         raise NotFound(f'no direct-call tool "{tool_id}"')
     return Json(tool_part(tool))
@@ -109,7 +111,7 @@ async def _document(request: Request) -> Response:
     """Return the OpenAPI document, with the tools that the profile can call."""
     profile: Profile | None = request.scope.get(PROFILE)
     context: ServerContext | None = request.app.state.lifecycle.context
-    tools = _direct(context.tools).of(profile) if context and profile else ()
+    tools = _direct(context.tools).list_for(profile) if context and profile else ()
     made, root = with_tools(document(request.app), tools), root_of(request.scope)
     return Json({**made, "servers": [{"url": root}]} if root else made)
 

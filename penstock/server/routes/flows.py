@@ -100,7 +100,7 @@ async def check_flow(request: Request) -> Response:
         and not has_error(diagnostics)
         and (runs := _authoring_of(context.flows).dry_runs) is not None
     ):
-        dry, problems = await asyncio.to_thread(runs.of, reading(content, file.name))
+        dry, problems = await asyncio.to_thread(runs.run, reading(content, file.name))
         diagnostics, more = in_file_order([*diagnostics, *problems]), {"dryRun": dry.to_wire()}
     return Json({"diagnostics": [each.to_finding() for each in diagnostics], **more})
 

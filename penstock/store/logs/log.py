@@ -58,7 +58,7 @@ class TextPosition(NamedTuple):
     units: int
 
 
-NOWHERE = TextPosition(-1, -1)
+TEXT_START = TextPosition(-1, -1)
 
 
 ENDS_OF_REPLIES = frozenset({ReplyReceived, ReplyRestarted, TaskEnded})
@@ -99,7 +99,7 @@ class LiveText(Protocol):
         """Store pieces for readers in other processes; existing pieces stay unchanged."""
         ...
 
-    async def read(self, log_id: LogId, *, after: TextPosition = NOWHERE) -> Sequence[TextPiece]:
+    async def read(self, log_id: LogId, *, after: TextPosition = TEXT_START) -> Sequence[TextPiece]:
         """Follow a log of another process. Return its pieces after a position, in order."""
         ...
 

@@ -130,15 +130,15 @@ class Quarantine:
             )
             for each in first
         ]
-        for each in stuck:
-            if each in blamed:
-                alone = each.alone + (len(blamed) == 1)
-                counted = replace(each, deaths=each.deaths + 1, cohort=len(blamed), alone=alone)
-                after.append(replace(counted, watch_ms=self._watch_ms(each)))
+        for log in stuck:
+            if log in blamed:
+                alone = log.alone + (len(blamed) == 1)
+                counted = replace(log, deaths=log.deaths + 1, cohort=len(blamed), alone=alone)
+                after.append(replace(counted, watch_ms=self._watch_ms(log)))
             elif not tried:  # the process died after all probations: make them longer
-                after.append(replace(each, watch_ms=self._watch_ms(each)))
+                after.append(replace(log, watch_ms=self._watch_ms(log)))
             else:
-                after.append(each)
+                after.append(log)
         return [replace(each, owner=None, lease_until=0) for each in after]
 
     def admits(self, log: LeaseHistory, watched: Collection[LeaseHistory]) -> bool:

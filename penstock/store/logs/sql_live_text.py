@@ -20,7 +20,7 @@ from penstock.core.clock import Clock
 from penstock.core.errors import StoreError
 from penstock.core.ids import LogId, TaskId
 from penstock.store.database import Database
-from penstock.store.logs.log import NOWHERE, Followed, TextPiece, TextPosition
+from penstock.store.logs.log import TEXT_START, Followed, TextPiece, TextPosition
 from penstock.store.logs.log_units import LeaseProgress
 from penstock.store.statements import Row, Statements, cursor_of, insert_all
 
@@ -74,7 +74,7 @@ class SqlLiveText:
 
         await self._database.write(unit, order=log_id)
 
-    async def read(self, log_id: LogId, *, after: TextPosition = NOWHERE) -> Sequence[TextPiece]:
+    async def read(self, log_id: LogId, *, after: TextPosition = TEXT_START) -> Sequence[TextPiece]:
         """Follow a log of another process. Return its pieces after a position, in order."""
         if log_id in self._held:
             return ()

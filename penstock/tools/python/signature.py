@@ -326,15 +326,15 @@ class _Inliner:
 
     def _keywords(self, schema: dict[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
         made: dict[str, Any] = {}
-        for key, each in schema.items():
+        for key, value in schema.items():
             if key in self._left_out:
                 continue
             if key in _MAPS:
-                made[key] = {name: self._schema(one, inside) for name, one in each.items()}
+                made[key] = {name: self._schema(one, inside) for name, one in value.items()}
             elif key in _LISTS:
-                made[key] = [self._schema(one, inside) for one in each]
+                made[key] = [self._schema(one, inside) for one in value]
             else:
-                made[key] = self._schema(each, inside) if key in _SINGLE else each
+                made[key] = self._schema(value, inside) if key in _SINGLE else value
         return made
 
     def _keep(self, name: str) -> None:
