@@ -99,8 +99,8 @@ class Transcript:
 
         Raises ContextTooLarge if the current task alone does not fit.
         """
-        said = self.dialogue.said
-        messages = self._fit(len(said.messages), said.tokens)
+        history = self.dialogue.messages
+        messages = self._fit(len(history.entries), history.tokens)
         if self.estimated > self._limit:
             raise ContextTooLarge(
                 f"the conversation has about {self.estimated} tokens; the model reads "
@@ -110,20 +110,20 @@ class Transcript:
 
     def _catch_up(self) -> None:
         """Repeat the trimming of earlier requests, starting from a kept state if there is one."""
-        said, reader = self.dialogue.said, (self._fixed, self._limit)
-        first = said.boundaries[-1].index if said.boundaries else 0
-        earlier = bisect_right(said.requests, first, key=itemgetter(0))
+        history, reader = self.dialogue.messages, (self._fixed, self._limit)
+        first = history.boundaries[-1].index if history.boundaries else 0
+        earlier = bisect_right(history.requests, first, key=itemgetter(0))
         begin = 0
         # A state that was kept for another prompt or limit does not apply to this reader.
-        if said.known is not None and said.known[0] == reader and said.known[1] <= earlier:
-            _, begin, known = said.known
+        if history.known is not None and history.known[0] == reader and history.known[1] <= earlier:
+            _, begin, known = history.known
             self._trimming = known.copy()
         self._replay(begin, earlier)
-        said.known = reader, earlier, self._trimming.copy()
-        self._replay(earlier, len(said.requests))
+        history.known = reader, earlier, self._trimming.copy()
+        self._replay(earlier, len(history.requests))
 
     def _replay(self, begin: int, end: int) -> None:
-        for count, tokens, counted in self.dialogue.said.requests[begin:end]:
+        for count, tokens, counted in self.dialogue.messages.requests[begin:end]:
             self._fit(count, tokens)
             self.measure(counted)
 
@@ -135,8 +135,8 @@ class Transcript:
         if self.estimated > self._limit:
             return self._without_results(count)
         if not self._trimming.start:
-            return self.dialogue.said.messages
-        return MessageWindow(self.dialogue.said.messages, self._trimming.start)
+            return self.dialogue.messages.entries
+        return MessageWindow(self.dialogue.messages.entries, self._trimming.start)
 
     def _about(self, tokens: int) -> int:
         now = self._trimming
@@ -144,7 +144,7 @@ class Transcript:
 
     def _drop_tasks(self, count: int, tokens: int) -> None:
         now, enough = self._trimming, self._limit * _AFTER_TRIMMING
-        for boundary in islice(self.dialogue.said.boundaries, now.boundary, None):
+        for boundary in islice(self.dialogue.messages.boundaries, now.boundary, None):
             if boundary.index >= count or self._about(tokens) <= enough:
                 break
             now.boundary += 1
@@ -152,7 +152,7 @@ class Transcript:
                 now.drop(boundary)
 
     def _without_results(self, count: int) -> list[Message]:
-        kept = list(self.dialogue.said.messages[self._trimming.start : count])
+        kept = list(self.dialogue.messages.entries[self._trimming.start : count])
         newest = max((i for i, m in enumerate(kept) if isinstance(m, AssistantMessage)), default=0)
         settled = {
             call_id: outcome

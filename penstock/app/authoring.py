@@ -26,7 +26,7 @@ from penstock.resources.project.files import ProjectFiles
 from penstock.tools.resources import Authoring, ProjectFolder
 
 RunDry = Callable[[Flow, str, DryRunContext], DryRun]
-TellDry = Callable[[ParsedFlow, DryRun], Sequence[Diagnostic]]
+FindDryProblems = Callable[[ParsedFlow, DryRun], Sequence[Diagnostic]]
 _MOST_REPORTED = 100
 """A report lists at most this many findings."""
 
@@ -86,7 +86,7 @@ class DryRuns(Struct, frozen=True, kw_only=True):
             root="" if file is None else file.home,
         )
         run_dry: RunDry = late("penstock.flows.dry_run.dry_run:dry_run")
-        findings_of: TellDry = late("penstock.flows.dry_run.dry_run:dry_findings")
+        findings_of: FindDryProblems = late("penstock.flows.dry_run.dry_run:dry_findings")
         dry_run = run_dry(read.flow, read.file if file is None else file.path, context)
         return dry_run, findings_of(read, dry_run)
 
@@ -101,17 +101,17 @@ class ProjectAuthoring:
         flows: ProjectFlows,
         *,
         dry_runs: DryRuns | None = None,
-        tell: Callable[[Json], None] = ignore,
+        notify: Callable[[Json], None] = ignore,
     ) -> None:
         """`dry_runs` runs a written flow in memory; None skips that.
 
-        `tell` receives the report whenever all files were read again.
+        `notify` receives the report whenever all files were read again.
         """
         self._files = ProjectFiles(folder.root)
         self.agents = agents
         self._flows = flows
         self.dry_runs = dry_runs
-        self._tell = tell
+        self._notify = notify
         self._reading = Lock()
         """Held while files are read: the last reader sees the last write."""
 
@@ -160,5 +160,5 @@ class ProjectAuthoring:
             "flows": sorted(flows.files),
             "diagnostics": [str(each) for each in diagnostics[:_MOST_REPORTED]],
         }
-        self._tell(report)
+        self._notify(report)
         return report

@@ -273,7 +273,7 @@ def project_parts_of(
             ProjectAgents(agents.catalog, project.nameable, plugins.agents_dirs),
             flows,
             dry_runs=DryRuns(agents=agents.catalog, flows=flows, world=world, config=config),
-            tell=partial(plugins.events.tell, "flow_rediscovered"),
+            notify=partial(plugins.events.notify, "flow_rediscovered"),
         ),
         confinement=project.sandbox.confinement if project.sandbox else {},
         local=settings.local.profile,

@@ -256,7 +256,7 @@ class Assembly:
             end=self._work.end,
             find_missing=needs.find_missing,
             is_available=needs.is_available,
-            notify=notifier.tell,
+            notify=notifier.notify,
         )
         return Activations(self._storage.log, body, self._world, owner=self._storage.owner)
 

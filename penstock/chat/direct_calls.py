@@ -69,11 +69,11 @@ class DirectCalls:
         profile = Profile.from_noted(brief.profile_id, brief.permissions)
         caller = self.caller(held.state, profile, brief.selected_skills)
         call = ToolCall(NAMELESS, brief.tool_id, dict(brief.input))
-        arrived = task.waits.heard
+        arrivals_before = task.waits.arrivals
         try:
             envelope = await self.make(held, task, call, caller)
         except Suspend:
-            park(held, task, heard=arrived)
+            park(held, task, arrivals_before=arrivals_before)
             return
         withdraw(held, task)
         ended = TaskEnded(
@@ -178,11 +178,11 @@ class CommandWork:
         """Run the command until it has an answer or waits."""
         if task.started is None and message is not None:
             held.add(self.start(message), task.task_id)
-        arrived = task.waits.heard
+        arrivals_before = task.waits.arrivals
         try:
             answered = await self._answered(held, task, message)
         except Suspend:
-            park(held, task, heard=arrived)
+            park(held, task, arrivals_before=arrivals_before)
             return
         withdraw(held, task)
         ended = TaskEnded(

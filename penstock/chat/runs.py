@@ -92,7 +92,7 @@ class RunNotifier:
         self._log = log
         self._wake = wake
 
-    async def tell(self, held: HeldLog, task: TaskState) -> None:
+    async def notify(self, held: HeldLog, task: TaskState) -> None:
         """Report the end of a task to its waiters. Repeating this is harmless."""
         brief = task.brief
         if isinstance(brief, FlowRequested) and brief.waiter_log and brief.waiter:

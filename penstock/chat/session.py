@@ -107,7 +107,7 @@ class ChatWork:
         """Run the task of one message until it ends or waits."""
         brief = task.brief
         message = brief if isinstance(brief, MessageReceived) else None
-        arrived = task.waits.heard
+        arrivals_before = task.waits.arrivals
         try:
             is_new = task.started is None
             agent = self._agent(held.state)
@@ -116,7 +116,7 @@ class ChatWork:
             turns = self._turns(held, task, model, offers, is_new=is_new)
             outcome = await loop(turns, task, max_iterations=agent.settings.max_iterations)
         except Suspend:
-            park(held, task, heard=arrived)
+            park(held, task, arrivals_before=arrivals_before)
             return
         except (ModelError, ConfigError, NotFound, PromptNotResolved) as error:
             raise_exhaustion(error)

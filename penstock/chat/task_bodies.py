@@ -208,7 +208,7 @@ def _begun(task: TaskState) -> Iterator[str]:
 
 def _sessions(task: TaskState) -> Iterator[Need]:
     """Yield the needs of the agent sessions that started in the task and have not ended."""
-    over = {path for path, event in task.story if path and isinstance(event, StepSettled)}
+    over = {path for path, event in task.flow_events if path and isinstance(event, StepSettled)}
     for frame, began in task.started_agents.items():
         dialogue = task.agents[frame]
         if not (_is_over(frame, task.settled) or _is_over(frame, over) or _has_finished(dialogue)):

@@ -73,7 +73,7 @@ class Trimming(Struct):
 class MessageList(Struct):
     """Messages in order, with the figures that trimming needs."""
 
-    messages: list[Message] = field(default_factory=list)
+    entries: list[Message] = field(default_factory=list)
     boundaries: list[TaskBoundary] = field(default_factory=list)
     tokens: int = 0
     """Estimated tokens of all messages."""
@@ -84,18 +84,18 @@ class MessageList(Struct):
 
     def begin(self, task_id: TaskId) -> None:
         """Record that the following messages belong to a task."""
-        self.boundaries.append(TaskBoundary(task_id, len(self.messages), self.tokens))
+        self.boundaries.append(TaskBoundary(task_id, len(self.entries), self.tokens))
 
-    def say(self, message: Message, text: str) -> None:
+    def add(self, message: Message, text: str) -> None:
         """Add a message; `text` is everything that a model reads of it."""
-        self.messages.append(message)
+        self.entries.append(message)
         self.tokens += estimate_tokens(text)
 
     def forget(self, task_id: TaskId) -> bool:
         """Drop a task's messages and all after them; return False if the task has none here."""
         for number, boundary in enumerate(self.boundaries):
             if boundary.task_id == task_id:
-                del self.messages[boundary.index :], self.boundaries[number:]
+                del self.entries[boundary.index :], self.boundaries[number:]
                 self.tokens, self.known = boundary.tokens, None
                 while self.requests and self.requests[-1][0] > boundary.index:
                     self.requests.pop()
@@ -106,7 +106,7 @@ class MessageList(Struct):
 class Dialogue(Struct):
     """The turns of one agent in one task, and the messages that it reads."""
 
-    said: MessageList
+    messages: MessageList
     path: CallPath | None = None
     """The frame that the agent works in; None for the task's main agent."""
     system: str = ""
@@ -122,21 +122,21 @@ class Dialogue(Struct):
 
     def add_reply(self, reply: ReplyReceived, selected: tuple[str, ...]) -> None:
         """Add a reply of the model."""
-        said = self.said
+        messages = self.messages
         self.iteration, self.reply = reply.iteration, reply
         self.spent.append(reply.usage)
-        said.requests.append((len(said.messages), said.tokens, reply.usage.input_tokens))
+        messages.requests.append((len(messages.entries), messages.tokens, reply.usage.input_tokens))
         if reply.calls:
             self.rounds.append(Round(reply, selected=selected))
         if reply.calls or reply.text.strip():
             asked = "".join(call.arguments_text or compact(call.arguments) for call in reply.calls)
-            said.say(AssistantMessage(reply.text, reply.calls), reply.text + asked)
+            messages.add(AssistantMessage(reply.text, reply.calls), reply.text + asked)
 
     def remind(self, text: str) -> None:
         """Add a reminder to an agent whose reply called no tool."""
         self.reply = None
         self.reminders += 1
-        self.said.say(UserMessage(text), text)
+        self.messages.add(UserMessage(text), text)
 
     def settle(self, call_id: CallId, settled: CallSettled) -> None:
         """Add the outcome of a call; the last one of a round adds all its tool messages."""
@@ -149,16 +149,17 @@ class Dialogue(Struct):
             for call in now.reply.calls:
                 done = now.settled[call.call_id]
                 text = done.context or ""
-                self.said.say(ToolMessage(call.call_id, call.name, text, done.envelope.ok), text)
+                outcome = ToolMessage(call.call_id, call.name, text, done.envelope.ok)
+                self.messages.add(outcome, text)
 
 
-def back_to(task_id: TaskId, past: list[MessageList], said: MessageList) -> MessageList:
+def back_to(task_id: TaskId, past: list[MessageList], newest: MessageList) -> MessageList:
     """Return the messages before a task that is superseded.
 
     If the task is older than a fresh start, `past` is cut to that point, too.
     """
-    for depth, messages in reversed(list(enumerate([*past, said]))):
+    for depth, messages in reversed(list(enumerate([*past, newest]))):
         if messages.forget(task_id):
             del past[depth:]
             return messages
-    return said
+    return newest

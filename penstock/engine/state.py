@@ -80,10 +80,10 @@ class SessionState:
         "current",
         "last_at",
         "log_id",
+        "messages",
         "opened",
         "past",
         "queue",
-        "said",
         "selected",
         "seq",
         "tick",
@@ -103,7 +103,7 @@ class SessionState:
         self.queue: dict[TaskId, TaskState] = {}
         """Tasks that wait for the current one, oldest first."""
         self.current: TaskState | None = None
-        self.said = MessageList()
+        self.messages = MessageList()
         self.past: list[MessageList] = []
         """The messages before each fresh start."""
 
@@ -137,9 +137,9 @@ class SessionState:
             case AgentStarted() | AgentReminded() if path:
                 task.instruct_agent(event, path)
             case FlowStarted() | StepStarted() | StepSettled() | FlowNotified():
-                task.story.append((path, event))
+                task.flow_events.append((path, event))
             case CallStarted() | CallRetried() if path:
-                task.enter(event, path, self.tick)
+                task.record_start(event, path, self.tick)
             case QuestionAsked(question=question):
                 task.waits.ask(question, self.tick)
             case QuestionAnswered():
@@ -147,9 +147,9 @@ class SessionState:
             case SkillsSelected():
                 self._select(event)
             case PromptResolved() | SecretGiven() | StateWritten():
-                task.keep(event)
+                task.record_value(event)
             case TaskSuspended() | TaskBlocked():
-                task.wait(event)
+                task.suspend_or_block(event)
             case RunEnded():
                 task.end_run(event.run_id)
             case TaskResumed():
@@ -227,16 +227,16 @@ class SessionState:
         task.started, self.last_at = event, at
         # Kept in `past`: superseding an older message restores the messages before it.
         if event.is_fresh:
-            self.past.append(self.said)
-            self.said, self.selected = MessageList(), ()
+            self.past.append(self.messages)
+            self.messages, self.selected = MessageList(), ()
         brief = task.brief
         if isinstance(brief, MessageReceived) and brief.supersedes is not None:
-            self.said = back_to(brief.supersedes, self.past, self.said)
-        self.said.begin(task_id)
-        task.main.said = self.said
+            self.messages = back_to(brief.supersedes, self.past, self.messages)
+        self.messages.begin(task_id)
+        task.main.messages = self.messages
         if isinstance(brief, MessageReceived) and brief.message_id:
             text = text_for_model(brief.content)
-            self.said.say(UserMessage(text), text)
+            self.messages.add(UserMessage(text), text)
 
     def _select(self, event: SkillsSelected) -> None:
         self.selected = tuple(dict.fromkeys((*self.selected, *event.skill_ids)))
@@ -245,7 +245,7 @@ class SessionState:
         task.is_ended = True
         # No model replied to a command, so no other event brings its answer to the messages.
         if task.is_command and event.content:
-            self.said.say(AssistantMessage(event.content), event.content)
+            self.messages.add(AssistantMessage(event.content), event.content)
 
 
 def fold(log_id: LogId, records: Iterable[Record]) -> SessionState:

@@ -40,7 +40,7 @@ def await_run(ledger: Ledger, run_id: TaskId) -> None:
     Raises Suspend otherwise. The call is entered again when the run has ended.
     """
     waits = ledger.task.waits
-    if run_id not in waits.runs_over:
+    if run_id not in waits.ended_runs:
         waits.awaited[run_id] = None
         raise Suspend(run_id)
 
@@ -53,13 +53,14 @@ def withdraw(held: HeldLog, task: TaskState, *, below: str = "") -> None:
             held.add(event, task.task_id)
 
 
-def park(held: HeldLog, task: TaskState, *, heard: int) -> None:
-    """Add TaskSuspended, unless an answer or an end of a run arrived since `heard` was read.
+def park(held: HeldLog, task: TaskState, *, arrivals_before: int) -> None:
+    """Add TaskSuspended, unless an answer or an end of a run arrived during the work.
 
-    It may arrive while other calls still run. Then the task has work to do and must not suspend.
+    `arrivals_before` is `task.waits.arrivals` from before the work. If it has grown, the task
+    has work to do and must not suspend.
     """
     waits = task.waits
-    if waits.heard > heard:
+    if waits.arrivals > arrivals_before:
         return
     if not (waits.waiting or waits.awaited):
         raise PenstockError(

@@ -103,17 +103,17 @@ class Waits:
     """Calls that wait or will be retried, including those not written to the log yet."""
     awaited: dict[TaskId, None] = field(init=False)
     """Flow runs that calls wait for, including those not written to the log yet."""
-    runs_over: dict[TaskId, None] = field(init=False)
+    ended_runs: dict[TaskId, None] = field(init=False)
     """Runs that have ended."""
-    runs_ended: int = 0
+    awaited_ends: int = 0
     """How many runs were awaited when their end arrived."""
 
     __getattr__ = _first_use
 
     @property
-    def heard(self) -> int:
+    def arrivals(self) -> int:
         """How many answers and ends of runs have arrived; `park` compares two readings."""
-        return len(self.answers) + self.runs_ended
+        return len(self.answers) + self.awaited_ends
 
     def awaits(self, awaited: str) -> bool:
         """Return whether this id is an open question or an unfinished run that a call awaits."""
@@ -139,16 +139,16 @@ class Waits:
     def suspend(self, event: TaskSuspended) -> bool:
         """Record what the calls wait for. Return False if some of it has already arrived."""
         self.parked.update((call.path, call) for call in event.parked)
-        self.awaited.update((run, None) for run in event.runs if run not in self.runs_over)
+        self.awaited.update((run, None) for run in event.runs if run not in self.ended_runs)
         return all(self.awaits(awaited) for awaited in (*event.questions, *event.runs))
 
     def end_run(self, run_id: TaskId) -> bool:
         """Record the end of a run. Return whether a call waited for it."""
-        self.runs_over[run_id] = None
+        self.ended_runs[run_id] = None
         if run_id not in self.awaited:
             return False
         del self.awaited[run_id]
-        self.runs_ended += 1
+        self.awaited_ends += 1
         return True
 
 
@@ -182,7 +182,7 @@ class TaskState:
     """Dialogues of agents that work for the task, by frame."""
     started_agents: dict[CallPath, AgentStarted] = field(init=False)
     """How the agents in frames were started."""
-    story: list[tuple[CallPath | None, FlowEvent]] = field(init=False)
+    flow_events: list[tuple[CallPath | None, FlowEvent]] = field(init=False)
     """Events of a flow run, from which the run's own state is folded."""
     settled: dict[CallPath, CallSettled] = field(default_factory=dict)
     entered: dict[CallPath, int] = field(init=False)
@@ -256,9 +256,9 @@ class TaskState:
             return
         self.started_agents[frame] = event
         self.agents[frame] = dialogue = Dialogue(MessageList(), frame, event.system)
-        dialogue.said.say(UserMessage(event.message), event.message)
+        dialogue.messages.add(UserMessage(event.message), event.message)
 
-    def enter(self, event: CallStarted | CallRetried, path: CallPath, tick: int) -> None:
+    def record_start(self, event: CallStarted | CallRetried, path: CallPath, tick: int) -> None:
         """Record that a write starts or a call is retried."""
         if isinstance(event, CallStarted):
             self.entered[path], self.entries[path] = tick, self.entries.get(path, 0) + 1
@@ -285,7 +285,7 @@ class TaskState:
         self.is_suspended = False
         self.waits.answer(event, tick)
 
-    def keep(self, event: PromptResolved | SecretGiven | StateWritten) -> None:
+    def record_value(self, event: PromptResolved | SecretGiven | StateWritten) -> None:
         """Record a stored value, a secret that was used, or the prompt prefix."""
         if isinstance(event, StateWritten):
             self.records.values[event.tool_id, event.key] = event
@@ -294,7 +294,7 @@ class TaskState:
         else:
             self.prompt_prefix = event.text
 
-    def wait(self, event: TaskSuspended | TaskBlocked) -> None:
+    def suspend_or_block(self, event: TaskSuspended | TaskBlocked) -> None:
         """Record that the task waits for answers or runs, or that this process lacks something."""
         if isinstance(event, TaskBlocked):
             self.blocked_on = event.blocked_on
@@ -315,6 +315,6 @@ _SELDOM: Mapping[str, Callable[[], Any]] = {
         for each in fields(group)
         if not each.init
     },
-    "story": list,
+    "flow_events": list,
     "records": ToolRecords,
 }

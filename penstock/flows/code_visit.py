@@ -137,7 +137,9 @@ def _started(ledger: Ledger, frame: CallPath) -> FlowStarted:
     """Return the start event of the flow that a visit belongs to."""
     run = frame_above(frame)
     return next(
-        event for path, event in ledger.task.story if isinstance(event, FlowStarted) and path == run
+        event
+        for path, event in ledger.task.flow_events
+        if isinstance(event, FlowStarted) and path == run
     )
 
 

@@ -122,11 +122,11 @@ class FlowWork(Struct, kw_only=True):
             return
         # What had arrived when the work began: `park` must not suspend a task whose answer came
         # since.
-        heard = task.waits.heard
+        arrivals_before = task.waits.arrivals
         try:
             await flow_runner.conduct()
         except Suspend:
-            park(held, task, heard=heard)
+            park(held, task, arrivals_before=arrivals_before)
             return
         withdraw(held, task)
         held.add(self._ended(task, brief, flow_runner.run), task.task_id)
@@ -221,7 +221,7 @@ def _why_ended(task: TaskState, ended: TaskEnded) -> str:
 
 
 def _started(task: TaskState) -> FlowStarted | None:
-    first = task.story[0][1] if task.story else None
+    first = task.flow_events[0][1] if task.flow_events else None
     return first if isinstance(first, FlowStarted) else None
 
 

@@ -57,7 +57,7 @@ def contents(messages: Sequence[Message]) -> list[str]:
 
 def test_messages_that_fit_are_read_whole_and_not_copied() -> None:
     talk = Talk().task("one", "two").task("three")
-    assert talk.transcript(1000).messages() is talk.state.said.messages
+    assert talk.transcript(1000).messages() is talk.state.messages.entries
 
 
 def test_whole_earlier_tasks_go_first_until_four_fifths_of_the_limit() -> None:
@@ -119,7 +119,7 @@ def test_the_count_of_the_provider_corrects_the_sum() -> None:
     transcript = talk.transcript(1000)
     assert len(transcript.messages()) == 3
     estimated = transcript.estimated
-    assert estimated == talk.state.said.tokens + estimate_tokens("")
+    assert estimated == talk.state.messages.tokens + estimate_tokens("")
     transcript.measure(950)
     talk.happen(reply(1, "a", usage=Usage(input_tokens=950)), outcome("a", context=LONG))
     assert len(transcript.messages()) == 3
@@ -136,11 +136,13 @@ def test_the_usage_of_a_provider_also_corrects_the_next_estimate() -> None:
 
 def test_arguments_of_calls_count_as_the_model_reads_them() -> None:
     talk = Talk().task("look")
-    before = talk.state.said.tokens
+    before = talk.state.messages.tokens
     asked = ToolCall(CallId("a"), "write", {"text": LONG})
     broken = ToolCall(CallId("b"), "write", {}, arguments_text="{" + LONG)
     talk.happen(replace(reply(1), calls=(asked, broken)))
-    assert talk.state.said.tokens - before == estimate_tokens(compact(asked.arguments) + "{" + LONG)
+    assert talk.state.messages.tokens - before == estimate_tokens(
+        compact(asked.arguments) + "{" + LONG
+    )
 
 
 def test_a_trimmed_task_takes_its_share_of_the_counted_tokens_along() -> None:
@@ -148,7 +150,7 @@ def test_a_trimmed_task_takes_its_share_of_the_counted_tokens_along() -> None:
     talk = Talk()
     for number in range(5):
         talk.task(f"{number}" + LONG[1:], LONG)
-    counted = 2 * (talk.state.said.tokens - estimate_tokens(LONG))
+    counted = 2 * (talk.state.messages.tokens - estimate_tokens(LONG))
     talk.task("now").happen(reply(1, "a", usage=Usage(input_tokens=counted)), outcome("a"))
     read = talk.transcript(1800).messages()
     assert [each[0] for each in contents(read)[:1]] == ["2"]
@@ -157,9 +159,9 @@ def test_a_trimmed_task_takes_its_share_of_the_counted_tokens_along() -> None:
 def test_a_task_that_is_answered_again_takes_its_counts_along() -> None:
     talk = Talk().task("one", "two", counted=30).task("three", "four", counted=9_000)
     talk.transcript(10_000)
-    talk.state.said.forget(TaskId("task_2"))
-    assert talk.state.said.requests == [(1, estimate_tokens("one"), 30)]
-    assert talk.state.said.known is None
+    talk.state.messages.forget(TaskId("task_2"))
+    assert talk.state.messages.requests == [(1, estimate_tokens("one"), 30)]
+    assert talk.state.messages.known is None
 
 
 @pytest.mark.parametrize("limit", [200, 400, 900])
@@ -173,7 +175,7 @@ def test_a_later_task_is_trimmed_alike_in_a_process_that_was_there_and_one_that_
         talk.task(f"{number}" + LONG[: 150 * number], "so", counted).task("and", "?")
         talk.task("look").round("a", LONG, counted)
         warm = talk.transcript(limit)
-        talk.state.said.known = None
+        talk.state.messages.known = None
         cold = talk.transcript(limit)
         assert read_or_refused(cold) == read_or_refused(warm)
         talk.happen(reply(2, text="Done."), ended())
@@ -253,7 +255,7 @@ def test_a_changed_limit_trims_from_the_whole_transcript() -> None:
     talk.transcript(2_000).messages()
     for limit, system in ((300, ""), (2_000, LONG), (2_000, "")):
         warm = read_or_refused(talk.transcript(limit, system))
-        talk.state.said.known = None
+        talk.state.messages.known = None
         assert warm == read_or_refused(talk.transcript(limit, system))
 
 
@@ -262,7 +264,7 @@ def test_messages_that_fit_exactly_are_read_whole() -> None:
     everything = talk.transcript(10**6)
     everything.messages()
     read = talk.transcript(everything.estimated).messages()
-    assert read is talk.state.said.messages
+    assert read is talk.state.messages.entries
     less = talk.transcript(everything.estimated - 1).messages()
     assert contents(less)[0] == "look"
 

@@ -74,7 +74,7 @@ async def test_every_call_has_a_tool_message_afterwards() -> None:
     log = MemoryLog(FakeClock())
     held = await held_log(TaskStarted(), reply(1, "a", "b"), log=log)
     await close(held, log)
-    results = [each for each in held.state.said.messages if isinstance(each, ToolMessage)]
+    results = [each for each in held.state.messages.entries if isinstance(each, ToolMessage)]
     assert [each.call_id for each in results] == ["a", "b"]
     assert json.loads(results[0].content)["code"] == "CANCELLED"
 

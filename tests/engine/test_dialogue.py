@@ -38,9 +38,9 @@ def test_results_are_read_in_the_order_of_the_calls_once_all_are_there() -> None
     dialogue = Dialogue(MessageList())
     dialogue.add_reply(said_reply("a", "b"), ())
     dialogue.settle(CallId("b"), settled("b"))
-    assert len(dialogue.said.messages) == 1
+    assert len(dialogue.messages.entries) == 1
     dialogue.settle(CallId("a"), settled("a"))
-    results = [each for each in dialogue.said.messages if isinstance(each, ToolMessage)]
+    results = [each for each in dialogue.messages.entries if isinstance(each, ToolMessage)]
     assert [each.content for each in results] == ["a", "b"]
     assert dialogue.reply is None
 
@@ -55,7 +55,7 @@ def test_the_open_calls_of_a_round_are_those_without_an_outcome_in_their_order()
 def test_two_agents_of_one_task_do_not_hear_each_other() -> None:
     first, second = Dialogue(MessageList()), Dialogue(MessageList())
     first.add_reply(said_reply(text="Only here."), ())
-    assert second.said.messages == []
+    assert second.messages.entries == []
     assert second.reply is None
 
 
@@ -63,10 +63,10 @@ def test_a_task_is_forgotten_with_all_that_followed() -> None:
     said = MessageList()
     for number in range(3):
         said.begin(TaskId(f"t{number}"))
-        said.say(UserMessage(f"m{number}"), "four")
+        said.add(UserMessage(f"m{number}"), "four")
     before = said.tokens
     assert said.forget(TaskId("t1"))
-    assert [each.content for each in said.messages] == ["m0"]
+    assert [each.content for each in said.entries] == ["m0"]
     assert 0 < said.tokens < before
     assert not said.forget(TaskId("t1"))
 
@@ -74,10 +74,10 @@ def test_a_task_is_forgotten_with_all_that_followed() -> None:
 def test_a_task_is_forgotten_with_its_own_requests_alone() -> None:
     """A request before it may have had no answer: then it is where the task begins."""
     said = MessageList()
-    said.say(UserMessage("before"), "four")
+    said.add(UserMessage("before"), "four")
     said.requests.append((1, 1, 1))
     said.begin(TaskId("t1"))
-    said.say(UserMessage("forgotten"), "four")
+    said.add(UserMessage("forgotten"), "four")
     said.requests.append((2, 2, 2))
     assert said.forget(TaskId("t1"))
     assert said.requests == [(1, 1, 1)]
@@ -109,11 +109,11 @@ def test_each_agent_reads_only_its_own_messages() -> None:
     )
     task = state.current
     assert task is not None
-    draft = task.agents[DRAFT].said.messages
+    draft = task.agents[DRAFT].messages.entries
     assert [type(each) for each in draft] == [UserMessage, AssistantMessage, ToolMessage]
-    review = task.agents[REVIEW].said.messages
+    review = task.agents[REVIEW].messages.entries
     assert [each.content for each in review] == [f"Do {REVIEW}", "Fine."]
-    assert [each.content for each in state.said.messages] == ["Hi"]
+    assert [each.content for each in state.messages.entries] == ["Hi"]
 
 
 def test_a_call_belongs_to_the_agent_that_asked_though_another_asked_later() -> None:
@@ -125,7 +125,7 @@ def test_a_call_belongs_to_the_agent_that_asked_though_another_asked_later() -> 
     )
     task = state.current
     assert task is not None
-    found = {path: each.said.messages[-1].content for path, each in task.agents.items()}
+    found = {path: each.messages.entries[-1].content for path, each in task.agents.items()}
     assert found == {DRAFT: "a done", REVIEW: "b done"}
     assert task.spent.tool_calls == 2
     assert task.spent.model_calls == 2
@@ -146,14 +146,14 @@ def test_an_agent_that_is_reminded_is_asked_again() -> None:
     task = state.current
     assert task is not None
     assert task.agents[DRAFT].reply is None
-    assert task.agents[DRAFT].said.messages[-1] == UserMessage("Finish.")
+    assert task.agents[DRAFT].messages.entries[-1] == UserMessage("Finish.")
 
 
 def test_the_story_of_a_run_is_kept_in_its_order() -> None:
     told = [(FlowNotified(kind=each), None) for each in ("flow_jump", "flow_warning")]
     state = at_work(*told)
     assert state.current is not None
-    assert state.current.story == [(None, event) for event, _ in told]
+    assert state.current.flow_events == [(None, event) for event, _ in told]
 
 
 def said_in(*tasks: str) -> MessageList:
@@ -161,7 +161,7 @@ def said_in(*tasks: str) -> MessageList:
     said = MessageList()
     for task in tasks:
         said.begin(TaskId(task))
-        said.say(UserMessage(task), task)
+        said.add(UserMessage(task), task)
     return said
 
 
@@ -175,7 +175,7 @@ def test_a_repeated_answer_reads_the_messages_before_it(
     """A fresh start lies between b and c; a task that is nowhere changes nothing."""
     past, now = [said_in("a", "b")], said_in("c", "d")
     found = back_to(TaskId(task), past, now)
-    assert [each.content for each in found.messages] == kept
+    assert [each.content for each in found.entries] == kept
     assert len(past) == past_left
 
 

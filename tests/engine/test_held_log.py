@@ -215,8 +215,8 @@ def snapshot(state: SessionState) -> Any:
     task, turn = state.current, state.next_task()
     return (
         turn and turn.task_id,
-        state.said.messages,
-        state.said.tokens,
+        state.messages.entries,
+        state.messages.tokens,
         [(each.task_id, each.cancel_requested) for each in state.queue.values()],
         task
         and (
@@ -229,7 +229,7 @@ def snapshot(state: SessionState) -> Any:
             sorted(task.waits.waiting),
             task.waits.answers,
             task.settled,
-            task.main.said.requests,
+            task.main.messages.requests,
         ),
     )
 

@@ -272,7 +272,7 @@ async def test_a_log_that_has_to_wait_is_looked_at_again_when_its_question_expir
             held.add(
                 QuestionAsked(question=question("a", expires_at=over)), task.task_id, path_of("a")
             )
-            park(held, task, heard=0)
+            park(held, task, arrivals_before=0)
         else:
             held.add(ended(), task.task_id)
 

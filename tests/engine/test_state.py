@@ -52,7 +52,7 @@ def test_messages_are_those_that_a_model_reads() -> None:
         outcome("a"),
         reply(2, text="So."),
     )
-    assert state.said.messages == [
+    assert state.messages.entries == [
         UserMessage("Hi"),
         AssistantMessage(
             "", (ToolCall(CallId("a"), "tool", {}), ToolCall(CallId("b"), "tool", {}))
@@ -65,7 +65,7 @@ def test_messages_are_those_that_a_model_reads() -> None:
 
 def test_no_result_is_shown_before_all_of_its_reply_are_there() -> None:
     state = folded(message(), TaskStarted(), reply(1, "a", "b"), outcome("b"))
-    assert len(state.said.messages) == 2
+    assert len(state.messages.entries) == 2
     assert state.current
     assert state.current.main.reply
 
@@ -88,7 +88,7 @@ def test_no_result_is_shown_before_all_of_its_reply_are_there() -> None:
 def test_a_log_is_folded_into_the_messages_of_the_model(
     events: list[Any], contents: list[str]
 ) -> None:
-    assert [each.content for each in folded(*events).said.messages] == contents
+    assert [each.content for each in folded(*events).messages.entries] == contents
 
 
 @pytest.mark.parametrize(("superseded", "left"), [(ONE, []), (TWO, ["1", "A"])])
@@ -99,7 +99,7 @@ def test_a_superseded_task_leaves_with_all_after_it(superseded: TaskId, left: li
         (message("2"), TWO), (TaskStarted(), TWO), (reply(1, text="B"), TWO), (ended(), TWO),
         (message("3", supersedes=superseded), three), (TaskStarted(), three),
     )  # fmt: skip
-    assert [each.content for each in state.said.messages] == [*left, "3"]
+    assert [each.content for each in state.messages.entries] == [*left, "3"]
     again = folded(
         *[(message(each), TaskId(each)) for each in left[:1]],
         *[(TaskStarted(), TaskId(each)) for each in left[:1]],
@@ -108,12 +108,12 @@ def test_a_superseded_task_leaves_with_all_after_it(superseded: TaskId, left: li
         (message("3"), three),
         (TaskStarted(), three),
     )
-    assert state.said.tokens == again.said.tokens
+    assert state.messages.tokens == again.messages.tokens
 
 
 def test_a_superseded_task_that_is_not_there_changes_nothing() -> None:
     state = folded(message("1", supersedes=TaskId("task_9")), TaskStarted())
-    assert [each.content for each in state.said.messages] == ["1"]
+    assert [each.content for each in state.messages.entries] == ["1"]
 
 
 # ---- whose turn it is --------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_a_task_that_is_cancelled_in_the_queue_leaves_the_parked_one_where_it_is
     )  # fmt: skip
     assert state.current
     assert (state.current.task_id, state.queue) == (ONE, {})
-    assert [each.content for each in state.said.messages[:1]] == ["Hi"]
+    assert [each.content for each in state.messages.entries[:1]] == ["Hi"]
 
 
 def test_time_at_work_does_not_count_waiting_and_being_dead() -> None:
@@ -205,7 +205,7 @@ def test_the_text_of_a_prompt_script_belongs_to_its_task() -> None:
 def test_a_direct_call_has_no_messages() -> None:
     asked = CallRequested(tool_id="tool", input={}, profile_id=ANN)
     state = folded(asked, TaskStarted(), ended())
-    assert state.said.messages == []
+    assert state.messages.entries == []
 
 
 # ---- what it costs -----------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def test_an_event_costs_the_same_at_ten_and_at_ten_thousand() -> None:
         else:
             turn(number)
     assert costs[5] == costs[5_000]
-    assert len(state.said.messages) == 10_001
+    assert len(state.messages.entries) == 10_001
 
 
 def test_the_end_of_a_run_of_a_task_that_is_over_changes_nothing() -> None:
@@ -276,7 +276,7 @@ def test_a_fresh_start_is_read_without_earlier_messages(
         *FIRST,
         *[(each, TWO) for each in events],
     )
-    assert [each.content for each in state.said.messages] == contents
+    assert [each.content for each in state.messages.entries] == contents
 
 
 def test_messages_before_a_fresh_start_return_if_one_is_answered_again() -> None:
@@ -286,11 +286,11 @@ def test_messages_before_a_fresh_start_return_if_one_is_answered_again() -> None
         *[(each, TWO) for each in (message("2"), TaskStarted(is_fresh=True), ended())],
         *[(each, three) for each in (message("3", supersedes=ONE), TaskStarted())],
     )
-    assert [each.content for each in state.said.messages] == ["3"]
+    assert [each.content for each in state.messages.entries] == ["3"]
     assert state.past == []
 
 
 def test_the_end_of_a_task_without_a_command_adds_no_message() -> None:
     over = TaskEnded(status=TaskStatus.SUCCEEDED, content="Done.")
     state = folded(message("1"), TaskStarted(), reply(1, text="A"), over)
-    assert [each.content for each in state.said.messages] == ["1", "A"]
+    assert [each.content for each in state.messages.entries] == ["1", "A"]

@@ -42,7 +42,7 @@ async def test_a_task_is_parked_with_all_that_it_waits_for() -> None:
     held = await held_log(TaskStarted(), *[QuestionAsked(question=question(n)) for n in "ab"])
     task = held.state.current
     assert task
-    park(held, task, heard=0)
+    park(held, task, arrivals_before=0)
     assert task.is_suspended
     assert held.state.next_task() is None
 
@@ -52,7 +52,7 @@ async def test_a_task_is_not_parked_when_an_answer_came_meanwhile() -> None:
     task = held.state.current
     assert task
     held.add(answered("b", by=None), ONE)
-    park(held, task, heard=0)
+    park(held, task, arrivals_before=0)
     assert held.state.next_task() is task
 
 
@@ -63,9 +63,9 @@ async def test_the_time_of_a_call_is_kept_when_an_answer_came_before_the_task_wa
     ledger = ledger_of(held)
     ledger.park(path_of("a"), attempt=1, seconds=1.5)
     held.add(answered("b", by=None), ONE)
-    park(held, ledger.task, heard=0)
+    park(held, ledger.task, arrivals_before=0)
     ledger.park(path_of("a"), attempt=1, seconds=0.25)
-    park(held, ledger.task, heard=1)
+    park(held, ledger.task, arrivals_before=1)
     await held.commit()
     current = fold(LOG, await log.read(LOG)).current
     assert current
@@ -77,7 +77,7 @@ async def test_a_call_that_waits_without_a_question_is_a_fault() -> None:
     held = await held_log(TaskStarted())
     assert held.state.current
     with pytest.raises(PenstockError, match="without a question"):
-        park(held, held.state.current, heard=0)
+        park(held, held.state.current, arrivals_before=0)
 
 
 RUN, OTHER = TaskId("task_8"), TaskId("task_9")
@@ -91,7 +91,7 @@ async def test_a_task_is_parked_with_the_runs_that_its_calls_wait_for() -> None:
         with pytest.raises(Suspend) as raised:
             await_run(ledger, run_id)
         assert raised.value.awaited == (run_id,)
-    park(held, ledger.task, heard=0)
+    park(held, ledger.task, arrivals_before=0)
     await held.commit()
     assert (ledger.task.is_suspended, held.state.next_task()) == (True, None)
     *_, last = await log.read(LOG)
@@ -105,9 +105,9 @@ async def test_a_task_is_not_parked_when_a_run_ended_meanwhile() -> None:
         with pytest.raises(Suspend):
             await_run(ledger, run_id)
     held.add(RunEnded(run_id=OTHER), ONE)
-    park(held, ledger.task, heard=0)
+    park(held, ledger.task, arrivals_before=0)
     assert held.state.next_task() is ledger.task
-    park(held, ledger.task, heard=1)
+    park(held, ledger.task, arrivals_before=1)
     assert held.state.next_task() is None
 
 
@@ -115,7 +115,7 @@ async def test_a_run_whose_end_is_known_is_not_awaited() -> None:
     held = await held_log(TaskStarted(), RunEnded(run_id=RUN))
     ledger = ledger_of(held)
     await_run(ledger, RUN)
-    assert (list(ledger.task.waits.awaited), ledger.task.waits.heard) == ([], 0)
+    assert (list(ledger.task.waits.awaited), ledger.task.waits.arrivals) == ([], 0)
 
 
 @pytest.mark.parametrize(

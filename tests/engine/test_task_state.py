@@ -86,7 +86,7 @@ def test_a_task_waits_while_none_of_its_runs_has_ended(
 def test_rare_parts_of_a_task_are_created_at_first_use() -> None:
     task = TaskState(ONE, None)
     assert task.waits.parked is task.waits.parked
-    assert (task.waits.parked, task.story) == ({}, [])
+    assert (task.waits.parked, task.flow_events) == ({}, [])
     with pytest.raises(AttributeError, match="parket"):
         _ = getattr(task, "parket")  # noqa: B009  mypy knows that there is none
 

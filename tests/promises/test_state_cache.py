@@ -235,7 +235,7 @@ async def test_text_erased_by_another_process_is_not_remembered() -> None:
 
     async def look(held: HeldLog, task: TaskState) -> None:
         held.add(TaskStarted(), task.task_id)
-        seen.append([each.content for each in held.state.said.messages])
+        seen.append([each.content for each in held.state.messages.entries])
         held.add(ended(), task.task_id)
 
     log = BlankedLog(FakeClock())

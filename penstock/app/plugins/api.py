@@ -47,7 +47,7 @@ class PluginApi:
 
     def __init__(self) -> None:
         self.events = Listeners()
-        self.flows = PluginFlows(self.events.tell)
+        self.flows = PluginFlows(self.events.notify)
         self.gates = GateList()
         self.agents_dirs: list[Path] = []
         """In the order of registration, as all of these."""

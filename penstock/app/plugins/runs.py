@@ -87,14 +87,14 @@ class Listeners:
             self._follow_runs = None
             begin()
 
-    def tell(self, type: str, body: Json) -> None:
+    def notify(self, type: str, body: Json) -> None:
         """Call the listeners, from any thread; one that raises is logged and changes nothing."""
         if self._loop is None or get_ident() == self._thread:
-            self._tell(type, body)
+            self._notify(type, body)
         else:
-            self._loop.call_soon_threadsafe(self._tell, type, body)
+            self._loop.call_soon_threadsafe(self._notify, type, body)
 
-    def _tell(self, type: str, body: Json) -> None:
+    def _notify(self, type: str, body: Json) -> None:
         for listener in tuple(self._by_type.get(type, ())):
             with CaughtError() as fault:
                 listener({"type": type, **body})
@@ -133,13 +133,13 @@ class RunFollower:
     async def _follow_run(self, run_id: TaskId, log_id: LogId, first: int) -> None:
         """Deliver the events of a run until it ends; unreadable logs are logged."""
         with CaughtError() as fault:
-            await self._tell(run_id, log_id, first)
+            await self._deliver(run_id, log_id, first)
         if fault.error is not None:
             log.error("plugins receive no more events of the run %s: %s", run_id, fault)
         self._tasks.pop(log_id, None)
         self._over.discard(log_id)
 
-    async def _tell(self, run_id: TaskId, log_id: LogId, first: int) -> None:
+    async def _deliver(self, run_id: TaskId, log_id: LogId, first: int) -> None:
         """Deliver a run from event `first`; another process delivered those before it."""
         feed: RunFeed | None = None
         seq = 0
@@ -153,7 +153,7 @@ class RunFollower:
                     seq = item.seq
                 for body in _messages(feed, item, seq):
                     if seq >= first:
-                        self._listeners.tell(body["type"], body)
+                        self._listeners.notify(body["type"], body)
                 if feed.is_over:
                     break
 
@@ -166,15 +166,15 @@ def _messages(feed: RunFeed, item: Live, seq: int) -> Sequence[Json]:
 
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-Tell = Callable[[str, Json], None]
+Notify = Callable[[str, Json], None]
 
 
 class PluginFlows:
     """The flows of the project; usable once the project is open."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, notify: Notify) -> None:
         self._runtime: Runtime | None = None
-        self._tell = tell
+        self._notify = notify
 
     def open(self, runtime: Runtime) -> None:
         """Record that the project is open."""
@@ -242,7 +242,7 @@ class PluginFlows:
     def set_autonomous(self, enabled: bool) -> None:  # noqa: FBT001  as its event has it
         """Set the default for `autonomous` of later runs."""
         self._open.parts.flows.work.set_autonomous(enabled=enabled)
-        self._tell("flow_autonomous_mode_changed", {"enabled": enabled})
+        self._notify("flow_autonomous_mode_changed", {"enabled": enabled})
 
     def _file(self, command: str) -> FlowFile:
         files = self._files.files().files

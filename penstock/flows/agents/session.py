@@ -310,7 +310,7 @@ def _unacceptable(refused: Sequence[CallSettled]) -> VisitOutcome:
 
 
 def _last_text(dialogue: Dialogue) -> str:
-    for message in reversed(dialogue.said.messages):
+    for message in reversed(dialogue.messages.entries):
         if isinstance(message, AssistantMessage) and message.content.strip():
             return message.content
     return ""

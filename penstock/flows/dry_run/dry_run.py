@@ -174,7 +174,7 @@ class DryRunner:
     def _collect(self, ledger: Ledger, run: Run, *, used_stub: bool) -> None:
         """Collect what happened in a run."""
         path_taken: list[str] = []
-        for path, event in ledger.task.story:
+        for path, event in ledger.task.flow_events:
             is_own = path is not None and path.count("/") == _OWN
             match event:
                 case StepStarted() if is_own:

@@ -208,7 +208,7 @@ def flow_result(run: Run, task: TaskState, command: str, *, reason: str = "") ->
         "flowName": command,
         "status": status.value,
         "task": run.task,
-        "stepCount": sum(isinstance(event, StepStarted) for _, event in task.story),
+        "stepCount": sum(isinstance(event, StepStarted) for _, event in task.flow_events),
         "totalDuration": task.spent.active_ms,
         "results": {name: _entry(run, name, result) for name, result in run.results.items()},
         "forks": {

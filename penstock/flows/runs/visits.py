@@ -9,8 +9,8 @@ inside it: the agents and calls of flows that it refers to.
 
 How: VisitCosts and FrameEvents fold the task, and read only what is new since the last question:
 conducting N steps costs O(N), not O(N^2). Paths nest, so the visits around a call are found by
-cutting segments off its path. Relies on `task.story`, `task.agents` and `task.settled` only ever
-growing at their ends; an entry inserted earlier would be missed. Tests:
+cutting segments off its path. Relies on `task.flow_events`, `task.agents` and `task.settled` only
+ever growing at their ends; an entry inserted earlier would be missed. Tests:
 tests/flows/runs/test_visits.py.
 """
 
@@ -83,8 +83,8 @@ class VisitCosts:
         self._task = task
         self._visits: dict[str, _Visit] = {}
         """By frame."""
-        self._story_read = self._agents_read = self._settled_read = 0
-        """How many entries of the task's story, agents and settled calls have been read."""
+        self._flow_events_read = self._agents_read = self._settled_read = 0
+        """How many entries of the task's flow events, agents and settled calls have been read."""
 
     def waits(self, frame: CallPath) -> bool:
         """Whether the visit waits for people, according to the log."""
@@ -115,12 +115,12 @@ class VisitCosts:
 
     def _catch_up(self) -> None:
         task = self._task
-        for path, event in task.story[self._story_read :]:
+        for path, event in task.flow_events[self._flow_events_read :]:
             if path is not None and isinstance(event, StepStarted):
                 self._visits[path] = _Visit(event.active_ms)
             elif isinstance(event, FlowNotified) and event.kind == STEP_WAITS:
                 self._wait(path or "", event)
-        self._story_read = len(task.story)
+        self._flow_events_read = len(task.flow_events)
         # Dicts keep insertion order: reading the newest entries from the end costs the same however
         # long the task is.
         for path in islice(reversed(task.agents), len(task.agents) - self._agents_read):
@@ -155,7 +155,7 @@ class FrameEvents:
         self._task = task
         self.costs = VisitCosts(task)
         """Costs of the visits."""
-        self._story_read = 0
+        self._flow_events_read = 0
         self._steps: dict[str, list[tuple[CallPath, StepEvent]]] = {}
         """By the frame of their run."""
         self._flows: dict[str, list[tuple[CallPath, FlowStarted]]] = {}
@@ -192,8 +192,8 @@ class FrameEvents:
         return tuple(self._flows.get(frame, ()))
 
     def _catch_up(self) -> None:
-        story = self._task.story
-        for path, event in story[self._story_read :]:
+        flow_events = self._task.flow_events
+        for path, event in flow_events[self._flow_events_read :]:
             if path is None:
                 continue
             if isinstance(event, FlowStarted):
@@ -205,7 +205,7 @@ class FrameEvents:
                     self._numbers[path] = self._starts
                     self._rested_ms = event.rested_ms
                 self._steps.setdefault(frame_above(path), []).append((path, event))
-        self._story_read = len(story)
+        self._flow_events_read = len(flow_events)
 
 
 def warn(ledger: Ledger, frame: CallPath, message: str, **body: Any) -> None:
@@ -229,4 +229,4 @@ def warnings_of(task: TaskState) -> list[str]:
 
 
 def _notices(task: TaskState) -> Iterator[tuple[CallPath | None, FlowNotified]]:
-    return ((path, event) for path, event in task.story if isinstance(event, FlowNotified))
+    return ((path, event) for path, event in task.flow_events if isinstance(event, FlowNotified))

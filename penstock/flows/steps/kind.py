@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from penstock.core.call import CallPath
 from penstock.core.diagnostics import Diagnostic
-from penstock.core.events.flow_events import FlowNotified, Output, StepSettled
+from penstock.core.events.flow_events import Output, StepSettled
 from penstock.core.limits import World
 from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
@@ -238,10 +238,6 @@ class StepContext(Struct, frozen=True, kw_only=True):
     ledger: Ledger
     profile: Profile
     is_autonomous: bool
-
-    def tell(self, kind: str, **body: Any) -> None:
-        """Add an event for readers of the run."""
-        self.ledger.add(FlowNotified(kind=kind, body=body), self.frame)
 
     def warn(self, message: str, **body: Any) -> None:
         """Add a warning to the log and to the result of the run. The run continues."""

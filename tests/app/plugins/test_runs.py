@@ -45,7 +45,7 @@ FLOW = "name: F\ndescription: d\nsteps:\n  - {id: a, agent: scout, task: go}\n"
 def test_events_have_two_spellings(name: str, received: str) -> None:
     listeners, messages = Listeners(), list[Any]()
     listeners.on(name, messages.append)
-    listeners.tell(received, {"x": 1})
+    listeners.notify(received, {"x": 1})
     assert messages == [{"type": received, "x": 1}]
 
 
@@ -61,7 +61,7 @@ def test_a_listener_that_raises_is_logged_and_changes_nothing(
     listeners, messages = Listeners(), list[Any]()
     listeners.on("flow_complete", lambda _: 1 / 0)
     listeners.on("flow_complete", messages.append)
-    listeners.tell("flow_complete", {})
+    listeners.notify("flow_complete", {})
     assert len(messages) == 1
     assert caplog.messages == [
         "a listener to flow_complete failed: ZeroDivisionError: division by zero"

@@ -133,9 +133,9 @@ async def test_a_discarding_log_keeps_events_in_its_state_only() -> None:
     ledger.add(FlowNotified(kind="flow_warning"), CallPath(TASK))
     ledger.held.submit_soon()
     assert await ledger.held.commit() == 0
-    assert [event.kind for _, event in ledger.task.story if isinstance(event, FlowNotified)] == [
-        "flow_warning"
-    ]
+    assert [
+        event.kind for _, event in ledger.task.flow_events if isinstance(event, FlowNotified)
+    ] == ["flow_warning"]
 
 
 LOOP = """\

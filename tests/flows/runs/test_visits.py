@@ -241,7 +241,7 @@ def test_a_result_lists_each_warning_once_and_no_other_event() -> None:
 
 
 def _told(ledger: Ledger) -> list[tuple[CallPath | None, object]]:
-    story = ledger.task.story
+    story = ledger.task.flow_events
     return [(at, each.body.get("stepId")) for at, each in story if isinstance(each, FlowNotified)]
 
 
@@ -263,7 +263,7 @@ def ends(step_id: str) -> StepSettled:
 
 def task_of(*events: tuple[str | None, FlowEvent]) -> TaskState:
     task = TaskState(TaskId("t"), None)
-    task.story += [(CallPath(path) if path else None, event) for path, event in events]
+    task.flow_events += [(CallPath(path) if path else None, event) for path, event in events]
     return task
 
 
@@ -289,7 +289,7 @@ def test_events_added_later_are_found() -> None:
     task = task_of(("t/a/1", begins("a")))
     story = FrameEvents(task)
     assert len(story.steps(FRAME)) == 1
-    task.story.append((CallPath("t/a/1"), ends("a")))
+    task.flow_events.append((CallPath("t/a/1"), ends("a")))
     assert [event for _, event in story.steps(FRAME)] == [begins("a"), ends("a")]
 
 
