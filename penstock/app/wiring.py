@@ -148,16 +148,16 @@ class Assembly:
 
     @cached_property
     def _run_callbacks(self) -> Runs:
-        async def begin(request: FlowRequest) -> TaskId:
-            return await self._tool_runs.begin(request)
+        async def start(request: FlowRequest) -> TaskId:
+            return await self._tool_runs.start(request)
 
-        async def end(run_id: TaskId, waiter: TaskId) -> Envelope | None:
-            return await self._tool_runs.end(run_id, waiter)
+        async def wait(run_id: TaskId, waiter: TaskId) -> Envelope | None:
+            return await self._tool_runs.wait(run_id, waiter)
 
         async def abort(run_id: TaskId, profile: Profile) -> None:
             await self._tool_runs.abort(run_id, profile)
 
-        return Runs(begin=begin, end=end, abort=abort)
+        return Runs(start=start, wait=wait, abort=abort)
 
     @cached_property
     def _tool_runs(self) -> ToolRuns:

@@ -76,8 +76,8 @@ class ExecuteWorkflow:
                 "no flows can be run here: open a project folder, penstock.open(directory)"
             )
         command = input["workflowId"].removeprefix("/")
-        run_id = await _begun(runs, command, input.get("input", {}), invocation)
-        envelope = await _ended(runs, run_id, invocation)
+        run_id = await _start_run(runs, command, input.get("input", {}), invocation)
+        envelope = await _wait_for_run(runs, run_id, invocation)
         return _answer(input["workflowId"], run_id, envelope)
 
     def preview(self, output: Any) -> str | None:
@@ -85,7 +85,7 @@ class ExecuteWorkflow:
         return f"{output['workflowId']}: {output['status']}"
 
 
-async def _begun(runs: Runs, command: str, arguments: Json, invocation: Invocation) -> TaskId:
+async def _start_run(runs: Runs, command: str, arguments: Json, invocation: Invocation) -> TaskId:
     """Start the run once. Secrets of this task are redacted from its input."""
     arguments = invocation.caller.secrets.json(arguments)
     task = arguments.get("task")
@@ -107,14 +107,14 @@ async def _begun(runs: Runs, command: str, arguments: Json, invocation: Invocati
         is_autonomous=invocation.caller.is_autonomous,
     )
     try:
-        return await runs.begin(request)
+        return await runs.start(request)
     except NotFound as error:
         raise ToolFailed(
             str(error), "NOT_FOUND", suggestion="Name a workflow of this project."
         ) from None
 
 
-async def _ended(runs: Runs, run_id: TaskId, invocation: Invocation) -> Envelope:
+async def _wait_for_run(runs: Runs, run_id: TaskId, invocation: Invocation) -> Envelope:
     """Wait for a run. A cancelled call cancels it; a stop of the process does not."""
     try:
         return await _outcome(runs, run_id, invocation.ledger)
@@ -130,7 +130,7 @@ async def _outcome(runs: Runs, run_id: TaskId, ledger: Ledger) -> Envelope:
     The run stays in `awaited` meanwhile, so that it is cancelled when this task ends.
     """
     ledger.task.waits.awaited[run_id] = None
-    while (envelope := await runs.end(run_id, ledger.task.task_id)) is None:
+    while (envelope := await runs.wait(run_id, ledger.task.task_id)) is None:
         await_run(ledger, run_id)
     ledger.task.waits.awaited.pop(run_id, None)
     return envelope

@@ -41,7 +41,7 @@ class ToolRuns:
         self._find_flow = find_flow
         self._slots = slots
 
-    async def begin(self, request: FlowRequest) -> TaskId:
+    async def start(self, request: FlowRequest) -> TaskId:
         """Start a run, or return the one that the same call started before. Raises NotFound."""
         run_id = TaskId(f"task_{request.key}")
         # Looked up before the flow: a run that exists must continue even if its flow is gone.
@@ -61,7 +61,7 @@ class ToolRuns:
             await self._inbox.request(LogId(run_id), run_id, requested)
         return run_id
 
-    async def end(self, run_id: TaskId, waiter: TaskId) -> Envelope | None:
+    async def wait(self, run_id: TaskId, waiter: TaskId) -> Envelope | None:
         """Wait while a run works; return its outcome, or None if it waits for people.
 
         A waiting task that is a run itself lends its slot meanwhile.

@@ -63,20 +63,20 @@ class FlowRequest(Struct, frozen=True, kw_only=True):
 
 RunAgent = Callable[[SubagentRequest, Ledger], Awaitable[Json]]
 """Runs an agent, and returns the input of its `finish`. Raises CallError; lets Signals pass."""
-Begin = Callable[[FlowRequest], Awaitable[TaskId]]
+StartRun = Callable[[FlowRequest], Awaitable[TaskId]]
 """Starts a run, once for each key. Raises NotFound for a command that no flow has."""
-End = Callable[[TaskId, TaskId], Awaitable[Envelope | None]]
+WaitForRun = Callable[[TaskId, TaskId], Awaitable[Envelope | None]]
 """Waits for the end of a run, for a task; returns its outcome, or None if it waits for people."""
-Abort = Callable[[TaskId, Profile], Awaitable[None]]
-"""Ends a run. Does nothing if it has ended."""
+AbortRun = Callable[[TaskId, Profile], Awaitable[None]]
+"""Cancels a run. Does nothing if it has ended."""
 
 
 class Runs(Struct, frozen=True, kw_only=True):
     """The runs of flows, each a task of its own."""
 
-    begin: Begin
-    end: End
-    abort: Abort
+    start: StartRun
+    wait: WaitForRun
+    abort: AbortRun
 
 
 class Authoring(Struct, frozen=True, kw_only=True):

@@ -272,18 +272,18 @@ async def test_a_run_receives_no_secret_of_the_task() -> None:
     """What it begins with is recorded in its own log, and models read it."""
     told: list[Any] = []
 
-    async def begin(request: FlowRequest) -> TaskId:
+    async def start(request: FlowRequest) -> TaskId:
         told.append((request.task, request.inputs))
         raise NotFound("gone")
 
-    async def end(run_id: TaskId, waiter: TaskId) -> Envelope | None:
+    async def wait(run_id: TaskId, waiter: TaskId) -> Envelope | None:
         return None
 
     async def abort(run_id: TaskId, profile: Profile) -> None:
         pass
 
     bench = await open_workbench(
-        *TOOLS, callbacks=Callbacks(runs=Runs(begin=begin, end=end, abort=abort))
+        *TOOLS, callbacks=Callbacks(runs=Runs(start=start, wait=wait, abort=abort))
     )
     (await bench.resources.secrets.load(bench.ledger, None)).redactor.add("token", "s3cr3t-value")
     given = {"task": "use s3cr3t-value", "n": "s3cr3t-value"}

@@ -39,7 +39,7 @@ def runs_of(runtime: Runtime) -> Runs:
 
 async def came_to(runs: Runs, run_id: TaskId) -> Envelope:
     """Wait for the end of a run that asks no person."""
-    envelope = await runs.end(run_id, TaskId("task_1"))
+    envelope = await runs.wait(run_id, TaskId("task_1"))
     assert envelope is not None
     return envelope
 
@@ -52,8 +52,8 @@ async def test_a_run_started_by_an_autonomous_run_asks_no_person(*, is_autonomou
     model = ScriptedModel(by_task({"Sure?": chosen}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         request_of_tool = replace(request(), is_autonomous=is_autonomous)
-        run_id = await runs_of(runtime).begin(request_of_tool)
-        await runs_of(runtime).end(run_id, TaskId("task_1"))
+        run_id = await runs_of(runtime).start(request_of_tool)
+        await runs_of(runtime).wait(run_id, TaskId("task_1"))
         records = await runtime.parts.storage.log.read(LogId(run_id))
     asked = [each for each in records if isinstance(each.event, QuestionAsked)]
     assert bool(asked) is not is_autonomous
@@ -64,10 +64,10 @@ async def test_a_key_starts_one_run() -> None:
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         runs = runs_of(runtime)
-        first, again, other = [await runs.begin(request(key)) for key in "aab"]
+        first, again, other = [await runs.start(request(key)) for key in "aab"]
         assert (await came_to(runs, first)).output["runId"] == first
         assert (await came_to(runs, other)).ok
-        assert await runs.begin(request("a")) == first
+        assert await runs.start(request("a")) == first
     assert first == again != other
 
 
@@ -81,7 +81,7 @@ async def test_an_unfinished_run_resumes_for_the_call_that_finds_it() -> None:
         left = replace(FLOW, profile_id=LOCAL_PROFILE.profile_id)
         await runtime.parts.storage.log.send(LogId("task_a"), [Entry(left, TaskId("task_a"))])
         await settle()
-        run_id = await runs_of(runtime).begin(request("a"))
+        run_id = await runs_of(runtime).start(request("a"))
         async with asyncio.timeout(5):
             assert (await came_to(runs_of(runtime), run_id)).ok
 
@@ -91,7 +91,7 @@ async def test_aborting_an_ended_or_deleted_run_has_no_effect() -> None:
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         runs = runs_of(runtime)
-        run_id = await runs.begin(request())
+        run_id = await runs.start(request())
         await came_to(runs, run_id)
         for each in (run_id, TaskId("task_none")):
             await runs.abort(each, LOCAL_PROFILE)
@@ -101,28 +101,28 @@ async def test_aborting_an_ended_or_deleted_run_has_no_effect() -> None:
 async def test_an_unknown_flow_starts_no_run() -> None:
     async with memory_runtime(place=MemoryStorage(flows=flows_of(demo=PLAIN))) as runtime:
         with pytest.raises(NotFound, match="Did you mean 'demo'"):
-            await runs_of(runtime).begin(request(command="demi"))
+            await runs_of(runtime).start(request(command="demi"))
 
 
 async def test_a_started_run_is_found_although_its_flow_is_gone() -> None:
     log = MemoryStorage(flows=flows_of(demo=PLAIN))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=log) as runtime:
-        run_id = await runs_of(runtime).begin(request())
+        run_id = await runs_of(runtime).start(request())
         await came_to(runs_of(runtime), run_id)
     log.flows = flows_of(other=PLAIN)
     async with memory_runtime(model=model, agents=WORKERS, place=log) as runtime:
-        assert await runs_of(runtime).begin(request()) == run_id
+        assert await runs_of(runtime).start(request()) == run_id
         with pytest.raises(NotFound):
-            await runs_of(runtime).begin(request("another"))
+            await runs_of(runtime).start(request("another"))
 
 
 async def test_a_run_that_waits_for_people_has_no_outcome_yet() -> None:
     place = MemoryStorage(flows=flows_of(demo=ASKS))
     async with memory_runtime(agents=WORKERS, place=place) as runtime:
         runs = runs_of(runtime)
-        run_id = await runs.begin(request())
-        assert await runs.end(run_id, TaskId("task_1")) is None
+        run_id = await runs.start(request())
+        assert await runs.wait(run_id, TaskId("task_1")) is None
 
 
 FLOW = FlowRequested(command="demo", profile_id=ANN)
