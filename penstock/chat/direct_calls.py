@@ -32,8 +32,8 @@ from penstock.core.events.events import (
 from penstock.core.ids import ASSISTANT, CallId, MessageId, QuestionId, SessionId
 from penstock.core.json_values.json_text import canonical
 from penstock.core.limits import World
-from penstock.core.messages import NEW, MissingArguments, begins_afresh, command_parts
 from penstock.core.profile import Profile
+from penstock.core.slash_commands import NEW, MissingArgument, clears_history, command_parts
 from penstock.core.task import Question, QuestionKind, TaskStatus
 from penstock.core.text import cut, one_line
 from penstock.engine.budget import Budget
@@ -129,7 +129,7 @@ CALL, WEB = "call", "web"
 MakeLink = Callable[[SessionId, Profile], Awaitable[str]]
 """Creates a link to a conversation of a profile."""
 COMMANDS = (CALL, WEB, NEW)
-ArgumentsOf = Callable[[str], Mapping[str, MissingArguments]]
+ArgumentsOf = Callable[[str], Mapping[str, MissingArgument]]
 """Returns what a flow still needs: `task`, and inputs by name. Raises NotFound, which names the
 nearest flow.
 """
@@ -172,7 +172,7 @@ class CommandWork:
     def start(message: MessageReceived) -> TaskStarted:
         """Return the start event of a command's task."""
         name = cut(command_parts(message.content)[0], _NAME_CHARACTERS) or "/"
-        return TaskStarted(command=name, is_fresh=begins_afresh(message.content))
+        return TaskStarted(command=name, is_fresh=clears_history(message.content))
 
     async def work(self, held: HeldLog, task: TaskState, message: MessageReceived | None) -> None:
         """Run the command until it has an answer or waits."""

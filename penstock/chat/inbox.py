@@ -56,8 +56,8 @@ from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
 from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.limits import World
-from penstock.core.messages import is_command, is_informational, text_for_model
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, Profile
+from penstock.core.slash_commands import is_command, is_informational, text_for_model
 from penstock.core.task import QuestionKind, QuestionRecord, QuestionStatus, TaskRecord, TaskStatus
 from penstock.engine.activation import Activations
 from penstock.engine.answers import answer_in_words, check_answer

@@ -35,8 +35,8 @@ from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.ids import ASSISTANT, LogId, MessageId
 from penstock.core.json_values.schema import Problem
 from penstock.core.limits import World
-from penstock.core.messages import begins_afresh
 from penstock.core.profile import LOCAL, Profile
+from penstock.core.slash_commands import clears_history
 from penstock.core.task import TaskStatus
 from penstock.engine.budget import Budget
 from penstock.engine.bus import Bus
@@ -143,7 +143,7 @@ class ChatWork:
         wants_tools = message is None or message.enable_tools
         tools = offered(agent, self._participants.invoker(agent), profile) if wants_tools else ()
         ids = tuple(tool.spec.tool_id for tool in tools)
-        is_new = message is not None and begins_afresh(message.content)
+        is_new = message is not None and clears_history(message.content)
         return TaskStarted(model=model.card.model_id, offered=ids, is_fresh=is_new)
 
     def _agent(self, state: SessionState) -> Agent:

@@ -37,8 +37,8 @@ from penstock.core.errors import ConfigError, NotFound
 from penstock.core.events.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
 from penstock.core.events.flow_events import AgentStarted, FlowRequested, StepSettled
 from penstock.core.ids import ASSISTANT, LogId
-from penstock.core.messages import is_answered_by_model
 from penstock.core.profile import Profile
+from penstock.core.slash_commands import is_answered_by_model
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.held_log import HeldLog

@@ -67,7 +67,8 @@ from penstock.core.events.flow_events import (
 )
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import MIB
-from penstock.core.messages import AssistantMessage, UserMessage, text_for_model
+from penstock.core.messages import AssistantMessage, UserMessage
+from penstock.core.slash_commands import text_for_model
 from penstock.engine.dialogue import MessageList, back_to
 from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Lease, Log

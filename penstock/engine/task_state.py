@@ -38,7 +38,8 @@ from penstock.core.events.flow_events import (
     FlowRequested,
 )
 from penstock.core.ids import ProfileId, QuestionId, TaskId
-from penstock.core.messages import Usage, UserMessage, is_informational
+from penstock.core.messages import Usage, UserMessage
+from penstock.core.slash_commands import is_informational
 from penstock.core.task import Missing, Question, is_withdrawn
 from penstock.engine.dialogue import Dialogue, MessageList, Round
 

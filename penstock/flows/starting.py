@@ -23,7 +23,7 @@ from penstock.core.events.flow_events import (
     ValueType,
 )
 from penstock.core.json_values.schema import Problem
-from penstock.core.messages import MissingArguments
+from penstock.core.slash_commands import MissingArgument
 from penstock.core.text import one_line
 from penstock.flows.definition import Flow, RunInput
 from penstock.flows.parsing import TASK, flow_of, read_flow
@@ -99,12 +99,12 @@ def begin(
     return RunStart(flow=flow, started=started)
 
 
-def wanted_by(library: FlowLibrary, command: str) -> Mapping[str, MissingArguments]:
+def wanted_by(library: FlowLibrary, command: str) -> Mapping[str, MissingArgument]:
     """Return the required arguments of a flow. Raises NotFound, with the nearest command."""
     return wanted_of(library.find(command), command)
 
 
-def wanted_of(source: FlowSource, command: str) -> Mapping[str, MissingArguments]:
+def wanted_of(source: FlowSource, command: str) -> Mapping[str, MissingArgument]:
     """Return the required arguments to ask a person for: `task`, and inputs by name.
 
     Empty for a flow that cannot run.
@@ -113,7 +113,7 @@ def wanted_of(source: FlowSource, command: str) -> Mapping[str, MissingArguments
     if flow is None:
         return {}
     arguments = {item.name: _argument(item) for item in flow.inputs if item.is_required}
-    task = {TASK: MissingArguments(question=_question(flow, command))} if flow.needs_task else {}
+    task = {TASK: MissingArgument(question=_question(flow, command))} if flow.needs_task else {}
     return {} if source.errors else task | arguments
 
 
@@ -189,11 +189,11 @@ def failed_inside(run: Run) -> VisitOutcome:
     return replace(ended, outcome=run.failed_by)
 
 
-def _argument(item: RunInput) -> MissingArguments:
+def _argument(item: RunInput) -> MissingArgument:
     is_text = item.value_type is ValueType.STRING
     about = one_line(item.description) or "what is it to be?"
     form = "" if is_text else f" ({item.value_type})"
-    return MissingArguments(question=f"{item.name}{form}: {about}", is_text=is_text)
+    return MissingArgument(question=f"{item.name}{form}: {about}", is_text=is_text)
 
 
 def _question(flow: Flow, command: str) -> str:

@@ -58,7 +58,7 @@ from penstock.core.events.events import (
 from penstock.core.events.flow_events import ValueType
 from penstock.core.ids import LogId, QuestionId, TaskId, new_id
 from penstock.core.json_values.json_text import parse_json
-from penstock.core.messages import MissingArguments
+from penstock.core.slash_commands import MissingArgument
 from penstock.core.task import QuestionRecord, QuestionStatus, TaskStatus
 from penstock.engine.bus import Live
 from penstock.flows.definition import RunInput
@@ -365,7 +365,7 @@ def values_of(texts: Mapping[str, str], declared: Sequence[RunInput]) -> dict[st
     return {name: _value(text, is_text=name in texts_wanted) for name, text in texts.items()}
 
 
-def asked_for(missing: Mapping[str, MissingArguments], known: Collection[str]) -> dict[str, Any]:
+def asked_for(missing: Mapping[str, MissingArgument], known: Collection[str]) -> dict[str, Any]:
     """Prompt for each wanted input that was not given. A blank line omits it."""
     typed: dict[str, Any] = {}
     for name in [each for each in missing if each not in known]:

@@ -14,7 +14,7 @@ import typer
 from penstock.cli.flow.run import asked_for, code_of, read_pairs, values_of
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.flow_events import ValueType
-from penstock.core.messages import MissingArguments
+from penstock.core.slash_commands import MissingArgument
 from penstock.flows.definition import RunInput
 from tests.kit.flow_server import ASKS, LOOK, laid
 from tests.kit.flows import HEAD
@@ -305,8 +305,8 @@ def test_a_prompt_of_a_run_ends_when_the_question_is_answered_elsewhere(
 
 
 NUMBER, TEXT = (
-    MissingArguments(question="n (number): how many?", is_text=False),
-    MissingArguments(question="For whom?"),
+    MissingArgument(question="n (number): how many?", is_text=False),
+    MissingArgument(question="For whom?"),
 )
 
 
