@@ -20,7 +20,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.envelope import Json
-from penstock.core.state import FileChange, FileChanges, FilePath
+from penstock.core.scopes import FilePath
+from penstock.core.stored_changes import FileChange, FileChanges
 from penstock.resources.workspace import Workspace, inside
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import URI, builtin, list_of, place, read_place

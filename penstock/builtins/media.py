@@ -12,7 +12,7 @@ from penstock.core.call_errors import ToolNotConfigured, quota, tool_failure
 from penstock.core.clock import Moment, to_iso
 from penstock.core.envelope import Json
 from penstock.core.ids import BlobId, MediaId
-from penstock.core.state import FileChanges, MediaChange
+from penstock.core.stored_changes import FileChanges, MediaChange
 from penstock.resources.links import LinkLabel
 from penstock.store.blobs import Blobs
 from penstock.tools.invocation import Invocation

@@ -14,7 +14,7 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.events.events import SkillsSelected
 from penstock.core.json_values.schema import Problem
-from penstock.core.state import FileChanges
+from penstock.core.stored_changes import FileChanges
 from penstock.manifest.files import TOO_LARGE, UnreadReason, read_bounded
 from penstock.manifest.handbook import Handbooks
 from penstock.manifest.skill import Resource, SkillManifest

@@ -16,7 +16,7 @@ from penstock.cli.terminal.output import AsJson, note, print_json, say
 from penstock.cli.terminal.render import print_table, when
 from penstock.core.clock import SystemClock, to_iso
 from penstock.core.profile import LOCAL
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.text import count
 from penstock.resources.cipher import open_cipher
 from penstock.resources.vault import SecretListing, SqlVault, Vault, warning_of

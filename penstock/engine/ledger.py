@@ -36,7 +36,7 @@ from penstock.core.events.events import (
     StateWritten,
 )
 from penstock.core.json_values.json_text import fingerprint
-from penstock.core.state import Change
+from penstock.core.stored_changes import Change
 from penstock.core.task import Question, QuestionStatus
 from penstock.engine.budget import Budget
 from penstock.engine.held_log import HeldLog

@@ -9,7 +9,7 @@ from typing import Any, assert_never
 from msgspec import Struct
 
 from penstock.core.clock import Moment, to_iso
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 
 SECRETS = Scope(ScopeKind.SHARED, "notifications")
 """The scope in the vault that holds the URLs of channels."""

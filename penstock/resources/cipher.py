@@ -19,7 +19,7 @@ from msgspec import Struct
 from penstock.core.errors import ConfigError
 from penstock.core.ids import new_secret
 from penstock.core.late import late
-from penstock.core.state import Scope
+from penstock.core.scopes import Scope
 from penstock.store.failures import disk_failure
 
 KEY_BYTES = 32

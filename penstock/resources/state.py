@@ -8,7 +8,8 @@ from sqlalchemy import Connection, or_, select
 
 from penstock.core.clock import Clock
 from penstock.core.envelope import Json
-from penstock.core.state import Scope, StateChange, StateEntry, StateOutcome, StateVerb
+from penstock.core.scopes import Scope
+from penstock.core.stored_changes import StateChange, StateEntry, StateOutcome, StateVerb
 from penstock.store.changes import Changes, entry_at, entry_of, of_scope, starts_with
 from penstock.store.database import Database
 from penstock.store.statements import Statements

@@ -21,7 +21,7 @@ from penstock.core.errors import ConfigError, InvalidRequest
 from penstock.core.ids import new_secret
 from penstock.core.limits import KIB
 from penstock.core.profile import LOCAL
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.manifest.bindings import VaultKey
 from penstock.resources.cipher import Cipher, Sealed
 from penstock.resources.redact import LEAST_BYTES

@@ -16,15 +16,8 @@ from penstock.core.call_errors import is_directory, not_a_directory, tool_failur
 from penstock.core.clock import Clock, Moment
 from penstock.core.ids import BlobId, MediaId, ProfileId
 from penstock.core.limits import Limits
-from penstock.core.state import (
-    FileChange,
-    FileChanges,
-    FilePath,
-    MediaChange,
-    Scope,
-    ScopeKind,
-    parents,
-)
+from penstock.core.scopes import FilePath, Scope, ScopeKind, parents
+from penstock.core.stored_changes import FileChange, FileChanges, MediaChange
 from penstock.store.blobs import Blobs
 from penstock.store.changes import Changes, of_scope, starts_with
 from penstock.store.database import Database

@@ -31,18 +31,16 @@ from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.limits import Limits
-from penstock.core.state import (
+from penstock.core.scopes import Scope, ScopeKind, parents
+from penstock.core.stored_changes import (
     Change,
     FileChange,
     FileChanges,
     MediaChange,
-    Scope,
-    ScopeKind,
     StateChange,
     StateEntry,
     StateOutcome,
     changed,
-    parents,
 )
 from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import (

@@ -17,18 +17,16 @@ from penstock.core.clock import Clock, Moment
 from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId, MediaId, ProfileId, TaskId
 from penstock.core.limits import Limits
-from penstock.core.state import (
+from penstock.core.scopes import Scope, ScopeKind, parents
+from penstock.core.stored_changes import (
     Change,
     FileChange,
     FileChanges,
     MediaChange,
-    Scope,
-    ScopeKind,
     StateChange,
     StateEntry,
     StateOutcome,
     changed,
-    parents,
 )
 from penstock.resources.state import StatePage, page_of
 from penstock.resources.vault import SecretListing, by_place, check_secret, not_there

@@ -22,7 +22,7 @@ from penstock.core.events.events import CallSettled, NoteEmitted, QuestionAnswer
 from penstock.core.ids import CallId, QuestionId
 from penstock.core.json_values.json_text import canonical
 from penstock.core.limits import World
-from penstock.core.state import Change
+from penstock.core.stored_changes import Change
 from penstock.core.task import Option, Question, QuestionKind
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.engine.suspend import ask

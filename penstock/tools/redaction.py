@@ -29,7 +29,8 @@ from penstock.core.call_errors import StateDenied, VaultNotFound
 from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.core.events.events import NoteEmitted, SecretGiven, StoredFile
 from penstock.core.ids import TaskId
-from penstock.core.state import Change, FileChanges, MediaChange, Scope
+from penstock.core.scopes import Scope
+from penstock.core.stored_changes import Change, FileChanges, MediaChange
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.resources.redact import Redactor

@@ -15,7 +15,7 @@ from penstock.core.envelope import Envelope, Json
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.engine.ledger import Ledger
 from penstock.resources.channels import Channel
 from penstock.resources.egress import Egress

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from penstock.builtins.archive import TOOLS
 from penstock.core.limits import Limits
-from penstock.core.state import parse_path
+from penstock.core.scopes import parse_path
 from tests.kit.workbench import Desk, open_desk
 
 FILES = {"session://d/a.txt": b"a" * 1000, "session://d/e/b": b"\xff\x00", "task://c.txt": b"c"}

@@ -7,7 +7,7 @@ import pytest
 from penstock.builtins.download import TOOLS
 from penstock.core.call_errors import OutputTooLarge, UpstreamUnavailable
 from penstock.core.limits import Limits
-from penstock.core.state import parse_path
+from penstock.core.scopes import parse_path
 from penstock.resources.egress import Egress, HttpResponse
 from tests.kit.answers import Answers, answered
 from tests.kit.workbench import open_desk

@@ -13,7 +13,7 @@ from penstock.builtins.files import TOOLS
 from penstock.core.events.events import CallSettled
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock

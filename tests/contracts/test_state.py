@@ -9,7 +9,8 @@ from penstock.core.call_errors import ToolFailed
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Entry
-from penstock.core.state import Scope, ScopeKind, StateChange, StateOutcome, StateVerb
+from penstock.core.scopes import Scope, ScopeKind
+from penstock.core.stored_changes import StateChange, StateOutcome, StateVerb
 from penstock.resources.state import State
 from penstock.store.logs.log import Log
 from penstock.testing.clock import START, FakeClock

@@ -7,7 +7,7 @@ import pytest
 from penstock.core.call_errors import VaultNotFound
 from penstock.core.errors import InvalidRequest
 from penstock.core.limits import Limits
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.resources.cipher import Cipher
 from penstock.resources.vault import SecretListing, SqlVault, Vault
 from penstock.store.database import open_database

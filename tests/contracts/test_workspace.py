@@ -7,7 +7,8 @@ from penstock.core.call_errors import ToolFailed
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId
-from penstock.core.state import FileChange, FileChanges, Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
+from penstock.core.stored_changes import FileChange, FileChanges
 from penstock.resources.workspace import File, Files
 from penstock.store.logs.log import Log
 from penstock.testing.clock import START, FakeClock

@@ -35,7 +35,7 @@ from penstock.core.events.events import (
 )
 from penstock.core.ids import ArtifactId, BlobId, CallId, MessageId, ProfileId, QuestionId, TaskId
 from penstock.core.messages import Usage
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.task import (
     Missing,
     MissingKind,

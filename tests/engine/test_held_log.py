@@ -20,7 +20,8 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.ids import TaskId
-from penstock.core.state import Scope, ScopeKind, StateChange, StateVerb
+from penstock.core.scopes import Scope, ScopeKind
+from penstock.core.stored_changes import StateChange, StateVerb
 from penstock.engine.held_log import MOMENT_SECONDS, HeldLog
 from penstock.engine.state import SessionState, fold
 from penstock.store.logs.log import Lease

@@ -22,7 +22,8 @@ from penstock.core.events.events import (
     TaskStarted,
 )
 from penstock.core.json_values.json_text import canonical
-from penstock.core.state import Scope, ScopeKind, StateChange, StateVerb
+from penstock.core.scopes import Scope, ScopeKind
+from penstock.core.stored_changes import StateChange, StateVerb
 from penstock.core.task import QuestionStatus
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.testing.clock import FakeClock, settle

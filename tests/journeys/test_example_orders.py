@@ -11,7 +11,7 @@ from penstock import open as open_project
 from penstock.app.runtime import Runtime
 from penstock.core.envelope import Envelope, Status
 from penstock.core.ids import LogId, TaskId, new_id
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SEAL = "a secret of its own"

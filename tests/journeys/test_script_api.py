@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.state import Scope, ScopeKind, parse_path
+from penstock.core.scopes import Scope, ScopeKind, parse_path
 from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage
 from tests.kit.tools import Act, echo

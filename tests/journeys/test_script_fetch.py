@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.core.limits import Limits
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage
 from tests.kit.dying_log import DyingLog

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from penstock.agents.agent import Agent
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.server.application import create_application
 from tests.kit.project import ProjectFolder

@@ -9,7 +9,7 @@ from penstock.app.runtime import Runtime
 from penstock.chat.message import NewMessage, NewRun
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage

@@ -9,7 +9,7 @@ from penstock.app.runtime import Runtime
 from penstock.chat.message import Reply
 from penstock.core.envelope import Json
 from penstock.core.limits import Limits
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.flows.steps.kind import CodeEnvironment
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections import Page

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from penstock.core.call import Effect
 from penstock.core.events.events import NoteEmitted
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.manifest.bindings import StateBinding, VaultKey
 from penstock.resources.egress import Egress
 from penstock.sandbox.bridge import HostCallResult

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from penstock.core.envelope import Envelope, Status
 from penstock.core.ids import LogId
-from penstock.core.state import parse_path
+from penstock.core.scopes import parse_path
 from penstock.resources.workspace import Workspace
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.tools.tool import Tool

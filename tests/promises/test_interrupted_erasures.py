@@ -18,13 +18,12 @@ from penstock.core.events.events import CallSettled, Entry, MessagesErased
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import ArtifactId, BlobId, LogId, MediaId, TaskId
 from penstock.core.limits import Limits
-from penstock.core.state import (
+from penstock.core.scopes import Scope, ScopeKind
+from penstock.core.stored_changes import (
     Change,
     FileChange,
     FileChanges,
     MediaChange,
-    Scope,
-    ScopeKind,
     StateChange,
     StateVerb,
 )

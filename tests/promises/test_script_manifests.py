@@ -4,7 +4,7 @@ import pytest
 
 from penstock.app.project import load_project
 from penstock.app.settings import load
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from tests.kit.manifests import CAPTURE
 from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage

@@ -6,7 +6,7 @@ from penstock.agents.agent import Agent
 from penstock.chat.message import NewMessage
 from penstock.core.events.events import CallSettled
 from penstock.core.ids import LogId
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.models.scripted import ScriptedModel, call, say
 from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage

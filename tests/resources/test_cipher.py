@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import ConfigError, StoreError, StoreFull, StoreReadOnly
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.resources.cipher import Cipher, Sealed, open_cipher, read_keys
 
 ANN = Scope(ScopeKind.PROFILE, "ann")

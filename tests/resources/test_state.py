@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.core.limits import Limits
-from penstock.core.state import Scope, ScopeKind, StateChange, StateVerb
+from penstock.core.scopes import Scope, ScopeKind
+from penstock.core.stored_changes import StateChange, StateVerb
 from penstock.resources.state import SqlState, read_change, read_key, read_limit, result_of
 from penstock.store.database import open_database
 from penstock.testing.clock import FakeClock

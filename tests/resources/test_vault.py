@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from penstock.core.call_errors import VaultDenied, VaultNotFound
 from penstock.core.errors import ConfigError
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.manifest.bindings import VaultKey
 from penstock.resources.cipher import Cipher
 from penstock.resources.vault import SecretHandles, SqlVault, permit_secret, warning_of

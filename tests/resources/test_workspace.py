@@ -4,7 +4,7 @@ import pytest
 
 from penstock.core.call_errors import ToolFailed
 from penstock.core.limits import Limits
-from penstock.core.state import Scope, ScopeKind, parse_path
+from penstock.core.scopes import Scope, ScopeKind, parse_path
 from penstock.resources.workspace import Workspace
 from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock

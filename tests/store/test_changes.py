@@ -10,12 +10,11 @@ from penstock.core.call_errors import ToolFailed
 from penstock.core.clock import Moment
 from penstock.core.ids import BlobId, MediaId, ProfileId
 from penstock.core.limits import Limits
-from penstock.core.state import (
+from penstock.core.scopes import Scope, ScopeKind
+from penstock.core.stored_changes import (
     FileChange,
     FileChanges,
     MediaChange,
-    Scope,
-    ScopeKind,
     StateChange,
     StateVerb,
 )

@@ -17,7 +17,8 @@ from penstock.core.events.events import CallSettled, Entry, Event, NoteEmitted, 
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import BlobId, LogId, MediaId, ProfileId, TaskId
 from penstock.core.limits import Limits
-from penstock.core.state import FileChange, FileChanges, MediaChange, Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
+from penstock.core.stored_changes import FileChange, FileChanges, MediaChange
 from penstock.store.blobs import Blobs, Disk
 from penstock.store.bucket import open_bucket
 from penstock.store.changes import Changes

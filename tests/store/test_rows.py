@@ -13,14 +13,8 @@ from penstock.core.clock import Moment
 from penstock.core.errors import LeaseLost, NameTaken, StoreCorrupt
 from penstock.core.events.events import Entry, MessageReceived, NoteEmitted, Record
 from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
-from penstock.core.state import (
-    FileChange,
-    FileChanges,
-    Scope,
-    ScopeKind,
-    StateChange,
-    StateVerb,
-)
+from penstock.core.scopes import Scope, ScopeKind
+from penstock.core.stored_changes import FileChange, FileChanges, StateChange, StateVerb
 from penstock.store.blobs import Blobs
 from penstock.store.changes import loosen
 from penstock.store.database import Database

@@ -7,7 +7,8 @@ from penstock.core.call_errors import StateDenied
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.events import NoteEmitted, SecretGiven, StoredFile
 from penstock.core.ids import BlobId, TaskId
-from penstock.core.state import FileChange, FileChanges, Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
+from penstock.core.stored_changes import FileChange, FileChanges
 from penstock.resources.redact import Redactor
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import Workbench, open_workbench

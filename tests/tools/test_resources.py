@@ -7,7 +7,7 @@ import pytest
 from penstock.core.call_errors import CallError, ToolNotConfigured
 from penstock.core.ids import LogId, TaskId, new_id
 from penstock.core.limits import Limits
-from penstock.core.state import Scope, ScopeKind, parse_path
+from penstock.core.scopes import Scope, ScopeKind, parse_path
 from penstock.resources.project.access import Access
 from penstock.store.blobs import open_blobs
 from penstock.testing.invocation import open_workbench

@@ -13,7 +13,7 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Envelope, Json, Status
 from penstock.core.errors import ConfigError
 from penstock.core.json_values.schema import Schema
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.resources.egress import Egress, EgressCaller, HttpResponse, Request
 from penstock.resources.vault import SecretListing, Vault
 from penstock.tools.invocation import Invocation

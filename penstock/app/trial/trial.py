@@ -25,7 +25,8 @@ from penstock.core.envelope import Json
 from penstock.core.ids import TaskId, new_id
 from penstock.core.limits import World
 from penstock.core.profile import LOCAL
-from penstock.core.state import Scope, ScopeKind, StateChange, StateVerb
+from penstock.core.scopes import Scope, ScopeKind
+from penstock.core.stored_changes import StateChange, StateVerb
 from penstock.resources.state import entry_to_wire
 from penstock.tools.scripts.script import ScriptTool
 from penstock.tools.tool import Registry, Tool

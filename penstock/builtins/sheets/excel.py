@@ -20,7 +20,8 @@ from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.json_values.schema import Problem
 from penstock.core.late import late
-from penstock.core.state import FileChanges, FilePath
+from penstock.core.scopes import FilePath
+from penstock.core.stored_changes import FileChanges
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import URI, builtin, fields_of, list_of, place, whole

@@ -38,7 +38,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.ids import ASSISTANT
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.profile import LOCAL_PROFILE, Profile
-from penstock.core.state import ScopeKind
+from penstock.core.scopes import ScopeKind
 from penstock.core.task import QuestionKind, QuestionRecord, TaskStatus
 from penstock.tools.tool import Registry
 

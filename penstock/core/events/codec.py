@@ -66,7 +66,7 @@ from penstock.core.events.flow_events import (
 )
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Usage
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.task import (
     Missing,
     MissingKind,

@@ -29,7 +29,8 @@ from penstock.core.ids import (
     TaskId,
 )
 from penstock.core.messages import NOTHING_SPENT, Usage
-from penstock.core.state import Change, Scope
+from penstock.core.scopes import Scope
+from penstock.core.stored_changes import Change
 from penstock.core.task import Missing, Question, QuestionStatus, TaskStatus
 
 

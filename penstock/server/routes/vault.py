@@ -11,7 +11,7 @@ from penstock.core.clock import to_iso
 from penstock.core.errors import NotFound
 from penstock.core.ids import ProfileId
 from penstock.core.profile import CHAT, READ
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.resources.vault import warning_of
 from penstock.server.context import allowed, context_of, owned
 from penstock.server.openapi import answers, takes

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
-from penstock.core.state import FilePath, parse_path
+from penstock.core.scopes import FilePath, parse_path
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec

@@ -20,15 +20,8 @@ from penstock.core.events.events import NOTE_LEVELS, CallSettled, NoteEmitted
 from penstock.core.json_values.json_text import JSON_DEPTH, is_larger
 from penstock.core.json_values.schema import Schema
 from penstock.core.limits import KIB
-from penstock.core.state import (
-    Change,
-    FileChanges,
-    Scope,
-    ScopeKind,
-    StateChange,
-    StateVerb,
-    parse_path,
-)
+from penstock.core.scopes import Scope, ScopeKind, parse_path
+from penstock.core.stored_changes import Change, FileChanges, StateChange, StateVerb
 from penstock.core.task import Option
 from penstock.core.text import size_text
 from penstock.engine.answers import OTHER

@@ -26,7 +26,7 @@ from penstock.core.events.events import NoteEmitted, StoredFile
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.profile import Profile
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.task import Option, QuestionStatus
 from penstock.tools.detached import DetachedCalls
 from penstock.tools.invocation import Invocation

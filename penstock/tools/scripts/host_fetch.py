@@ -18,7 +18,7 @@ from msgspec import Struct
 from penstock.core.call import Call, CallPath, Effect
 from penstock.core.call_errors import CallError, Interrupted
 from penstock.core.events.events import CallSettled
-from penstock.core.state import FilePath, parse_path
+from penstock.core.scopes import FilePath, parse_path
 from penstock.resources.egress import Egress, EgressCaller, Redirect, Request
 from penstock.resources.redact import Redactor
 from penstock.sandbox.bridge import HostCallResult

@@ -32,7 +32,7 @@ from penstock.core.call_errors import BudgetExceeded, CallError
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.events import CallSettled, NoteEmitted
 from penstock.core.json_values.json_text import compact
-from penstock.core.state import TYPE_ERROR, Change
+from penstock.core.stored_changes import TYPE_ERROR, Change
 from penstock.core.text import size_text
 from penstock.sandbox.bridge import HostCallResult, Refusal
 from penstock.tools.invocation import Invocation, WentWell, succeeded

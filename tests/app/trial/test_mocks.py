@@ -9,7 +9,7 @@ from penstock.core.call_errors import EgressDenied
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.limits import Limits
-from penstock.core.state import ScopeKind
+from penstock.core.scopes import ScopeKind
 from penstock.resources.egress import Egress, EgressCaller, Request
 from tests.kit.project import ProjectFolder
 from tests.kit.trials import tried

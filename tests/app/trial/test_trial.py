@@ -9,7 +9,7 @@ from penstock.app.trial.mocks import Mocks
 from penstock.app.trial.trial import TrialPlan, load_for_trial, open_trial
 from penstock.chat.message import NewCall
 from penstock.core.profile import LOCAL
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.resources.vault import Vault
 from tests.kit.project import ProjectFolder
 from tests.kit.trials import tried

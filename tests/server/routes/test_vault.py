@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from penstock.app.opening import open as open_project
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.server.application import create_application
 from tests.kit.server import HERE, InMemoryServer, served
 

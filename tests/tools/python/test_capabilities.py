@@ -9,7 +9,7 @@ from penstock.core.errors import Suspend
 from penstock.core.events.codec import to_wire
 from penstock.core.events.events import CallSettled, NoteEmitted, SecretGiven
 from penstock.core.profile import LOCAL
-from penstock.core.state import Scope, ScopeKind
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.task import Option
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench

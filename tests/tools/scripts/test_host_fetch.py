@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.call import Effect
 from penstock.core.limits import Limits
-from penstock.core.state import parse_path
+from penstock.core.scopes import parse_path
 from penstock.resources.egress import Egress, Redirect
 from penstock.resources.hosts import read_patterns
 from penstock.testing.clock import settle

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.events.events import SecretGiven
 from penstock.core.limits import Limits
-from penstock.core.state import Scope, ScopeKind, parse_path
+from penstock.core.scopes import Scope, ScopeKind, parse_path
 from penstock.testing.invocation import open_workbench
 from penstock.tools.scripts.bindings import Bindings
 from tests.kit.hosts import Asking, asking
