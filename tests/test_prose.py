@@ -22,6 +22,8 @@ OLD_WORDS = (
 )
 """Phrases with a plain word of the field in their place; the list grows as others are met."""
 FOUND = re.compile(rf"\b(?:{'|'.join(OLD_WORDS)})\b", re.IGNORECASE)
+RIDDLE = re.compile(r'^\s*r?"""(?:What|Who|Whom)\b.*', re.MULTILINE)
+"""A docstring without a noun as its subject: "What a step needs" for "The inputs of a step"."""
 QUOTED = re.compile(r'"[^"\n]*"|`[^`\n]*`')
 """What a page of the specification or a program says is quoted as it is."""
 
@@ -65,6 +67,30 @@ def test_no_phrase_of_the_list_is_left() -> None:
     count = sum(map(len, found.values()))
     worst = sorted(found.items(), key=lambda item: -len(item[1]))[:10]
     assert count <= PROSE["old_words"], "\n".join(f"{path}: {hits}" for path, hits in worst)
+
+
+def test_docstrings_begin_with_the_noun_or_the_verb_that_they_describe() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix(): hits
+        for path in (ROOT / "penstock").rglob("*.py")
+        if (hits := RIDDLE.findall(path.read_text()))
+    }
+    assert found == {}
+
+
+RIDDLES = {
+    '"""What a step needs."""': 1,
+    'class A:\n    """Who calls a tool."""': 1,
+    'r"""Whom it blames."""\nx = 1\n"""What x is."""': 2,
+    '"""Whole or in pieces."""': 0,
+    '"""Return what a step needs."""': 0,
+}
+
+
+@pytest.mark.parametrize(("text", "count"), RIDDLES.items())
+def test_a_docstring_that_begins_with_what_or_who_is_found(text: str, count: int) -> None:
+    ast.parse(text)
+    assert len(RIDDLE.findall(text)) == count
 
 
 @pytest.mark.parametrize("package", sorted(PROSE["comments"]))

@@ -45,7 +45,7 @@ STANDARD_TOOLS = frozenset({SUBAGENT, *AUTHORING, *ALWAYS, *FILE_TOOLS})
 
 
 class KnownNames(Struct, frozen=True, kw_only=True):
-    """What a project has that agent files can name; None: not checked."""
+    """Names that agent files of a project can refer to; None: not checked."""
 
     tools: Collection[str] | None = None
     """In addition to the standard ones."""

@@ -187,7 +187,7 @@ class ProjectParts(Struct, frozen=True, kw_only=True):
 
     @property
     def authoring_callbacks(self) -> Authoring | None:
-        """What tools call to write agents and flows."""
+        """The callbacks of tools that write agents and flows."""
         return None if self.authoring is None else self.authoring.callbacks
 
 

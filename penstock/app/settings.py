@@ -114,7 +114,7 @@ class Settings(BaseModel):
     sandbox: SandboxSection = SandboxSection()
     """The engine of scripts, and its confinement."""
     flows: FlowSection = FlowSection()
-    """What flows and agents can do in the project's folder."""
+    """Rights of flows and agents in the project's folder."""
     runtime_config: dict[str, str] = Field(default_factory=dict)
     """Texts that scripts can read with `flo.getRuntimeConfig`."""
     cache_dir: str = ""

@@ -60,7 +60,7 @@ WORKBOOKS = frozenset(each for each in FAMILIES["sheets"] if each.startswith("ex
 
 
 class ProjectFeatures(Struct, frozen=True, kw_only=True):
-    """What a project has that built-in tools can use."""
+    """Features of a project that built-in tools can use."""
 
     has_skills: bool = False
     """Skills of the project. Built-in skills serve agents that name them."""

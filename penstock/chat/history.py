@@ -32,7 +32,7 @@ class HistoryView(StrEnum):
     """How a history shows messages."""
 
     CHAT = "chat"
-    """What people wrote, and one answer to each."""
+    """Messages of people, one answer each."""
     FULL = "full"
     """Every message as the model saw it."""
 

@@ -76,7 +76,7 @@ class NewRun(Struct, frozen=True, kw_only=True):
     command: str
     """The command of the flow, without the slash."""
     task: str | None = None
-    """What the run is about, in words; agents of its steps can read it."""
+    """The task of the run, in words; agents of its steps can read it."""
     inputs: Json = field(default_factory=dict)
     """Values of the flow's `inputs`, by name."""
     autonomous: bool | None = None
@@ -182,7 +182,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     runs: tuple[TaskId, ...] = ()
     """Flow runs that a suspended task waits for."""
     blocked_on: tuple[Missing, ...] = ()
-    """What a blocked task needs and this process lacks."""
+    """The parts that a blocked task needs and this process lacks."""
 
 
 def check_reach(session_id: str | None, profile: Profile) -> None:

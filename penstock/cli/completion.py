@@ -1,4 +1,4 @@
-"""What Tab completes in a shell and at prompts, and the words that answer a question.
+"""Tab completion in a shell and at prompts, and the words that answer a question.
 
 In a shell: names and ids of tools, agents, sessions, tasks and questions. Each of these functions
 runs in a process of its own whenever the person presses Tab. It reads what it needs, opens no

@@ -1,4 +1,4 @@
-"""What a call answers when it does not succeed; each becomes an Envelope at the door.
+"""Errors that end a call. The invoker turns each into an Envelope.
 
 CallError                 code = the class name in capitals
 ├── ToolNotFound          failed            continuable

@@ -104,7 +104,7 @@ class TaskRecord(Struct, frozen=True, kw_only=True):
     outcome: Json | None = None
     """The body of the event that ended the task."""
     blocked_on: tuple[Missing, ...] = ()
-    """What is missing, if the task is blocked."""
+    """The missing parts, if the task is blocked."""
 
 
 class SessionRecord(Struct, frozen=True, kw_only=True):

@@ -91,7 +91,7 @@ class Ledger:
         self.turns: defaultdict[CallPath, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Locks of detached calls: several callers may resume such a call, one at a time."""
         self.claims: defaultdict[str, set[str]] = defaultdict(set)
-        """What running calls have claimed of a limited resource, by the resource's name."""
+        """Amounts of limited resources that running calls have claimed, by the resource's name."""
         self.step_in: CallPath | None = None
         """The call that has a step open; a task has at most one."""
 

@@ -40,7 +40,7 @@ class Need(Struct, frozen=True):
 
 
 class MissingParts(Struct, frozen=True):
-    """What a task needs and this process lacks. Holds names only, so it is cheap to keep."""
+    """Parts that a task needs and this process lacks. Holds names only, so it is cheap to keep."""
 
     needs: tuple[Need, ...]
 

@@ -57,7 +57,7 @@ def _first_use(owner: object, name: str) -> Any:
 
 @dataclass(slots=True)
 class Spent:
-    """What a task has spent so far. The budget compares it with the allowance."""
+    """Usage of a task so far. The budget compares it with the allowance."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -89,7 +89,7 @@ class Spent:
 
 @dataclass(slots=True)
 class Waits:
-    """What the calls of a task wait for: answers of people, ends of flow runs, next attempts.
+    """Answers, ends of flow runs and next attempts that the calls of a task wait for.
 
     Answers and ends of runs may arrive before the event that says the task waits for them, so both
     are remembered and compared with what is awaited.
@@ -155,7 +155,7 @@ class Waits:
 
 @dataclass(slots=True)
 class ToolRecords:
-    """What tools and scripts of a task left in the log, in addition to the outcomes of calls."""
+    """Records of tools and scripts of a task in the log, in addition to the outcomes of calls."""
 
     delivered: dict[CallPath, tuple[int, int]] = field(init=False)
     """Calls of scripts: the tick at which they settled, and the script's clock then."""
@@ -194,10 +194,10 @@ class TaskState:
     records: ToolRecords = field(init=False)
     is_suspended: bool = False
     blocked_on: tuple[Missing, ...] = ()
-    """What the last process that tried to resume the task lacked."""
+    """The parts that the last process that tried to resume the task lacked."""
     cancel_requested: bool = False
     cancelled_by: ProfileId | None = None
-    """Who requested the cancel; None if there was no request or it came from the runtime."""
+    """The profile that requested the cancel; None if there is none, as for the runtime."""
     is_ended: bool = False
     prompt_prefix: str | None = None
     """Text of the project's prompt script; None until it has run."""
@@ -228,7 +228,7 @@ class TaskState:
 
     @property
     def place(self) -> str:
-        """What the task is doing, in words, for the report of a crash."""
+        """The present activity of the task, in words, for the report of a crash."""
         brief, rounds = self.brief, self.main.rounds
         if isinstance(brief, FlowRequested):
             return f"in the flow {brief.command!r}"

@@ -139,7 +139,7 @@ class Step(Struct, frozen=True, kw_only=True):
     branches: Mapping[str, str] = field(default_factory=dict)
     """Option -> step id."""
     question: str = ""
-    """What a person is asked."""
+    """The question to a person."""
     is_multiple: bool = False
     """Several branches may be chosen at once."""
     target: str | None = None

@@ -63,7 +63,7 @@ NO_RETRY = frozenset({"interrupted"})
 
 
 class RunContext(Struct, frozen=True):
-    """What a run shares with its nested flows."""
+    """Values that a run shares with its nested flows."""
 
     steps: StepRunner
     library: FlowLibrary

@@ -54,7 +54,7 @@ class Rejection(Struct, frozen=True, kw_only=True):
 
 
 class RunStart(Struct, frozen=True, kw_only=True):
-    """What a run starts with."""
+    """The initial values of a run."""
 
     flow: Flow
     started: FlowStarted

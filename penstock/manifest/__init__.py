@@ -1,1 +1,1 @@
-"""What authors write: tools, skills and handbooks in files."""
+"""Files of authors: tools, skills and handbooks."""

@@ -32,7 +32,7 @@ class ToolDefinition(Struct, frozen=True, kw_only=True, gc=False):
     name: str
     """The id of the tool. Adapters replace characters that a provider refuses."""
     description: str
-    """What the tool does, and when to use it."""
+    """The purpose of the tool, and when to use it."""
     parameters: Json
     """A JSON Schema of type object."""
     is_builtin: bool = False
@@ -113,7 +113,7 @@ ModelEvent = ReasoningDelta | TextDelta | CallDelta | Finished
 
 
 class ModelCard(Struct, frozen=True, kw_only=True, gc=False):
-    """What is known about a model without a request.
+    """Properties of a model that are known without a request.
 
     Example:
         >>> from penstock.models.model import ModelCard
@@ -149,7 +149,7 @@ class Model(Protocol):
 
     @property
     def card(self) -> ModelCard:
-        """What is known about the model without a request."""
+        """Properties of the model that are known without a request."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:

@@ -18,7 +18,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     package: str = ""
     """The package that Pydantic AI imports for it; empty without Pydantic AI."""
     extra: str = ""
-    """What installs that package: an extra of penstock, or a requirement."""
+    """The way to install that package: an extra of penstock, or a requirement."""
     key_env: tuple[str, ...] = ()
     """The environment variables for its key; the first one that is set is used."""
     needs_key: bool = False
@@ -111,7 +111,7 @@ class ModelConfig:
 
     @property
     def key_advice(self) -> str:
-        """What to do about a key that is missing or refused."""
+        """Advice about a key that is missing or refused."""
         if self.key_env:
             action = "check the key in" if self.api_key else "set"
             return f"{action} the environment variable {self.key_env}"

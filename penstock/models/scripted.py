@@ -210,7 +210,7 @@ class ScriptedModel:
     ) -> None:
         self.card = card
         self.requests: list[ModelRequest] = []
-        """What was asked, oldest first, as it was then; nothing with `record=False`."""
+        """Copies of the requests, oldest first; empty with `record=False`."""
         self.unfinished = 0
         """Replies under way, broken off or left early."""
         self._choose = _chooser(script)

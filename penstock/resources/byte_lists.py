@@ -26,7 +26,7 @@ _DECIMAL = rf"""(?:{_APART}){{1,40}}+(?:[0-9]{{1,6}}\\{{0,8}}["']?+:\s{{0,40}}+)
 _HEX = rf"(?:{_APART}|[:-]|(?<=\\)x){{0,40}}+(?:0x)?+"
 _OCTAL = rf"(?:{_APART}){{1,40}}+"
 _CHARACTER = r"""["'`]?+,\s{0,40}+(?:["']?+[0-9]{1,6}["']?+:\s{0,8}+)?+["'`]?+"""
-"""What is between two units of a notation."""
+"""Patterns of the text between two units of a notation."""
 _CUT_MARK = "…"
 _CUT_OFF = rf"""[\s0-9a-fA-FxX,;:"'\\-]{{0,1000}}+{_CUT_MARK}"""
 """The rest of a list at which a text was cut."""

@@ -211,7 +211,7 @@ class EagerCall(Coroutine[Any, Any, HostCallResult]):
         """The work is one step ahead of the task, which the loop has not stepped yet."""
         self._is_over = True
         self._awaited: Any = None
-        """What the first step yielded: normally a future."""
+        """The value that the first step yielded: normally a future."""
         self.settled: HostCallResult | None = None
         """The result, if the work did not wait."""
         context, loop = copy_context(), asyncio.get_running_loop()

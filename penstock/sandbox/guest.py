@@ -78,7 +78,7 @@ class Guest(Protocol):
 
 
 class MachineWorld(Struct, kw_only=True):
-    """What a machine can reach, its limits, and the messages that its script sent."""
+    """Modules and host calls of a machine, its limits, and the messages that its script sent."""
 
     modules: Mapping[str, Module]
     answer: Callable[[str, Any], str]

@@ -1,4 +1,4 @@
-"""What clients send: bodies, which are hostile input, and queries of lists; and pages of lists.
+"""Input of clients: bodies, which are hostile, and queries of lists; and pages of lists.
 
 `read_body` stops at the limit, whatever Content-Length says. `parse_json` refuses NaN, infinity and
 numbers that overflow; nesting that exhausts the stack is a 400. A form reports all errors of a body

@@ -1,4 +1,4 @@
-"""What erasing a message leaves of each kind of event, and how it replaces the stored events.
+"""Blank forms of events: what remains after an erasure, and how it replaces the stored events.
 
 Every kind names the half of its task that it belongs to: the user's message, or the answer with all
 that tools did for it. Erasing a half replaces its events by blank forms. They hold only what a fold

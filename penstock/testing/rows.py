@@ -35,7 +35,7 @@ class TaskRow(Struct):
     kind: str
     profile_id: ProfileId
     asked_for: Record
-    """What asked for the task."""
+    """The event that requested the task."""
     messages: int
     """How many messages of the conversation are the task's."""
     status: TaskStatus = TaskStatus.QUEUED

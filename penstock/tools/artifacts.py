@@ -50,18 +50,18 @@ class LoggedOutcome(NamedTuple):
 
     envelope: Envelope
     context: str | None = None
-    """What a model reads."""
+    """The text for the model."""
     preview: str | None = None
     artifact_id: ArtifactId | None = None
     artifact_blob: BlobId | None = None
     total_characters: int | None = None
     files: tuple[StoredFile, ...] = ()
     is_text: bool = False
-    """What is read is the output itself, a text, and no JSON."""
+    """The context is the output itself: text, not JSON."""
 
 
 class OutputForm(NamedTuple):
-    """What a tool says of its outputs."""
+    """The declared form of the outputs of a tool."""
 
     preview: Preview | None = None
     schema: Json | None = None

@@ -66,7 +66,7 @@ class Attempt(NamedTuple):
 
 
 class Inside(Protocol):
-    """What a running call reaches of the invoker; `tools/invoker.Edition` is it.
+    """The parts of the invoker that a running call uses; `tools/invoker.Edition` implements it.
 
     It never changes while the call runs.
     """

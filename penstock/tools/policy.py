@@ -1,4 +1,4 @@
-"""Who may call what: the whole visibility table of the runtime.
+"""The visibility table: which caller may call which tool.
 
 It guarantees that a call is refused unless one of the `grants` holds for its origin, and that a
 model or an outside client cannot tell a hidden tool from one that does not exist (ToolNotFound). A
@@ -43,7 +43,7 @@ PLUGIN = "plugin"
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """Who calls a tool: the origin, the profile, the agent and its skills."""
+    """The caller of a tool: its origin, profile, agent and skills."""
 
     origin: Origin
     profile: Profile = LOCAL_PROFILE
@@ -51,7 +51,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     agent_tools: Collection[str] = ()
     """Ids of the tools that the agent's settings offer to its model."""
     selection: Selection = NOTHING
-    """What the selected skills granted when the call started."""
+    """The grants of the selected skills when the call started."""
     skills: TaskSkills | None = None
     """The skills of the task. Nested calls use the selection at their own start."""
     root: ToolSpec | None = None
@@ -173,7 +173,7 @@ def _refusal(spec: ToolSpec, caller: Caller) -> ToolNotFound | NotPermitted:
 
 
 class Action(StrEnum):
-    """What a rule decides. A later member wins over an earlier one."""
+    """The decision of a rule. A later member wins over an earlier one."""
 
     ALLOW = "allow"
     ASK = "ask"

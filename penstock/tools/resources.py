@@ -1,4 +1,4 @@
-"""What calls may use beyond their input: files, values, secrets, servers, and ports upwards.
+"""Resources of calls: files, values, secrets, servers, and ports upwards.
 
 Ports (`Callbacks`) are how tools reach what is built above them: agents, runs of flows, files of
 agents and flows. `app/wiring.py` implements them, because this package may not import higher ones.
@@ -125,7 +125,7 @@ class ProjectFolder(Struct, frozen=True, kw_only=True):
 
 
 class Resources(Struct, frozen=True, kw_only=True):
-    """What calls may use beyond their input. None means that this runtime has none."""
+    """Resources of calls. None means that this runtime has none."""
 
     artifacts: Artifacts
     blobs: Blobs | None = None

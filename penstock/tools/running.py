@@ -1,4 +1,4 @@
-"""What a tool runs in: its asyncio task with a deadline, or a thread.
+"""The environment of a running tool: its asyncio task with a deadline, or a thread.
 
 **Deadline.** The task gets TimeoutError when its time is over, and a cancellation from elsewhere
 stays a CancelledError, whichever of the two comes first. As `asyncio.timeout` does, it counts its
@@ -239,7 +239,7 @@ class Threads:
 
 
 class _Outcome:
-    """What a function returned or raised."""
+    """The result or the error of a function."""
 
     __slots__ = ("error", "value")
 

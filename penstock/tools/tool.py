@@ -1,4 +1,4 @@
-"""What a tool is: a specification and a way to run it; and the registry of tools by id."""
+"""A tool: a specification and a way to run it; and the registry of tools by id."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping

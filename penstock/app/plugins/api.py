@@ -32,7 +32,7 @@ _OURS = frozenset(each.spec.tool_id for each in TOOLS) | {FINISH}
 
 
 class PluginApi:
-    """What a plugin can register, follow and start. All plugins of a project share it.
+    """The interface of a plugin. All plugins of a project share it.
 
     What is registered while the project is open counts at once. `docs/plugins.md` has a whole
     plugin.

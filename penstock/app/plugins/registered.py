@@ -1,4 +1,4 @@
-"""What plugins register: tools, gates that can refuse runs, and guards that can refuse calls.
+"""Parts that plugins register: tools, gates that refuse runs, and guards that refuse calls.
 
 Tools are available only to agent sessions that declare them. A check or a guard that fails refuses:
 a plugin's mistake never lets a run or a call through.
@@ -30,7 +30,7 @@ from penstock.tools.spec import ToolSpec
 
 
 class PluginTool(Protocol):
-    """What a plugin registers.
+    """A tool that a plugin registers.
 
     Contract: `run` is a coroutine or a plain function of the input and a ToolContext, and returns
     JSON. It may have `effect` (none, read, write; write unless it says otherwise) and `idempotent`.

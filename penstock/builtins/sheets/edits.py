@@ -1,4 +1,4 @@
-"""What the Excel tools do with a workbook: inspect, read, create, and every edit.
+"""The operations of the Excel tools on a workbook: inspect, read, create, and every edit.
 
 Loaded late, with openpyxl, when the first workbook is used (`VERBS`). openpyxl drops the parts of a
 package that it does not know, such as charts it cannot read: the output of `edit` names the kinds

@@ -169,7 +169,7 @@ class CardBoard:
 
     @property
     def view(self) -> View:
-        """What the board shows now."""
+        """The present content of the board."""
         return View(self._title, self._cards, self._shown, self._clock.now())
 
     def __enter__(self) -> Self:

@@ -158,7 +158,7 @@ class CallSettled(Struct, frozen=True, kw_only=True, gc=False):
     call_id: CallId | None = None
     """Set when a model asked for the call itself."""
     context: str | None = None
-    """What the model reads, clipped: text as it is, any other output or an error as JSON."""
+    """The text for the model, clipped: text as it is, any other output or an error as JSON."""
     is_text: bool = False
     """The output is text; `context` and the artifact contain it unchanged, not as JSON."""
     preview: str | None = None
@@ -175,7 +175,7 @@ class CallSettled(Struct, frozen=True, kw_only=True, gc=False):
     detector: str | None = None
     """The loop detector that blocked the call."""
     clock_ms: int | None = None
-    """What the clock of the calling script shows from then on."""
+    """The time that the clock of the calling script shows from then on."""
     trace: str | None = None
     """The end of the traceback if the tool raised its own error; no model reads it."""
 

@@ -89,7 +89,7 @@ class AgentVisit(Struct, frozen=True, kw_only=True):
 
 
 class AgentEnvironment(Struct, frozen=True, kw_only=True):
-    """What the agents of a project need to work."""
+    """The environment of the agents of a project."""
 
     get_agent: GetAgent
     model: FindModel

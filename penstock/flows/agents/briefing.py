@@ -1,4 +1,4 @@
-"""What the agent of a step receives: its materials, its system prompt and its first message.
+"""The input of the agent of a step: its materials, its system prompt and its first message.
 
 `brief` expands each template once. Inserted values are never expanded again: an agent's output or a
 person's answer that contains `${{...}}` stays text. Materials are handbooks, context files and

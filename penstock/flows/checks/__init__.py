@@ -1,1 +1,1 @@
-"""What is checked of a flow beyond its text, one subject a file."""
+"""Checks of a flow beyond its text, one subject per file."""

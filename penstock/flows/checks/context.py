@@ -1,4 +1,4 @@
-"""What checks see: a flow with its steps and templates, and what it refers to outside its file.
+"""The input of checks: a flow with its steps and templates, and its references to other files.
 
 A CheckContext describes what exists around a flow: agents, modules of code steps, other flows. A
 FlowView adds the flow itself: steps by id, templates, results, and reachability. `module_of` finds
@@ -38,7 +38,7 @@ _LITERAL_BLOCK = "|"
 
 
 class AgentCard(Struct, frozen=True, kw_only=True):
-    """What checks know of an agent."""
+    """The parts of an agent that checks use."""
 
     name: str
     inputs: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ def no_file(_: str) -> bool:
 
 
 class CheckContext(Struct, frozen=True, kw_only=True):
-    """What is around a flow. Paths are relative to its project or package, with `/`."""
+    """The surroundings of a flow. Paths are relative to its project or package, with `/`."""
 
     agents: Mapping[str, AgentCard] = field(default_factory=dict)
     broken_agents: Mapping[str, str] = field(default_factory=dict)

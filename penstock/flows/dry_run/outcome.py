@@ -62,7 +62,7 @@ class DryRun(Struct, frozen=True, kw_only=True):
 
 
 class DryRunContext(Struct, frozen=True, kw_only=True):
-    """What a dry run needs around the flow."""
+    """The surroundings of the flow that a dry run needs."""
 
     get_agent: GetAgent
     library: FlowLibrary

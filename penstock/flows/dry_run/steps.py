@@ -112,7 +112,7 @@ class NoMaterials(Materials):
 
 
 class SimulatedTools(Struct, frozen=True):
-    """What scripted agents need: an invoker without tools, and a model that calls `finish`."""
+    """The parts of scripted agents: an invoker without tools, and a model that calls `finish`."""
 
     get_agent: GetAgent
     world: World

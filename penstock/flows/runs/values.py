@@ -1,4 +1,4 @@
-"""What templates of a run can name: results, loop counters, choices at forks, inputs, config.
+"""Names for templates of a run: results, loop counters, choices at forks, inputs, config.
 
 `LoopCounters` count how often a run took each way back, and apply the limits of loops and routers.
 `TemplateValues` resolves `${{...}}` placeholders.

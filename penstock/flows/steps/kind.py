@@ -1,4 +1,4 @@
-"""What a kind of step is made of. Each kind is one file of this package, and a row in `table.py`.
+"""The parts of a kind of step. Each kind is one file of this package, and a row in `table.py`.
 
 The class of a kind (a subclass of `Step`) says how it plans, draws and describes itself. The row
 (a StepKind) adds what needs more than the step: how its fields are parsed, how it is checked, and
@@ -175,7 +175,7 @@ AFTERWARDS = (ON_COMPLETE, ON_ERROR, END, RETRY)
 
 
 class CodeEnvironment(Struct, frozen=True, kw_only=True):
-    """What code steps need to run."""
+    """The environment of code steps."""
 
     sandbox: Sandbox
     load: LoadModule
@@ -184,7 +184,7 @@ class CodeEnvironment(Struct, frozen=True, kw_only=True):
 
 
 class StepTools(Struct, frozen=True, kw_only=True):
-    """What visits work with: the parts of a runtime that steps of some kind use."""
+    """The parts of a runtime that visits of steps use."""
 
     agent_sessions: AgentSessions
     invoker: Invoker

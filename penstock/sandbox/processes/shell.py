@@ -47,7 +47,7 @@ _UPPER, _WORK = "changes/upper", "changes/work"
 
 
 class Enclosure(Struct, frozen=True, kw_only=True):
-    """What an enclosed command may reach. Paths are relative to the project."""
+    """Folders and files that an enclosed command may reach. Paths are relative to the project."""
 
     hidden: Sequence[str] = ()
     kept: Sequence[str] = ()

@@ -79,7 +79,7 @@ class LoopTurn:
 
 
 class WasmHost(Struct, frozen=True, kw_only=True):
-    """What the guests of this process share."""
+    """Parts that the guests of this process share."""
 
     engine: Engine
     image: MachineImage

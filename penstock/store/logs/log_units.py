@@ -56,7 +56,7 @@ _NOBODY = ""
 
 
 class LeaseProgress(Struct):
-    """What the holder of a lease knows about its log."""
+    """The state of a log as its lease holder knows it."""
 
     epoch: int
     written: int

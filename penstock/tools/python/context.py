@@ -52,7 +52,7 @@ TOO_MANY = "tool.events"
 
 
 class ToolContext:
-    """What a Python tool can ask of the runtime during one call.
+    """The runtime's interface for a Python tool during one call.
 
     A tool receives it in any parameter with this hint; callers and models do not see the parameter.
     What a tool calls, asks, stores and writes through it is recorded: after a crash or a wait for

@@ -54,7 +54,7 @@ R = TypeVar("R")
 
 DESCRIPTION_CHARACTERS = 4096
 ToolLike = Tool | Callable[..., Any]
-"""What a program may pass as a tool. A plain function becomes a tool that writes."""
+"""Objects that a program may pass as a tool. A plain function becomes a tool that writes."""
 
 
 class FunctionTool(Generic[P, R]):

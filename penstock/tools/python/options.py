@@ -84,7 +84,7 @@ class Options(TypedDict, total=False):
     egress: bool
     """It sends data out. Has no effect yet."""
     trust: Literal["off", "ask", "deny"] | None
-    """What happens to a call that would send out untrusted text. Has no effect yet."""
+    """The decision about a call that would send out untrusted text. Has no effect yet."""
     trusted_source: bool
     """Whether its output is trusted text. Has no effect yet."""
 

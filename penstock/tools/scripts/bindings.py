@@ -11,7 +11,7 @@ from penstock.resources.hosts import HostPattern
 
 
 class Bindings(Struct, frozen=True, kw_only=True):
-    """What a script may reach, and its limits.
+    """Resources that a script may use, and its limits.
 
     In a file of its own, because a server reads it at start and loads the tools that use it late.
     """

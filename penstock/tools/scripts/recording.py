@@ -87,7 +87,7 @@ class Recording:
         self._has_started = recorded is not None
         self._secrets = invocation.caller.secrets
         self.begins_ms: int = self.now() if recorded is None else recorded
-        """What the script's clock shows before the first delivery, in milliseconds since 1970."""
+        """The time of the script's clock before the first delivery, in milliseconds since 1970."""
         self._open: dict[CallPath, asyncio.Future[None] | None] = {}
         self._delivered = 0
         """Everything that settled up to this tick is delivered."""

@@ -1,4 +1,4 @@
-"""What running tools keep: state, files, secrets."""
+"""Tables for data of running tools: state, files, secrets."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Whom the deaths of processes are blamed on."""
+"""Columns that record the deaths of processes, and which logs are blamed for them."""
 
 import sqlalchemy as sa
 from alembic import op

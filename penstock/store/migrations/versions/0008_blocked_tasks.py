@@ -1,4 +1,4 @@
-"""What a task that is blocked waits for."""
+"""The missing parts of a blocked task."""
 
 import sqlalchemy as sa
 from alembic import op
