@@ -1,10 +1,10 @@
 """Checks answers to questions, and converts them to the one form that the log stores.
 
-It guarantees that a stored answer is one that its question accepts, and that the log can store it:
-a tool or flow that resumes does not check it again. `check_answer` is strict and the same for all
-callers; it reports every problem with its field, and a field that it does not know is a problem.
-What an answer may be depends on the question: a decision with an optional edited input for an
-approval, text for a message, otherwise a value that the form, the schema or the options accept.
+It guarantees that an answer without problems is one that its question accepts and the log can
+store. `check_answer` is strict and the same for all callers; each problem names its field, and a
+field that it does not know is a problem. What an answer may be depends on the question: a decision
+with an optional edited input for an approval, text for a message, otherwise a value that the form,
+the schema or the options accept.
 
 `answer_in_words` is lenient and only for a line that a person typed. It never decides: it makes a
 body, which `check_answer` then checks. Proof: tests/engine/test_answers.py.

@@ -306,7 +306,7 @@ class StateCache:
             self.keep(state)
 
     async def take(self, lease: Lease) -> SessionState:
-        """Remove and return the state of a log at the head of its lease."""
+        """Remove and return the state of a log at the head of its lease, or past it."""
         log_id = lease.log_id
         self._stale.discard(log_id)
         state = self._kept.pop(log_id, None)

@@ -6,8 +6,8 @@ no log contains: keys, values and files of tools, secrets, media.
 
 `schema.py` creates these tables in a new database, without migrations. A change here also needs a
 migration in `migrations/versions`, which brings old databases to the same tables, and a new
-REVISION. Times are milliseconds since 1970. Tables whose key is text have no rowid in SQLite, which
-saves one search per access. Proof: tests/store/test_upgrade.py, which compares both ways.
+REVISION. Times are milliseconds since 1970. The tables that each turn uses have no rowid in SQLite,
+which saves one search per access. Proof: tests/store/test_upgrade.py, which compares both ways.
 """
 
 from sqlalchemy import (
