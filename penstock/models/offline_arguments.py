@@ -1,9 +1,9 @@
-"""Extracts arguments for a tool from a message of a person.
+"""Extracts the arguments of a tool from a user message.
 
 In this order: a JSON object, `name=value` and `name: value`, values beside the name of a parameter
 (`order A1`), then values that look like the parameter (an address, a number, a quoted text). Each
-part of the text is used once, so that two parameters never get the same words. What is left goes
-to the last missing text parameter. Shown by tests/models/test_offline_arguments.py.
+part of the text is used once, so that two parameters never get the same words. The remaining text
+goes to the last missing text parameter. Shown by tests/models/test_offline_arguments.py.
 """
 
 import re
@@ -35,7 +35,7 @@ _PAIR = re.compile(r"(?<![\w.-])([\w-]+)\s?([=:])\s?(?=\S)")
 _AROUND = " \t\r\n:,;.!?`\"'()-"
 MOST_TEXT = 2000
 SHORTEST_NAME = 3
-"""A shorter name of a parameter is hardly a word that people write before its value."""
+"""Shorter parameter names are ignored: people rarely write them before a value."""
 _NUMERIC = frozenset(("integer", "number"))
 _TRUE = frozenset(("true", "yes", "on"))
 _PLACES = (
@@ -64,7 +64,7 @@ class FilledArguments(Struct):
 
 
 def fill(text: str, parameters: Json, before: str = "") -> FilledArguments:
-    """Return the arguments in a text. What the text lacks is looked for in `before`."""
+    """Return the arguments in a text. Missing ones are searched in `before`."""
     required = [str(name) for name in parameters.get("required") or ()]
     declared = {**dict.fromkeys(required), **(parameters.get("properties") or {})}
     properties = {name: each if isinstance(each, dict) else {} for name, each in declared.items()}
@@ -104,7 +104,7 @@ def describe(name: str, schema: Any) -> str:
 
 
 class _Reading:
-    """A text whose parts are used once each."""
+    """A text of which each part is used at most once."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -175,13 +175,13 @@ class ScriptedModel:
     Args:
         script: A sequence is played in order: `[call("add", a=1, b=2), say("It is ", "3.")]`. A
             mapping is keyed by the last user message: `{"sum": [call("add"), say("3")],
-            "": say("?")}`. The longest key that the message contains is chosen, and of its replies
-            the one that follows as many assistant messages as came since. So many conversations
-            can use one model at once, and a repeated request gets the same reply, except that a
-            reply which fails is given once. A function gets the request and returns the reply.
-        clock: What `slow` waits on; None is the system's.
-        card: What the runtime learns about the model, such as its name.
-        record: Whether `requests` keeps what was asked.
+            "": say("?")}`. The longest key that the message contains wins. The number of assistant
+            messages since that message selects the reply. So conversations can share a model, and
+            an equal request gets the same reply; a failing reply is given only once. A function
+            receives the request and returns the reply.
+        clock: The clock of `slow`; None means the system clock.
+        card: The description of the model, such as its name.
+        record: Whether `requests` keeps the requests.
 
     Example:
         >>> import asyncio
@@ -212,7 +212,7 @@ class ScriptedModel:
         self.requests: list[ModelRequest] = []
         """Copies of the requests, oldest first; empty with `record=False`."""
         self.unfinished = 0
-        """Replies under way, broken off or left early."""
+        """Replies that are running, failed, or were closed early."""
         self._choose = _chooser(script)
         self._clock = clock or SystemClock()
         self._record = record
@@ -221,11 +221,11 @@ class ScriptedModel:
         """Yield the events of the next reply.
 
         Args:
-            request: What the model gets to see.
+            request: The messages and tools for the model.
 
         Raises:
-            ModelRefused: The script has no reply left, or none to this message.
-            ModelError: The reply is one that `fail` made.
+            ModelRefused: The script has no more replies, or none for this message.
+            ModelError: The reply was made with `fail`.
         """
         if self._record:
             seen = replace(request, messages=tuple(request.messages), tools=tuple(request.tools))

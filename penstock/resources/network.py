@@ -1,4 +1,4 @@
-"""One request to another server, at an address that was checked, with bounded sizes."""
+"""Sends one request to a checked address, with limits on the size of the response."""
 
 import asyncio
 import socket
@@ -28,14 +28,14 @@ from penstock.resources.egress import HttpResponse
 from penstock.resources.hosts import Endpoint
 
 HEADER_BYTES = 64 * KIB
-"""Most bytes of a response's headers."""
+"""Maximum size of response headers in bytes."""
 
 _BODILESS = {204, 304}
 _PACKED = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 
 
 class WireRequest(Struct, frozen=True, kw_only=True):
-    """A request as it is sent."""
+    """A request ready to send."""
 
     method: str
     url: str
@@ -51,7 +51,7 @@ async def exchange(
     tls: ssl.SSLContext,
     most_bytes: int,
 ) -> HttpResponse:
-    """Send a request to one of the addresses, on a connection of its own.
+    """Send a request to one of the addresses, on a new connection.
 
     Raises UpstreamUnavailable and OutputTooLarge.
     """
@@ -69,21 +69,21 @@ async def exchange(
 
 
 async def ask_dns(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a host, from the resolver of this machine."""
+    """Return the addresses of a host from the system resolver."""
     loop = asyncio.get_running_loop()
     infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(each[4][0]) for each in infos]
 
 
 class _Checked:
-    """Connects only to the checked addresses, whatever DNS returns now."""
+    """Connects only to the checked addresses: a second DNS lookup could return others."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses = addresses
         self._inner = AnyIOBackend()
 
     async def connect_tcp(self, host: str, port: int, **options: Any) -> AsyncNetworkStream:
-        """Connect to the first address that answers; TLS still asks for the host."""
+        """Connect to the first reachable address. TLS still verifies the host name."""
         *others, last = self._addresses
         for address in others:
             try:
@@ -109,7 +109,7 @@ def _headers(response: Response, place: Endpoint) -> dict[str, str]:
 async def _body(
     response: Response, sent: WireRequest, headers: Mapping[str, str], most: int
 ) -> bytes:
-    """Return the body, decompressed piece by piece: memory never exceeds the limit."""
+    """Return the body. Decompresses in pieces, so that memory stays within the limit."""
     if sent.method == "HEAD" or response.status in _BODILESS:
         return b""
     packing = headers.get("content-encoding", "identity").strip().lower()
@@ -127,12 +127,12 @@ class _Plain:
     """Bytes without compression."""
 
     def take(self, piece: bytes, most: int) -> bytes:
-        """Return what the piece holds."""
+        """Return the piece."""
         return piece
 
 
 class _Unpacked:
-    """Compressed bytes; a piece can decompress to a thousand times its size."""
+    """Compressed bytes. A piece can expand to a thousand times its size, so output is limited."""
 
     def __init__(self, packing: str) -> None:
         self._packing = packing
@@ -140,7 +140,7 @@ class _Unpacked:
         self._is_first = True
 
     def take(self, piece: bytes, most: int) -> bytes:
-        """Return what the piece holds, and no more than `most`."""
+        """Return the decompressed piece, at most `most` bytes."""
         try:
             return self._inner.decompress(piece, most)
         except zlib.error as error:

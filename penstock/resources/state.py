@@ -1,4 +1,4 @@
-"""Small durable values of profiles, conversations, tasks and of all, with revisions."""
+"""Small durable values with revisions, for a profile, conversation, task, or all of them."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -16,28 +16,28 @@ from penstock.store.statements import Statements
 from penstock.store.tables import state
 
 STATE_KEY_BYTES = 512
-"""Most bytes of a key of the State."""
+"""Maximum size of a key in bytes."""
 
 LONGEST_TTL = 31_536_000
-"""Seconds: a year."""
+"""Maximum TTL in seconds: one year."""
 MOST_ENTRIES = 1000
 _ENTRIES = 100
 
 
 class StatePage(Struct, frozen=True, kw_only=True):
-    """A part of a list."""
+    """One page of a list."""
 
     entries: Sequence[StateEntry]
     next_cursor: str | None
-    """Where the next part begins; None when nothing remains."""
+    """Start of the next page; None on the last page."""
 
 
 class State(Protocol):
     """Values under keys, each in a scope.
 
-    Contract: what a method reports is on disk. Writes are atomic between processes. A value whose
-    time is over is gone for every reader. Lists are in the order of the keys' bytes, and a cursor
-    stays good while entries come and go.
+    Contract: a reported change is on disk. Writes are atomic between processes. Expired values are
+    invisible to all readers. Lists are ordered by the bytes of the keys. A cursor stays valid when
+    values are added or deleted.
     """
 
     async def find(self, scope: Scope, key: str) -> StateEntry | None:
@@ -47,13 +47,13 @@ class State(Protocol):
     async def page(
         self, scope: Scope, prefix: str, *, limit: int = _ENTRIES, cursor: str = ""
     ) -> StatePage:
-        """Return values whose keys begin so, after the cursor."""
+        """Return values whose keys start with `prefix`, after the cursor."""
         ...
 
     async def make(self, change: StateChange) -> StateOutcome:
-        """Make a change that no log records; raises ToolFailed with nothing changed.
+        """Make a change that no log records. Raises ToolFailed without changing anything.
 
-        The change of a call goes with the record of the call instead: `Ledger.change`.
+        Calls use `Ledger.change` instead, which commits the change with the record of the call.
         """
         ...
 
@@ -79,7 +79,7 @@ class SqlState:
     async def page(
         self, scope: Scope, prefix: str, *, limit: int = _ENTRIES, cursor: str = ""
     ) -> StatePage:
-        """Return values whose keys begin so, after the cursor."""
+        """Return values whose keys start with `prefix`, after the cursor."""
         living = or_(state.c.expires_at.is_(None), state.c.expires_at > self._clock.now())
         own = (of_scope(state, scope), starts_with(state, prefix), state.c.key > cursor.encode())
         query = select(state).where(*own, living).order_by(state.c.key).limit(limit + 1)
@@ -97,13 +97,13 @@ class SqlState:
 
 
 def page_of(entries: Sequence[StateEntry], limit: int) -> StatePage:
-    """Return the first of some entries, and where the rest begins."""
+    """Return a page of the first entries, with the cursor of the next page."""
     first = entries[:limit]
     return StatePage(entries=first, next_cursor=first[-1].key if len(entries) > limit else None)
 
 
 def read_change(verb: StateVerb, scope: Scope, arguments: Json, revision: str) -> StateChange:
-    """Return what a script asks for; `revision` is a new name. Raises TypeError for a bad shape."""
+    """Parse the arguments of a script. `revision` is a new id. Raises TypeError."""
     removes = verb is StateVerb.DELETE
     return StateChange(
         verb=verb,
@@ -117,7 +117,7 @@ def read_change(verb: StateVerb, scope: Scope, arguments: Json, revision: str) -
 
 
 def read_key(arguments: Json, name: str = "key") -> str:
-    """Return the key, or with `key_prefix` the prefix, that a script names. Raises TypeError."""
+    """Return the key, or the prefix under `key_prefix`, in the arguments. Raises TypeError."""
     if "scope_id" in arguments:
         raise TypeError("flo.state does not accept scope_id; declare it in the manifest")
     key = arguments.get(name)
@@ -133,7 +133,7 @@ def read_key(arguments: Json, name: str = "key") -> str:
 
 
 def read_limit(arguments: Json) -> int:
-    """Return how many entries a script wants at once. Raises TypeError."""
+    """Return the requested size of a page. Raises TypeError."""
     limit = arguments.get("limit")
     if limit is None:
         return _ENTRIES
@@ -143,7 +143,7 @@ def read_limit(arguments: Json) -> int:
 
 
 def result_of(change: StateChange, recorded: Json) -> dict[str, Any]:
-    """Return what a script sees of its change, made of what the log recorded of it."""
+    """Return the result of a change for the script, from the record in the log."""
     result = dict(recorded)
     if change.verb is StateVerb.PUT and "entry" in result:
         result["entry"] = {**result["entry"], "value": change.value}
@@ -151,7 +151,7 @@ def result_of(change: StateChange, recorded: Json) -> dict[str, Any]:
 
 
 def entry_to_wire(entry: StateEntry) -> dict[str, Any]:
-    """Return a value as scripts see it."""
+    """Return a value in the form for scripts."""
     return {**entry.to_wire(), "value": entry.value}
 
 

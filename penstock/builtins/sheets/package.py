@@ -1,9 +1,8 @@
 """The package of an Excel file: a zip of XML, checked before openpyxl reads it.
 
-openpyxl has no bounds: a small file can unpack to gigabytes, nest XML deeply, or merge a million
-cells into objects. `take_census` reads every part once with expat and refuses such a file, and one
-whose XML declares a document type. Memory is bounded by the size that the zip declares for a part,
-because no more than that is read of it.
+openpyxl has no limits: a small file can unpack to gigabytes, nest XML deeply, or merge a million
+cells into objects. `take_census` reads every part once with expat and refuses such files, and XML
+with a document type. At most the declared size of a part is read, which bounds the memory.
 Proof: tests/builtins/sheets/test_package.py.
 """
 
@@ -22,9 +21,9 @@ from penstock.core.call_errors import ToolFailed, tool_failure
 MOST_UNPACKED = 128 * 1024 * 1024
 MOST_PARTS = 10_000
 MOST_ELEMENTS = 2_000_000
-"""Elements and attributes: openpyxl needs many times their size in memory."""
+"""Maximum of elements and attributes: openpyxl needs many times their size in memory."""
 MOST_AREA = 1_000_000
-"""Cells in merged, linked and commented ranges: each becomes an object."""
+"""Maximum of cells in merged, linked and commented ranges: each becomes an object."""
 _MOST_DEPTH = 64
 _BROKEN = (BadZipFile, EOFError, OSError, RuntimeError, StructError, zlib.error)
 _AREAS = {"mergeCell", "hyperlink", "table", "comment"}
@@ -75,7 +74,7 @@ class PartCounts:
 
 
 def take_census(content: bytes) -> PartCounts:
-    """Return the counts of an Excel file. Raises ToolFailed for a file that is refused."""
+    """Return the counts of an Excel file. Raises ToolFailed if a limit is exceeded."""
     census = PartCounts()
     if content.count(b"PK\1\2") > 10 * MOST_PARTS:
         raise too_large("it has too many parts")

@@ -1,16 +1,16 @@
-"""Estimates what it costs to check a value against a JSON Schema, before the check runs.
+"""Estimates the cost of checking a value against a JSON Schema, before the check runs.
 
 Guarantees: the estimate itself is bounded, so a small hostile schema cannot occupy the process.
-`unfolded` counts the schemas with every reference written out, `is_costly` those that apply inside
-choices, and `parts` splits a value so that its parts can be checked one by one.
+`unfolded` counts the schemas after every reference is replaced by its target. `is_costly` counts
+those that apply inside choices. `parts` splits a value so that its parts can be checked separately.
 
-How it works. References can lead to the same schema many times, so a schema of a few lines can
-stand for millions. `unfolded` visits each schema once, with a stack of its own instead of
-recursion, and adds the counts of its parts. `is_costly` walks the value together with the schema
+How it works. References can reach one schema many times, so a few lines can expand to millions of
+schemas. `unfolded` visits each schema once, with an explicit stack instead of recursion, and adds
+the counts of its parts. `is_costly` walks the value together with the schema
 and stops at a limit.
 
-Relies on: `schema.py` refuses a schema that is too large by `unfolded`, and asks `is_costly` before
-it explains why a value does not match. Proof: tests/core/json_values/test_schema_cost.py.
+Relies on: `schema.py` refuses a schema whose `unfolded` count is too large, and calls `is_costly`
+before it explains a mismatch. Proof: tests/core/json_values/test_schema_cost.py.
 """
 
 from collections.abc import Iterator
@@ -30,9 +30,9 @@ _MAX_RULES = 100
 
 
 def unfolded(schema: Json) -> int:
-    """Return the number of schemas in a schema if each reference were written out.
+    """Return the number of schemas after each reference is replaced by its target.
 
-    A reference that leads back to a schema around it counts as one.
+    A reference to an enclosing schema counts as one.
     """
     references, counts = _References(schema), dict[int, int]()
     open_parts: list[tuple[Any, list[Any]]] = [
@@ -82,8 +82,8 @@ def is_costly(schema: Json, value: Any, limit: int) -> bool:
 def parts(schema: Json, value: Any) -> Iterator[tuple[str | int, Json, Any]]:
     """Yield the members or items of a value, each with its key and the schema that it must match.
 
-    Of a choice, only the option counts whose constants are those of the value. Two parts may have
-    the same schema object.
+    In a choice, only an option whose constants equal those of the value is used. Two parts may
+    share one schema object.
     """
     references, rules = _References(schema), [schema]
     shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
@@ -110,7 +110,7 @@ def parts(schema: Json, value: Any) -> Iterator[tuple[str | int, Json, Any]]:
 
 
 def _may_match(rule: Any, value: Any) -> bool:
-    """Whether the constants of a schema are those of the value."""
+    """Whether the constants of a schema equal those of the value."""
     own = rule.get("properties") if isinstance(rule, dict) else None
     if not isinstance(own, dict) or not isinstance(value, dict):
         return isinstance(rule, dict)
@@ -202,7 +202,7 @@ def _of_members(rule: Json, value: Json) -> Iterator[tuple[Any, Any]]:
     for key, member in value.items():
         if key in own:
             yield own[key], member
-        # too many rather than too few: whether a pattern matches the key is not examined
+        # patterns are not matched against the key: the estimate may be too high, never too low
         yield from ((inner, member) for inner in others)
 
 

@@ -52,12 +52,12 @@ class LoopDecision(AgentDriven, frozen=True, kw_only=True):
 
     @property
     def loop_targets(self) -> tuple[str, ...]:
-        """Where the next iteration starts."""
+        """The step that starts the next iteration."""
         return (self.loop_target,)
 
     @property
     def exit_targets(self) -> tuple[str, ...]:
-        """Where control goes after the last iteration."""
+        """The step after the last iteration."""
         return (self.exit_target,)
 
     @property
@@ -66,18 +66,18 @@ class LoopDecision(AgentDriven, frozen=True, kw_only=True):
         return tuple(dict.fromkeys((self.loop_target, self.exit_target, LOOP, EXIT)))
 
     def target_of(self, answer: str) -> str:
-        """Return the step that an answer means. A step whose id is `loop` or `exit` wins."""
+        """Return the step for an answer. A step with the id `loop` or `exit` takes precedence."""
         if answer in {self.loop_target, self.exit_target}:
             return answer
         return self.loop_target if answer == LOOP else self.exit_target
 
     def decisions(self) -> Iterator[Route]:
-        """Yield the way back and the way out."""
+        """Yield the route back and the exit route."""
         yield Route(LOOP_TARGET, self.loop_target, label=LOOP, is_limited=True)
         yield Route(EXIT_TARGET, self.exit_target, label=EXIT, is_limited=True)
 
     def ways_on(self) -> Iterator[Choice]:
-        """Yield leaving, repeating once, and repeating up to the limit."""
+        """Yield the choices: exit, repeat once, and repeat up to the limit."""
         yield Choice(EXIT, (self.exit_target,), keys=(EXIT_TARGET,))
         yield Choice(LOOP, (self.loop_target,), keys=(LOOP_TARGET,))
         yield Choice(CAP, (self.loop_target,), keys=(MAX_ITERATIONS.key,))
@@ -105,7 +105,7 @@ async def _visit(step: LoopDecision, context: StepContext, tools: StepTools) -> 
 
 
 def _check(step: LoopDecision, parsed: ParsedStep, view: FlowView) -> Iterator[Diagnostic]:
-    """Yield a loop body that comes later and never leads back to the step."""
+    """Warn if the loop target comes later and no path leads back to the step."""
     target = step.loop_target
     if target not in view.by_id or view.reachability.is_back(target, step.step_id):
         return

@@ -1,8 +1,8 @@
-"""Reads the files of a script from a folder, and nothing outside it.
+"""Reads the files of a script from one folder only.
 
-Guarantees that no content outside the folder is returned, whatever the name and the symlinks. The
-real path is resolved first, compared with the real path of the folder, and then opened. This is the
-only file of the sandbox that reads authors' files. It runs in the host before a script starts; a
+Guarantees that no content outside the folder is returned, for any name and any symlinks. It
+resolves the real path, compares it with the real path of the folder, and then opens it. No other
+file of the sandbox reads authors' files. It runs in the host before a script starts; a
 script cannot reach it. Relies on names without `..`, and on authors not replacing folders by
 symlinks between the check and the open. Proof: tests/sandbox/reading/test_folder.py.
 """
@@ -31,8 +31,8 @@ class ReadFailure(StrEnum):
 class Files(Protocol):
     """The files of one folder; names are relative to it, with `/`.
 
-    Contract: nothing outside the folder is ever returned, whatever the name and wherever symlinks
-    lead. Names contain no `..` and do not end with `/`.
+    Contract: no content outside the folder is returned, for any name and any symlinks. Names
+    contain no `..` and do not end with `/`.
     """
 
     def read(self, name: str, most: int) -> bytes | ReadFailure:
@@ -40,12 +40,12 @@ class Files(Protocol):
         ...
 
     def names(self) -> Iterable[str]:
-        """Return names of existing files for suggestions; only some if there are many."""
+        """Return names of existing files, for suggestions. The list may be incomplete."""
         ...
 
 
 class TrackedFiles:
-    """The files of a folder. Records each requested name, also of a missing file."""
+    """The files of a folder. Records each requested name, including names of missing files."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
