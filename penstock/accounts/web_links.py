@@ -28,7 +28,7 @@ class OpenedLink(Struct, frozen=True, kw_only=True):
     key: str | None = None
     """A key for this conversation; None if the server needs no keys."""
     expires_at: Moment | None = None
-    """The name of the key."""
+    """When the key expires; None if the server needs no keys."""
 
 
 class WebLinks:

@@ -100,7 +100,7 @@ COMMANDS = (
     ),
     Command(
         "erase",
-        "Erase a profile and everything stored for it.",
+        "Erase all data of a profile, or one conversation, call or run.",
         lambda: late("penstock.cli.erase:erase"),
     ),
     Command("version", "Print the version.", lambda: late("penstock.cli.version:version")),

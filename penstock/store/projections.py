@@ -215,16 +215,13 @@ class ProjectionWriter:
         cursor.execute(self._sql.queued, (record.task_id, record.log_id))
         known, queued = cursor.fetchone() or (None, 0)
         if known is not None:
-            raise NameTaken(f"there is a task {record.task_id!r} already; take a new id")
+            raise task_exists(record.task_id)
         if event.idempotency_key is not None:
             self._claim(cursor, record, event)
         if isinstance(event, events.MessageReceived) and event.supersedes is not None:
             self._admit_again(cursor, record, event.supersedes)
         if queued >= self._limits.queued_tasks:
-            raise SessionBusy(
-                f"{queued} tasks wait in {record.log_id!r}, which is the limit; "
-                "try again when one is done"
-            )
+            raise queue_full(record.log_id, queued)
 
     def _admit_again(self, cursor: DBAPICursor, record: Record, superseded: TaskId) -> None:
         """Refuse to answer a message again while a task is active, or if it left the history."""
@@ -365,6 +362,18 @@ HAVE_CONSEQUENCES = frozenset(
     }
 )
 """The kinds of events that change a list."""
+
+
+def task_exists(task_id: TaskId | None) -> NameTaken:
+    """Return the error of an event that starts a task which exists already."""
+    return NameTaken(f"the task {task_id!r} already exists; use a new id")
+
+
+def queue_full(log_id: LogId, queued: int) -> SessionBusy:
+    """Return the error of an event that starts a task in a log with a full queue."""
+    return SessionBusy(
+        f"{queued} tasks wait in {log_id!r}, which is the limit; try again when one is done"
+    )
 
 
 def plain(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Collection, Generator, Mapping, Sequence
 from msgspec import Struct, field
 
 from penstock.core.clock import Clock, Moment
-from penstock.core.errors import LeaseLost, NameTaken, NotFound, SessionBusy
+from penstock.core.errors import NotFound, SessionBusy
 from penstock.core.events.codec import encode
 from penstock.core.events.events import (
     CallRequested,
@@ -26,9 +26,9 @@ from penstock.core.events.events import (
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.store.logs.lease_units import is_dead
+from penstock.store.logs.lease_units import is_dead, lost
 from penstock.store.logs.log import Lease, Listener, OnWay, PendingLog
-from penstock.store.logs.log_units import MOVED_ON
+from penstock.store.logs.log_units import MOVED_ON, log_exists
 from penstock.store.logs.quarantine import (
     SUSPECT,
     LeaseHistory,
@@ -76,7 +76,7 @@ class MemoryLog(MemoryProjections):
         """Append outside events, and mark the log as needing a run."""
         log = self._logs.get(log_id)
         if log is not None and type(entries[0].event) is SessionOpened:
-            raise NameTaken(f"the log {log_id!r} already exists; use a new id")
+            raise log_exists(log_id)
         if log is not None and head not in {None, len(log.records)}:
             raise SessionBusy(MOVED_ON)
         log = log or _Kept(_owned(log_id, entries))
@@ -270,7 +270,7 @@ class MemoryLog(MemoryProjections):
     def _held(self, lease: Lease) -> "_Kept":
         log = self._logs[lease.log_id]
         if log.epoch != lease.epoch or log.owner is None:
-            raise _lost(lease.log_id)
+            raise lost(lease.log_id)
         return log
 
     def _write(self, log: "_Kept", entries: Sequence[Entry]) -> list[Record]:
@@ -336,10 +336,6 @@ def _owned(log_id: LogId, entries: Sequence[Entry]) -> LogOwner:
             raise NotFound(f"there is no log {log_id!r}")
 
 
-def _lost(log_id: LogId) -> LeaseLost:
-    return LeaseLost(f"another process holds log {log_id!r}")
-
-
 def _first(records: Sequence[Record], size: int) -> Sequence[Record]:
     for number, record in enumerate(records, 1):
         size -= len(encode(record.event))
@@ -375,4 +371,4 @@ class _Lost:
 
     def __await__(self) -> Generator[None, None, Sequence[Record]]:
         yield from ()
-        raise _lost(self._log_id)
+        raise lost(self._log_id)

@@ -14,7 +14,6 @@ from penstock.core.clock import Moment
 from penstock.core.errors import (
     AlreadyAnswered,
     IdempotencyConflict,
-    NameTaken,
     NotFound,
     QuestionClosed,
     SessionBusy,
@@ -41,6 +40,8 @@ from penstock.store.projections import (
     Page,
     SessionSort,
     TasksOf,
+    queue_full,
+    task_exists,
 )
 from penstock.testing.rows import LogOwner, QuestionRow, SessionRow, TaskRow
 
@@ -214,12 +215,9 @@ class MemoryProjections:
 
     def _admit_task(self, log: LogOwner, entry: Entry, coming: "_Coming") -> None:
         if entry.task_id in self._tasks or entry.task_id in coming.tasks:
-            raise NameTaken(f"the task {entry.task_id!r} already exists; use a new id")
+            raise task_exists(entry.task_id)
         if coming.queued >= self._limits.queued_tasks:
-            raise SessionBusy(
-                f"{coming.queued} tasks wait in {log.log_id!r}, which is the limit; "
-                "try again when one is done"
-            )
+            raise queue_full(log.log_id, coming.queued)
         coming.queued += 1
         coming.tasks.add(entry.task_id)
 

@@ -6,8 +6,10 @@ script gets NotPermitted with the missing grants, because its author has to add 
 
 The table depends only on the ToolSpec and the Caller, so the same function decides for the call
 itself, for the list of tools and for `penstock tools grants`. A nested call inherits the grants of
-its root: `Invocation` builds its Caller. Rules and approvals come after it (`Rules` below), and can
-only restrict. Proof: `tests/tools/test_policy.py::test_every_cell_of_the_visibility_table`.
+its root: `Invocation` builds its Caller. Rules and approvals come after it (`Rules` below, and
+`Admission`), and can only restrict.
+
+Proof: `tests/tools/test_policy.py::test_every_cell_of_the_visibility_table`.
 """
 
 from collections.abc import Collection, Iterable, Iterator

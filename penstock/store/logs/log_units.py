@@ -307,7 +307,7 @@ class SendUnit(Struct):
         event = self.entries[0].event
         if advanced is not None:
             if type(event) is SessionOpened:
-                raise NameTaken(f"there is a log {self.log_id!r} already; take a new id")
+                raise log_exists(self.log_id)
             before = int(advanced[0]) - count
             if self.head is not None and self.head != before:
                 raise SessionBusy(MOVED_ON)
@@ -315,6 +315,11 @@ class SendUnit(Struct):
         profile_id, agent = owner_of(self.log_id, event)
         cursor.execute(self.sql.open_log, (self.log_id, profile_id, agent, count, count))
         return 1
+
+
+def log_exists(log_id: LogId) -> NameTaken:
+    """Return the error of an event that opens a log which is open already."""
+    return NameTaken(f"the log {log_id!r} already exists; use a new id")
 
 
 class BeginUnit(Struct):
