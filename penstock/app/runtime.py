@@ -26,15 +26,14 @@ from penstock.chat.message import (
 )
 from penstock.chat.waiter import TaskWaiter
 from penstock.core.call_errors import ToolNotFound
-from penstock.core.envelope import Envelope, ErrorDetail, Status
+from penstock.core.envelope import Envelope, ErrorDetail, Status, suspended
 from penstock.core.events.events import TaskSuspended
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId, TaskId
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.task import QuestionRecord, TaskRecord, TaskStatus, blocked
 from penstock.engine.bus import Live
-from penstock.tools.policy import SCRIPT
+from penstock.tools.direct import how_to_allow
 
-SUSPENDED = "SUSPENDED"
 BLOCKED = "BLOCKED"
 
 
@@ -86,34 +85,28 @@ class Runtime:
             agent: The name of an agent of the project, or an Agent of the program, which the
                 runtime then knows by its name.
             session_id: The conversation to continue; None starts one.
-            profile: On whose behalf; None is `local` of the runtime.
+            profile: The profile that the work is for; None means `runtime.local`.
 
         Returns:
             The reply. With the status `suspended` it has open `questions`, see `answer`.
 
         Raises:
-            PenstockError: As `send`.
+            NotFound: There is no such agent or conversation.
+            InvalidRequest: The content is blank or too long.
+            QuestionOpen: The conversation waits for an answer that this message is not.
+            SessionBusy: Too many messages wait in the conversation.
         """
         agents, task_id = self.parts.chat.agents, self._task_id(None)
         name = agents.get(agent).name if isinstance(agent, str) else agents.add(agent).name
         message = NewMessage(content=content, agent=name, session_id=session_id)
         return await self._waiter.reply_to(task_id, self._accepted(message, profile, task_id))
 
-    async def _accepted(
-        self, message: NewMessage, profile: Profile | None, task_id: TaskId
-    ) -> TaskId:
-        sent = await self._inbox.send(message, profile or self.local, task_id=task_id)
-        return sent.task_id
-
-    def _task_id(self, chosen: TaskId | None) -> TaskId:
-        return chosen or TaskId(self.parts.world.new_id("task"))
-
     async def send(self, message: NewMessage, profile: Profile | None = None) -> SentMessage:
         """Send a message without waiting for its answer; it is on disk when this returns.
 
         Args:
             message: The message, its agent and its conversation.
-            profile: On whose behalf; None is `local` of the runtime.
+            profile: The profile that the work is for; None means `runtime.local`.
 
         Returns:
             The conversation and the task of the message, for `stream` and `wait`.
@@ -123,7 +116,8 @@ class Runtime:
             InvalidRequest: The content is blank or too long.
             ConfigError: The model is unknown, or its key or library is missing.
             QuestionOpen: The conversation waits for an answer that this message is not.
-            SessionBusy: Too many messages wait in the conversation, or it is past `head`.
+            SessionBusy: Too many messages wait in the conversation, or an event newer than `head`
+                exists.
             IdempotencyConflict: The key was used for another request.
         """
         chat = self.parts.chat
@@ -138,7 +132,7 @@ class Runtime:
 
         Args:
             task_id: The task.
-            seconds: How long to wait; None is for ever. The task continues afterwards.
+            seconds: How long to wait; None waits without a limit. The task continues afterwards.
 
         Returns:
             Its reply, or None if the time was up first.
@@ -160,37 +154,21 @@ class Runtime:
 
         Args:
             tool_id: The tool.
-            input: What it takes, as its `input_schema` says.
-            profile: On whose behalf; None is `local` of the runtime.
+            input: The input; it must match `input_schema`.
+            profile: The profile that the work is for; None means `runtime.local`.
             task_id: An id for its task, so that you can cancel it meanwhile; None makes one.
 
         Returns:
             The outcome; failures are envelopes, too. `error.details` names open questions.
 
         Raises:
-            InvalidRequest: The input is nothing that a log can hold.
+            InvalidRequest: The input is not JSON, or is nested too deeply.
         """
         call = NewCall(tool_id=tool_id, input=input)
         task_id = self._task_id(task_id)
         request = self.request(call, profile, task_id=task_id)
         reply = await self._waiter.reply_to(task_id, request)
         return self._explained(tool_id, outcome_of(reply))
-
-    def _explained(self, tool_id: str, envelope: Envelope) -> Envelope:
-        """Add to a ToolNotFound that the tool exists and does not allow direct calls."""
-        error = envelope.error
-        if error is None or error.code != ToolNotFound.code:
-            return envelope
-        tool = self.parts.tools.invoker.registry.find(tool_id)
-        if tool is None:
-            return envelope
-        how = f"penstock tools grants {tool_id} says who may call it"
-        if tool.spec.kind == "python":
-            how = "give it @tool(direct_call=True)"
-        elif tool.spec.kind == SCRIPT:
-            how = "add `direct_call: true` to its manifest"
-        message = f"The tool {tool_id!r} does not allow direct calls: {how}."
-        return replace(envelope, error=replace(error, message=message))
 
     async def request(
         self,
@@ -203,14 +181,14 @@ class Runtime:
 
         Args:
             call: The tool, its input, and the conversation in which it takes its turn.
-            profile: On whose behalf; None is `local` of the runtime.
+            profile: The profile that the work is for; None means `runtime.local`.
             task_id: An id for its task; None makes one.
 
         Returns:
             The task. A request with a key that was used for the same request returns its task.
 
         Raises:
-            InvalidRequest: The input is nothing that a log can hold.
+            InvalidRequest: The input is not JSON, or is nested too deeply.
             NotFound: There is no such conversation.
             SessionBusy: Too many messages and calls wait in the conversation.
             IdempotencyConflict: The key was used for another request.
@@ -229,14 +207,14 @@ class Runtime:
 
         Args:
             run: The flow and its inputs.
-            profile: On whose behalf; None is `local` of the runtime.
+            profile: The profile that the work is for; None means `runtime.local`.
             task_id: An id for the run; None makes one.
 
         Returns:
             The outcome, with a FlowResult as its output; `error.details` names open questions.
 
         Raises:
-            InvalidRequest: The inputs are nothing that a log can hold.
+            InvalidRequest: The inputs are not JSON, or are nested too deeply.
             IdempotencyConflict: The key was used for another request.
         """
         task_id = self._task_id(task_id)
@@ -250,14 +228,15 @@ class Runtime:
 
         Args:
             run: The flow and its inputs.
-            profile: On whose behalf; None is `local` of the runtime.
+            profile: The profile that the work is for; None means `runtime.local`.
             task_id: An id for the run; None makes one.
 
         Returns:
             The task of the run, for `wait` and `cancel`.
 
         Raises:
-            PenstockError: As `run_flow`.
+            InvalidRequest: The inputs are not JSON, or are nested too deeply.
+            IdempotencyConflict: The key was used for another request.
         """
         profile, task_id = profile or self.local, self._task_id(task_id)
         requested = run_requested(run, profile)
@@ -276,7 +255,7 @@ class Runtime:
             question_id: The question, from `Reply.questions`.
             body: The answer, such as `{"decision": "approve"}`, `{"text": "..."}`,
                 `{"value": ...}` or `{"cancel": true}`.
-            profile: On whose behalf; None is `local` of the runtime.
+            profile: The profile that the work is for; None means `runtime.local`.
 
         Returns:
             The question with its answer. The same answer again changes nothing.
@@ -295,7 +274,7 @@ class Runtime:
 
         Args:
             task_id: The task.
-            profile: On whose behalf; None is `local` of the runtime.
+            profile: The profile that the work is for; None means `runtime.local`.
 
         Returns:
             The task as lists show it, which may be before it has ended: `wait` for that.
@@ -332,19 +311,14 @@ class Runtime:
             sent: What `send` returned.
         """
 
-        async def rests(event: TaskSuspended) -> bool:
+        async def is_waiting(event: TaskSuspended) -> bool:
             reply = await self.wait(sent.task_id, seconds=0)
             if reply is None or reply.status is not TaskStatus.SUSPENDED:
                 return False
             asked = {each.question.question_id for each in reply.questions}
             return asked.issuperset(event.questions) and reply.runs == event.runs
 
-        return texts(self._source, LogId(sent.session_id), sent.task_id, rests)
-
-    @property
-    def _source(self) -> LogSource:
-        parts = self.parts
-        return LogSource(log=parts.storage.log, bus=parts.engine.bus, limits=parts.world.limits)
+        return texts(self._source, LogId(sent.session_id), sent.task_id, is_waiting)
 
     async def close(self) -> None:
         """Accept no new work, suspend running tasks and end every stream; the store stays open."""
@@ -354,6 +328,31 @@ class Runtime:
         self.parts.tools.invoker.threads.close()
         engine.bus.close()
         await self.parts.chat.models.close()
+
+    async def _accepted(
+        self, message: NewMessage, profile: Profile | None, task_id: TaskId
+    ) -> TaskId:
+        sent = await self._inbox.send(message, profile or self.local, task_id=task_id)
+        return sent.task_id
+
+    def _task_id(self, chosen: TaskId | None) -> TaskId:
+        return chosen or TaskId(self.parts.world.new_id("task"))
+
+    def _explained(self, tool_id: str, envelope: Envelope) -> Envelope:
+        """Add to a ToolNotFound that the tool exists and does not allow direct calls."""
+        error = envelope.error
+        if error is None or error.code != ToolNotFound.code:
+            return envelope
+        tool = self.parts.tools.invoker.registry.find(tool_id)
+        if tool is None:
+            return envelope
+        message = f"the tool {tool_id!r} does not allow direct calls: {how_to_allow(tool.spec)}"
+        return replace(envelope, error=replace(error, message=message))
+
+    @property
+    def _source(self) -> LogSource:
+        parts = self.parts
+        return LogSource(log=parts.storage.log, bus=parts.engine.bus, limits=parts.world.limits)
 
 
 def outcome_of(reply: Reply) -> Envelope:
@@ -371,12 +370,6 @@ def outcome_of(reply: Reply) -> Envelope:
             details={"blocked_on": blocked_on, "task_id": reply.task_id},
         )
         return Envelope(Status.SUSPENDED, None, error)
-    waiting = [each.question.question_id for each in reply.questions]
-    details: dict[str, Any] = {"question_ids": waiting, "task_id": reply.task_id}
-    error = ErrorDetail(
-        code=SUSPENDED,
-        message=f"waits for a person to answer {', '.join(waiting)}",
-        retryable=True,
-        details=details | ({"run_ids": list(reply.runs)} if reply.runs else {}),
-    )
-    return Envelope(Status.SUSPENDED, None, error)
+    question_ids = [each.question.question_id for each in reply.questions]
+    runs = {"run_ids": list(reply.runs)} if reply.runs else {}
+    return suspended(question_ids, task_id=reply.task_id, **runs)

@@ -146,6 +146,9 @@ class Assembly:
     async def _run_agent(self, request: SubagentRequest, ledger: Ledger) -> Json:
         return await self._subagents.run(request, ledger)
 
+    # Bound methods of `_tool_runs` would construct it now. It needs the inbox and the launcher,
+    # which need the invoker, whose resources hold these callbacks: a cycle. Each function breaks
+    # it, because it looks its part up when it is called. The same holds for the other forwarders.
     @cached_property
     def _run_callbacks(self) -> Runs:
         async def start(request: FlowRequest) -> TaskId:

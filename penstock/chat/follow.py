@@ -301,13 +301,13 @@ async def texts(
     source: LogSource,
     log_id: LogId,
     task_id: TaskId,
-    rests: Callable[[TaskSuspended], Awaitable[bool]],
+    is_waiting: Callable[[TaskSuspended], Awaitable[bool]],
 ) -> AsyncGenerator[str, None]:
     """Yield the text of a task's agent in pieces, until the task ends or waits for people.
 
     Earlier text is read from the log, so nothing is missed however late this starts. A reply that
-    failed and restarted is yielded again from its beginning. `rests` returns whether the task still
-    waits where it was suspended, because the log also holds questions that were answered since.
+    failed and restarted is yielded again from its beginning. `is_waiting` returns whether the task
+    still waits where it was suspended: the log also holds questions that were answered since.
     """
     saying = YieldedReply()
     async with aclosing(follow(source, log_id, task_id=task_id)) as items:
@@ -317,7 +317,7 @@ async def texts(
             if isinstance(item, Record):
                 if isinstance(item.event, TaskEnded):
                     return
-                if isinstance(item.event, TaskSuspended) and await rests(item.event):
+                if isinstance(item.event, TaskSuspended) and await is_waiting(item.event):
                     return
 
 

@@ -5,9 +5,9 @@ Another process may hold the log, so the waiter also polls the store: first afte
 `limits.poll_seconds`, then with doubling pauses up to `limits.sweep_seconds`. The signal is set
 before the store is read; otherwise an end between the two would be missed until the next poll.
 
-A task that waits for runs rests only if each run rests too, and some question is open: otherwise it
-is about to resume. Questions of its runs are reported as its own. The lists say that a task rests,
-and the log says how; if they disagree, StoreCorrupt names the repair.
+A task that waits for runs counts as waiting only if each run has ended or waits too, and a question
+is open. Questions of its runs are reported as its own. The lists hold the status of a task, and its
+log the questions and runs; if they disagree, StoreCorrupt names the repair.
 
 Shown by tests/chat/test_waiter.py.
 """
@@ -38,7 +38,7 @@ from penstock.store.projections import Projections
 
 _TURNING_POINTS = (TaskEnded, TaskSuspended, TaskBlocked, QuestionAnswered, CancelRequested)
 """Events that change the status of a task."""
-_RESTS = (TaskStatus.SUSPENDED, TaskStatus.BLOCKED)
+_WAITING = (TaskStatus.SUSPENDED, TaskStatus.BLOCKED)
 IsBlocked = Callable[[LogId], bool]
 """Return whether the log's task needs something that this process lacks."""
 
@@ -105,7 +105,7 @@ class TaskWaiter:
         task = await self._projections.find_task(task_id)
         if task is None:
             raise NotFound(f"there is no task {task_id!r}")
-        if not (task.status.is_final or task.status in _RESTS):
+        if not (task.status.is_final or task.status in _WAITING):
             return None
         events = [record.event for record in await records_of(self._log, task)]
         points = [event for event in events if isinstance(event, _TURNING_POINTS)]

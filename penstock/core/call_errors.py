@@ -30,7 +30,7 @@ import json
 import re
 from typing import Any
 
-from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
+from penstock.core.envelope import SUSPENDED, Envelope, ErrorDetail, Json, Status
 from penstock.core.errors import PenstockError
 from penstock.core.json_values.json_text import without_surrogates
 
@@ -221,7 +221,7 @@ class Cancelled(CallError):
 
 
 _FREE = frozenset((ToolFailed.code, UpstreamUnavailable.code))
-_OF_RUNTIME = {kind.code for kind in CallError.__subclasses__()} | {"SUSPENDED", "INTERNAL_ERROR"}
+_OF_RUNTIME = {kind.code for kind in CallError.__subclasses__()} | {SUSPENDED, "INTERNAL_ERROR"}
 
 
 def is_free(code: object) -> bool:

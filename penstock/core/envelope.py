@@ -1,11 +1,13 @@
 """The envelope that every tool call returns: a status, and an output or an error."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Self
 
 from msgspec import Struct
 
+SUSPENDED = "SUSPENDED"
+"""The code of the error of a call that waits for a person."""
 Json = Mapping[str, Any]
 """A JSON object on the wire or in the log; code inside the runtime uses named values."""
 
@@ -127,3 +129,14 @@ class Envelope(Struct, frozen=True, gc=False):
     def ok(self) -> bool:
         """Whether `output` may be used."""
         return self.error is None
+
+
+def suspended(question_ids: Sequence[str], **details: Any) -> Envelope:
+    """Return the envelope of a call that waits for answers to these questions."""
+    error = ErrorDetail(
+        code=SUSPENDED,
+        message=f"waits for a person to answer {', '.join(question_ids)}",
+        retryable=True,
+        details={"question_ids": list(question_ids), **details},
+    )
+    return Envelope(Status.SUSPENDED, error=error)

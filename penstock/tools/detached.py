@@ -19,17 +19,15 @@ Proof: `tests/tools/test_detached.py`.
 from collections.abc import Callable
 
 from penstock.core.call import Call, CallPath, is_below
-from penstock.core.envelope import Envelope, ErrorDetail, Status
+from penstock.core.envelope import Envelope, suspended
 from penstock.core.errors import Suspend
 from penstock.core.events.events import CallSettled, CallStarted, StateWritten
-from penstock.core.ids import QuestionId
 from penstock.tools.invocation import Invocation
 from penstock.tools.state import ALWAYS, TaskValues
 
 DETACHED = "detached"
 """The path segment of detached calls below a task, and of the mark of a wait below a call."""
 PARTITION = "callTool.detached"
-SUSPENDED = "SUSPENDED"
 
 Record = Callable[[Call, Envelope], object]
 """Records the outcome under the caller's own path; the work has a path below the task."""
@@ -130,15 +128,6 @@ class DetachedCalls:
     def _of_task(self, call: Call, name: str, number: int) -> Call:
         path = CallPath(f"{self._ledger.task.task_id}/{DETACHED}/{name}.{number}")
         return Call(path, call.tool_id, call.input, call.depth)
-
-
-def suspended(questions: list[QuestionId]) -> Envelope:
-    """Return the envelope of a call that waits for answers to these questions."""
-    message = f"waits for a person to answer {', '.join(questions)}"
-    error = ErrorDetail(
-        code=SUSPENDED, message=message, retryable=True, details={"question_ids": questions}
-    )
-    return Envelope(Status.SUSPENDED, error=error)
 
 
 def _name(path: CallPath) -> str:

@@ -11,7 +11,8 @@ from penstock.core.diagnostics import nearest
 from penstock.core.json_values.schema import Problem
 from penstock.core.profile import Profile
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import Caller, find_refusal
+from penstock.tools.policy import PLUGIN, SCRIPT, Caller, find_refusal
+from penstock.tools.spec import BUILTIN, ToolSpec
 from penstock.tools.tool import Tool
 
 DIRECT = Caller(origin=Origin.DIRECT)
@@ -50,9 +51,25 @@ class DirectTools:
 
         `unread` holds errors in the syntax of the input.
         """
-        self._invoker.check_input(tool.spec, input, unread)
+        self._invoker.edition.check_input(tool.spec, input, unread)
 
     def _is_open(self, tool: Tool, caller: Caller) -> bool:
         return find_refusal(tool.spec, caller) is None and not self._invoker.rules.hides(
             tool.spec, caller
         )
+
+
+def how_to_allow(spec: ToolSpec) -> str:
+    """Return what an author has to do so that a tool allows direct calls, or why it cannot.
+
+    Only for the owner of the project. Over HTTP such a tool is answered like an unknown one.
+    """
+    if spec.is_broken:
+        return "first fix its errors; `penstock check` shows them"
+    grants = f"`penstock tools grants {spec.tool_id}` shows who may call it"
+    reasons = {
+        BUILTIN: f"it is built in; {grants}",
+        PLUGIN: "it belongs to a plugin, and only agents of flows may call it",
+        SCRIPT: "add `direct_call: true` to its manifest",
+    }
+    return reasons.get(spec.kind, "give it @tool(direct_call=True)")

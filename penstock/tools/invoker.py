@@ -107,16 +107,6 @@ class Invoker:
         known = await self._resources.secrets.load(ledger, self._resources.vault)
         return await edition.call(call, known.add_to(caller), ledger, nest)
 
-    def check_input(
-        self, spec: ToolSpec, input: dict[str, Any], unread: Sequence[Problem] = ()
-    ) -> None:
-        """Raise InvalidInput with every problem unless the input matches the tool's schema.
-
-        `unread` holds problems that the caller found while it parsed the input. No second problem
-        is reported at the same path.
-        """
-        self.edition.check_input(spec, input, unread)
-
     def refuse(self, call: Call, ledger: Ledger, error: CallError, detector: str) -> CallSettled:
         """Settle a call as failed without running it."""
         envelope = error.envelope()

@@ -20,6 +20,7 @@ Proof: `tests/tools/test_redaction.py`, `tests/journeys/test_secrets.py`.
 
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
@@ -82,6 +83,12 @@ def check_key(secrets: Redactor, *names: str, what: str = "a key") -> None:
     """Raise StateDenied if a name contains a secret: names are shown, and are not encrypted."""
     if any(map(secrets.holds_secret, names)):
         raise StateDenied(f"{what} may not hold a secret: secrets belong in the vault")
+
+
+def check_value(secrets: Redactor, value: Any) -> None:
+    """Raise StateDenied if a value contains a secret: stored values are not encrypted."""
+    if secrets.holds_secret(value):
+        raise StateDenied("secrets belong in the vault")
 
 
 def check_change(change: Change | None, secrets: Redactor) -> None:

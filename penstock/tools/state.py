@@ -5,7 +5,6 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.core.call import Effect
-from penstock.core.call_errors import StateDenied
 from penstock.core.clock import Clock, Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import StateWritten
@@ -14,7 +13,7 @@ from penstock.core.text import size_text
 from penstock.engine.ledger import Ledger
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json, own_copy
-from penstock.tools.redaction import check_key
+from penstock.tools.redaction import check_key, check_value
 
 MOST_SECONDS = 365 * 24 * 3600
 KEY_CHARACTERS = 256
@@ -131,9 +130,8 @@ class ToolState:
         if is_larger(value, most := limits.state_value_bytes):
             raise ValueError(f"the value must have at most {size_text(most)} as JSON")
         expected = "" if isinstance(if_revision, AnyRevision) else [if_revision]
-        check_key(secrets := invocation.caller.secrets, key)
-        if secrets.holds_secret(value):
-            raise StateDenied("secrets belong in the vault")
+        check_key(invocation.caller.secrets, key)
+        check_value(invocation.caller.secrets, value)
         shape = {"key": key, "value": value, "ttl": ttl, "if_revision": expected}
         path = invocation.place(PUT, shape, Effect.WRITE)
         settled = invocation.ledger.find(path)

@@ -4,10 +4,10 @@ from contextlib import aclosing
 
 import pytest
 
-from penstock.app.runtime import SUSPENDED, Runtime
+from penstock.app.runtime import Runtime
 from penstock.chat.message import NewMessage, SentMessage
 from penstock.core.call import Effect
-from penstock.core.envelope import Status
+from penstock.core.envelope import SUSPENDED, Status
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.events.codec import kind_of
 from penstock.core.events.events import Record
@@ -89,15 +89,21 @@ def private(n: int) -> int:
 @pytest.mark.parametrize(
     ("tool_id", "expected"),
     [
-        ("private", "does not allow direct calls: give it @tool(direct_call=True)."),
-        ("act", "does not allow direct calls: penstock tools grants act says who may call it."),
+        ("private", "give it @tool(direct_call=True)"),
+        (
+            "act",
+            "it is built in; `penstock tools grants act` shows who may call it",
+        ),
     ],
 )
 async def test_a_refused_direct_call_explains_how_to_allow_it(tool_id: str, expected: str) -> None:
     async with memory_runtime(tools=[private, Act("act", echo)]) as runtime:
         error = (await runtime.call(tool_id, {})).error
     assert error
-    assert (error.code, error.message) == ("TOOL_NOT_FOUND", f"The tool {tool_id!r} {expected}")
+    assert (error.code, error.message) == (
+        "TOOL_NOT_FOUND",
+        f"the tool {tool_id!r} does not allow direct calls: {expected}",
+    )
 
 
 BROKEN = "from penstock import tool\n\n@tool(direct_call=True)\ndef price(x): return x\n"

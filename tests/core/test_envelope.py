@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.core.envelope import Envelope, ErrorDetail, Status
+from penstock.core.envelope import SUSPENDED, Envelope, ErrorDetail, Status, suspended
 
 ERROR = ErrorDetail(code="TIMEOUT", message="too late", retryable=True)
 FULL = ErrorDetail(code="X", message="m", continuable=False, suggestion="Try.", details={"at": [1]})
@@ -80,3 +80,14 @@ def test_members_of_a_newer_version_are_ignored() -> None:
 def test_an_unknown_status_is_no_envelope() -> None:
     with pytest.raises(ValueError, match="'fine' is not a valid Status"):
         Envelope.from_wire({"status": "fine"})
+
+
+def test_a_suspended_call_names_its_questions() -> None:
+    envelope = suspended(["q_1", "q_2"], task_id="task_1")
+    assert envelope.status is Status.SUSPENDED
+    assert envelope.error == ErrorDetail(
+        code=SUSPENDED,
+        message="waits for a person to answer q_1, q_2",
+        retryable=True,
+        details={"question_ids": ["q_1", "q_2"], "task_id": "task_1"},
+    )

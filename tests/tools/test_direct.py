@@ -6,7 +6,7 @@ from penstock.core.call_errors import InvalidInput, NotPermitted, ToolNotFound
 from penstock.core.ids import ProfileId
 from penstock.core.profile import CHAT, LOCAL_PROFILE, Profile
 from penstock.testing.runtime import memory_runtime
-from penstock.tools.direct import DirectTools
+from penstock.tools.direct import DirectTools, how_to_allow
 from penstock.tools.policy import Action, Rule
 from tests.kit.tools import Act
 
@@ -70,3 +70,21 @@ async def test_a_broken_tool_is_not_offered_and_a_call_reaches_it() -> None:
         direct = DirectTools(runtime.parts.tools.invoker)
         assert "broken" not in [each.spec.tool_id for each in direct.list_for(CLERK)]
         assert direct.get("broken", CLERK).spec.is_broken
+
+
+HOW = [
+    ("python", "give it @tool(direct_call=True)"),
+    ("script", "add `direct_call: true` to its manifest"),
+    ("builtin", "it is built in; `penstock tools grants look` shows who may call it"),
+    ("plugin", "it belongs to a plugin, and only agents of flows may call it"),
+]
+
+
+@pytest.mark.parametrize(("kind", "how"), HOW)
+def test_each_kind_of_tool_has_its_way_to_allow_direct_calls(kind: str, how: str) -> None:
+    assert how_to_allow(Act("look", kind=kind).spec) == how
+
+
+def test_a_broken_tool_is_fixed_first() -> None:
+    how = how_to_allow(Act("look", kind="script", is_broken=True).spec)
+    assert how == "first fix its errors; `penstock check` shows them"

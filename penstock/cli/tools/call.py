@@ -24,7 +24,7 @@ from penstock.core.envelope import Envelope, Status
 from penstock.core.ids import ASSISTANT, QuestionId, TaskId, new_id
 from penstock.core.json_values.schema import Problem
 from penstock.core.task import QuestionRecord
-from penstock.tools.direct import DirectTools
+from penstock.tools.direct import DirectTools, how_to_allow
 from penstock.tools.tool import Tool
 
 Words = Annotated[
@@ -89,27 +89,12 @@ def call(
 
 
 def not_direct(tool: Tool | None) -> ToolNotFound | None:
-    """Return why an existing tool does not allow direct calls; None if it does.
-
-    Over HTTP such a tool is answered like an unknown one. At the terminal the owner of the project
-    sees the reason and the fix.
-    """
+    """Return why an existing tool does not allow direct calls; None if it does."""
     if tool is None or tool.spec.direct_call:
         return None
-    subject = f"the tool {tool.spec.tool_id!r} exists but"
-    trial = "to try it, use `penstock run-tool`"
-    if tool.spec.is_broken:
-        return ToolNotFound(f"{subject} is broken; `penstock check` shows why")
-    match tool.spec.kind:
-        case "builtin":
-            return ToolNotFound(f"{subject} is built in, only for models and scripts; {trial}")
-        case "plugin":
-            return ToolNotFound(f"{subject} belongs to a plugin, only for agents of flows")
-        case "script":
-            fix = "add `direct_call: true` to its manifest"
-        case _:
-            fix = "declare it with @tool(…, direct_call=True)"
-    return ToolNotFound(f"{subject} does not allow direct calls: {fix}; {trial}")
+    message = f"the tool {tool.spec.tool_id!r} does not allow direct calls: "
+    trial = "" if tool.spec.is_broken else "; to try it, use `penstock run-tool`"
+    return ToolNotFound(message + how_to_allow(tool.spec) + trial)
 
 
 def _refused(

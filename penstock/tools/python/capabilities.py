@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from penstock.core.call import Effect
-from penstock.core.call_errors import StateDenied, ToolFailed, ToolNotConfigured, VaultNotFound
+from penstock.core.call_errors import ToolFailed, ToolNotConfigured, VaultNotFound
 from penstock.core.envelope import Envelope, Json
 from penstock.core.events.events import NOTE_LEVELS, CallSettled, NoteEmitted
 from penstock.core.json_values.json_text import JSON_DEPTH, is_larger
@@ -28,7 +28,7 @@ from penstock.engine.answers import OTHER
 from penstock.resources.state import State
 from penstock.tools.invocation import Invocation, QuestionForm
 from penstock.tools.outputs import given_json, own_copy
-from penstock.tools.redaction import check_key, note_given
+from penstock.tools.redaction import check_key, check_value, note_given
 from penstock.tools.state import (
     ALWAYS,
     AnyRevision,
@@ -102,9 +102,8 @@ class KeptState:
         check_ttl(ttl)
         invocation, _ = self._invocation, self._state
         value = given_json(value, JSON_DEPTH, "the value")
-        check_key(secrets := invocation.caller.secrets, key)
-        if secrets.holds_secret(value):
-            raise StateDenied("secrets belong in the vault")
+        check_key(invocation.caller.secrets, key)
+        check_value(invocation.caller.secrets, value)
         expected = () if isinstance(if_revision, AnyRevision) else (if_revision,)
         change = StateChange(
             verb=StateVerb.DELETE if value is None else StateVerb.PUT,

@@ -29,7 +29,7 @@ from penstock.resources.state import (
 from penstock.resources.vault import SecretHandles, Vault, permit_secret
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
-from penstock.tools.redaction import check_key, note_given
+from penstock.tools.redaction import check_key, check_value, note_given
 from penstock.tools.scripts.arguments import optional_text, text
 from penstock.tools.scripts.host import Answer
 from penstock.tools.scripts.recording import Recording, refusal_of, refused
@@ -154,8 +154,7 @@ class StateCalls:
         change = read_change(verb, scope, arguments, revision)
         if verb is not StateVerb.DELETE:
             check_key(self._access.secrets, change.key)
-        if self._access.secrets.holds_secret(change.value):
-            raise StateDenied("secrets belong in the vault")
+        check_value(self._access.secrets, change.value)
         name = f"state.{verb}"
         path = self._recording.place(name, arguments, Effect.WRITE)
         outcome = self._recording.outcome(path)

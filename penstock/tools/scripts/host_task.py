@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any
 
 from penstock.core.call import Effect
-from penstock.core.call_errors import StateDenied
 from penstock.core.clock import Moment, to_iso
 from penstock.core.events.events import NOTE_LEVELS, NoteEmitted, QuestionAnswered, StateWritten
 from penstock.core.ids import QuestionId
@@ -22,7 +21,7 @@ from penstock.resources.state import STATE_KEY_BYTES
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.capabilities import EVENT_BYTES
-from penstock.tools.redaction import check_key
+from penstock.tools.redaction import check_key, check_value
 from penstock.tools.scripts.arguments import (
     ScriptSchema,
     mapping,
@@ -107,8 +106,7 @@ class ValueCalls:
         if is_larger(value, most := self._limits.state_value_bytes):
             raise TypeError(f"value must have at most {most} bytes as JSON")
         check_key(self._invocation.caller.secrets, key)
-        if self._invocation.caller.secrets.holds_secret(value):
-            raise StateDenied("secrets belong in the vault")
+        check_value(self._invocation.caller.secrets, value)
         ttl = optional_number(arguments, "ttl_seconds", 1, MOST_SECONDS)
         if_revision = arguments.get("if_revision", ALWAYS)
         if not isinstance(if_revision, str | AnyRevision | None):

@@ -103,9 +103,9 @@ def more(project: Path) -> None:
 
 BROKEN = "name: broken\ndescription: Is broken.\ndirect_call: perhaps\n"
 CLOSED = {
-    "closed": "declare it with @tool(…, direct_call=True)",
-    "read_text_file": "is built in",
-    "broken": "is broken; `penstock check` shows why",
+    "closed": "give it @tool(direct_call=True); to try it, use `penstock run-tool`",
+    "read_text_file": "it is built in; `penstock tools grants read_text_file` shows",
+    "broken": "first fix its errors; `penstock check` shows them",
 }
 
 
@@ -116,7 +116,7 @@ def test_a_tool_without_direct_calls_is_reported_with_a_fix(
 ) -> None:
     code, out, _ = run("call", tool, "x=1")
     assert code == 1
-    assert out.startswith(f"failed: TOOL_NOT_FOUND: the tool {tool!r} exists but")
+    assert out.startswith(f"failed: TOOL_NOT_FOUND: the tool {tool!r} does not allow direct calls")
     assert message in out
     assert out.count("\n") == 1
 

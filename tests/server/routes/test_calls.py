@@ -61,6 +61,14 @@ async def test_callable_tools_are_listed_by_id() -> None:
             assert (await server.client.get(f"{URL}/{name}")).status_code == 404
 
 
+async def test_a_tool_without_the_permission_is_not_described() -> None:
+    async with served(tools=tools()) as server:
+        headers = await key_for(server, READ)
+        locked = await server.client.get(f"{URL}/locked", headers=headers)
+    assert locked.status_code == 404
+    assert '"locked" needs the permission root' in str(locked.json())
+
+
 async def test_a_settled_call_returns_its_envelope() -> None:
     async with served(tools=tools()) as server:
         status, body = await post(server, "look", {"input": {"n": 1}})
