@@ -34,28 +34,20 @@ def test_every_file_that_a_page_names_exists() -> None:
 
 
 def test_every_module_in_backticks_exists() -> None:
-    """`package/module`, `package/module.py` and `package.module.Class`, in pages and docstrings."""
+    """`package/module`, `package/module.py` and `package.module.Class`, in pages and modules."""
     floors = "|".join(path.parent.name for path in SOURCE.glob("*/__init__.py"))
     path = re.compile(rf"`(?:penstock/)?((?:{floors})(?:/\w+)+)(?:\.py(?:::\w+)?)?`")
     name = re.compile(rf"`(?:penstock\.)?((?:{floors})(?:\.[a-z_]+)+)\.[A-Z]\w+`")
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    texts = {page: page.read_text() for page in pages}
-    texts |= {module: _docstrings(module) for module in SOURCE.rglob("*.py")}
+    files = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *SOURCE.rglob("*.py")]
     wrong = [
         f"{file.relative_to(ROOT)}: {named}"
-        for file, text in texts.items()
+        for file in files
+        for text in [file.read_text()]
         for named in (*path.findall(text), *(each.replace(".", "/") for each in name.findall(text)))
         if not (home := SOURCE / named).exists() and not home.with_suffix(".py").exists()
         if named not in OF_PROJECTS
     ]
     assert wrong == [], "\n".join(wrong)
-
-
-def _docstrings(module: Path) -> str:
-    """Return every text of a module that is a statement of its own."""
-    nodes = ast.walk(ast.parse(module.read_text()))
-    values = (node.value for node in nodes if isinstance(node, ast.Expr))
-    return "\n".join(str(each.value) for each in values if isinstance(each, ast.Constant))
 
 
 def test_every_decision_is_short_and_listed_with_its_title() -> None:

@@ -374,3 +374,19 @@ async def test_begin_holds_a_log_for_the_usual_time(log: Log, clock: FakeClock) 
     assert await log.acquire(CHAT, "another") is None
     clock.advance(0.2)
     assert await log.acquire(CHAT, "another") is not None
+
+
+IN_USE = [
+    (opened(), "the log 'conv_1' already exists; use a new id"),
+    (message(ONE), "the task 'task_1' already exists; use a new id"),
+]
+
+
+@pytest.mark.parametrize(("sent", "message"), IN_USE)
+async def test_an_id_in_use_is_refused_with_the_next_step(
+    log: Log, sent: Entry, message: str
+) -> None:
+    await held(log)
+    with pytest.raises(NameTaken) as refusal:
+        await log.send(CHAT, [sent])
+    assert str(refusal.value) == message

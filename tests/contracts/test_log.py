@@ -263,22 +263,6 @@ async def test_a_batch_with_a_conflict_is_refused_as_a_whole(
     assert not await log.pending(limit=9), "a refused event gives no work"
 
 
-IN_USE = [
-    (opened(), "the log 'conv_1' already exists; use a new id"),
-    (message(ONE), "the task 'task_1' already exists; use a new id"),
-]
-
-
-@pytest.mark.parametrize(("sent", "message"), IN_USE)
-async def test_an_id_in_use_is_refused_with_the_next_step(
-    log: Log, sent: Entry, message: str
-) -> None:
-    await held(log)
-    with pytest.raises(NameTaken) as refusal:
-        await log.send(CHAT, [sent])
-    assert str(refusal.value) == message
-
-
 async def test_a_message_makes_no_log(log: Log) -> None:
     with pytest.raises(NotFound, match="there is no log 'conv_1'"):
         await log.send(CHAT, [message()])
