@@ -24,6 +24,8 @@ OLD_WORDS = (
 FOUND = re.compile(rf"\b(?:{'|'.join(OLD_WORDS)})\b", re.IGNORECASE)
 RIDDLE = re.compile(r'^\s*r?"""(?:What|Who|Whom)\b.*', re.MULTILINE)
 """A docstring without a noun as its subject: "What a step needs" for "The inputs of a step"."""
+IS_NO = re.compile(r"\b(?<!there\s)is\s+no\b(?!\s+longer)", re.IGNORECASE)
+"""A claim such as `is no file` is written `is not a file`; `there is no file` is right."""
 QUOTED = re.compile(r'"[^"\n]*"|`[^`\n]*`')
 """What a page of the specification or a program says is quoted as it is."""
 
@@ -91,6 +93,29 @@ RIDDLES = {
 def test_a_docstring_that_begins_with_what_or_who_is_found(text: str, count: int) -> None:
     ast.parse(text)
     assert len(RIDDLE.findall(text)) == count
+
+
+def test_texts_of_penstock_say_that_something_is_not_a_thing() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix(): len(hits)
+        for path in (ROOT / "penstock").rglob("*.py")
+        if (hits := IS_NO.findall(prose_of(path)))
+    }
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refused"),
+    [
+        ("'a' is no tool id", True),
+        ("the text is\nno JSON", True),
+        ("There is no tool 'a'", False),
+        ("the lease is no longer held", False),
+        ("the text is not JSON", False),
+    ],
+)
+def test_is_no_is_refused_except_after_there(text: str, is_refused: bool) -> None:
+    assert bool(IS_NO.search(text)) is is_refused
 
 
 @pytest.mark.parametrize("package", sorted(PROSE["comments"]))

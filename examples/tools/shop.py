@@ -52,7 +52,7 @@ def order_status(order: str) -> Order:
 def refund(
     order: str, amount: Annotated[float, Field(gt=0)], *, ctx: ToolContext
 ) -> dict[str, object]:
-    """Pay money back for an order. A person is asked before it happens.
+    """Pay money back for an order. A person must approve it.
 
     Args:
         order: The number on the bill, such as A1.

@@ -95,7 +95,7 @@ class Keys:
         try:
             await self._database.write(lambda connection: connection.execute(keys.insert(), row))
         except IntegrityError:
-            raise NameTaken(f"there is a key {name!r} already; take another name") from None
+            raise NameTaken(f"there is a key {name!r} already; use another name") from None
         return key
 
     async def list(self) -> Sequence[KeyRecord]:
@@ -252,6 +252,6 @@ class SignIns:
         return SignedIn(profile, is_renewed)
 
     async def end(self, token: str) -> None:
-        """Sign a browser out; an unknown token is no error."""
+        """Sign a browser out; an unknown token is not an error."""
         gone = sign_ins.delete().where(sign_ins.c.sha256 == hash_of(token))
         await self._database.write(lambda connection: connection.execute(gone))

@@ -15,8 +15,8 @@ from penstock.store.database import Database
 from penstock.store.tables import keys, sessions, web_links
 
 LINK_UNUSABLE = (
-    "this link opens nothing: it was used, its time is over, or it never was one; "
-    "ask for a new one with /web"
+    "This link cannot be used: it was used already, has expired, or is invalid. "
+    "Request a new one with /web."
 )
 
 

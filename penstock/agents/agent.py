@@ -54,11 +54,11 @@ class ChatSettings(Struct, frozen=True, kw_only=True):
     loop_window: int = 10
     """How many calls back an equal one counts as a repetition."""
     loop_max_repeats: int = 2
-    """How often equal calls run within the window; 0 is no limit."""
+    """How often equal calls run within the window; 0 means no limit."""
     loop_cycles: bool = True
     """Whether a cycle of two to six calls is stopped when it would run a third time."""
     loop_no_progress: int = 4
-    """Rounds without a new result before the next one is blocked; 0 is no limit."""
+    """Rounds without a new result before the next one is blocked; 0 means no limit."""
     result_max_chars: int = 10_000
     """Characters of a result that the model reads; the whole result is kept as an artifact."""
     context_max_tokens: int | None = None
@@ -68,13 +68,13 @@ class ChatSettings(Struct, frozen=True, kw_only=True):
     budget_model_calls: int = 1_000
     """Most model calls of one task."""
     budget_tokens: int | None = None
-    """Most input and output tokens of one task; None is no limit."""
+    """Most input and output tokens of one task; None means no limit."""
     budget_cost_usd: float | None = None
-    """Most cost of one task in USD, by the prices of its model; None is no limit."""
+    """Most cost of one task in USD, by the prices of its model; None means no limit."""
     budget_seconds: float = 1_800
     """Most working time of one task; time spent waiting for people does not count."""
     question_ttl_seconds: float | None = None
-    """How long a question waits before it counts as rejected; None is no limit."""
+    """How long a question waits before it counts as rejected; None means no limit."""
 
     def allowance(self) -> Allowance:
         """Return the budget of one task of this agent."""

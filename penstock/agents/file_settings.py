@@ -69,7 +69,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
         if not isinstance(node.value, dict):
             return node.wrong_type(self.expected)
         for key in ELSEWHERE.keys() & node.value.keys():
-            found = f"{quoted(key)} is no member of {node.title}"
+            found = f"{quoted(key)} is not a member of {node.title}"
             message = f"{found}: it is {ELSEWHERE[key]} in a file"
             node.refuse("unknown-key", message, at=node.at(key).key_place)
         own = {key: value for key, value in node.value.items() if key not in ELSEWHERE}

@@ -200,7 +200,7 @@ class WrittenAgent(Struct, frozen=True, kw_only=True):
     """The result of writing an agent."""
 
     path: str
-    """Relative to the project; as it was passed if it is no valid place."""
+    """Relative to the project; as it was passed if it is not a valid place."""
     is_written: bool = False
     diagnostics: Sequence[Diagnostic] = ()
     error: str = ""
@@ -215,7 +215,7 @@ def write_agent(files: ProjectFiles, path: str, content: str, known: KnownNames)
     try:
         encoded = content.encode()
     except UnicodeEncodeError as broken:
-        return WrittenAgent(path=path, error=f"the content is no Unicode text: {broken.reason}")
+        return WrittenAgent(path=path, error=f"the content is not Unicode text: {broken.reason}")
     place, error = _place(files, path)
     shown = place.real if place is not None else path
     read = parse_agent(content, shown, known)

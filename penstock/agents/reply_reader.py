@@ -103,7 +103,7 @@ class ReplyReader:
 
 
 def _parse(text: str, depth: int) -> tuple[dict[str, Any], str | None]:
-    """Return the arguments, or none and the text if it is no object or nested too deeply."""
+    """Return the arguments, or none and the text if it is not an object or nested too deeply."""
     if not text.strip():
         return {}, None
     try:

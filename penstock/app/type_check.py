@@ -107,7 +107,7 @@ class _Workspace:
     def _take(self, name: str) -> None:
         """Copy a file, or the target of a link that does not lead out of the project."""
         root, path, target = self._project.root, self._project.root / name, self._files / name
-        is_folder = path.is_dir()  # one that is no link is never among them
+        is_folder = path.is_dir()  # one that is not a link is never among them
         if (name.endswith(_SOURCES) or is_folder) and escape_of(root, name) is None:
             target.parent.mkdir(parents=True, exist_ok=True)
             if is_folder:

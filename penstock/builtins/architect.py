@@ -21,13 +21,13 @@ WRITE = "project.write"
 IN_TURN = "authoring"
 """Files are written one after another: each is checked against those before it."""
 DRY = (
-    "A flow that was written is run dry, every way it can go, with nothing done: dryRun says what "
-    "was reached, and its problems what no run reached or what was empty on the way."
+    "penstock then simulates the written flow on every path, without side effects. `dryRun` lists "
+    "what was reached; its problems list steps that no path reached and templates that were empty."
 )
 PATH: Json = {"type": "string", "minLength": 1, "maxLength": 4096}
 ANSWERS = (
-    "Returns {written, path, diagnostics: [{line, severity, message, suggestion?}], error?}. With "
-    "an error among the diagnostics nothing is written: mend the text and write it again."
+    "Returns {written, path, diagnostics: [{line, severity, message, suggestion?}], error?}. If "
+    "a diagnostic is an error, nothing is written: fix the text and write it again."
 )
 
 
@@ -88,7 +88,7 @@ async def flow_write(input: Json, invocation: Invocation) -> Any:
 def _place(input: Json, invocation: Invocation) -> str:
     paths = [input[name] for name in ("path", "name") if name in input]
     if len(paths) != 1:
-        problem = Problem("/path", "is required, once: as path or as name")
+        problem = Problem("/path", "give exactly one of path and name")
         raise invalid(invocation.spec.tool_id, [problem])
     path: str = paths[0]
     return path

@@ -215,7 +215,7 @@ def _contents(archive: ZipFile, infos: Sequence[ZipInfo], source: FilePath) -> l
 
 
 def _no_archive(source: FilePath, error: Exception) -> ToolFailed:
-    return tool_failure("bad_format", f"{str(source)!r} is no zip file that can be read: {error}")
+    return tool_failure("bad_format", f"{str(source)!r} is not a readable zip file: {error}")
 
 
 def _unsafe(message: str) -> ToolFailed:

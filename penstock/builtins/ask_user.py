@@ -92,7 +92,7 @@ MOST_OPTIONS, MOST_TEXT = 20, 512
 FOLLOW_UP = (
     "The person said something else instead: answer it, then ask again if you still need to."
 )
-STOP = "The person will not answer. Go on without it, or say what is missing."
+STOP = "The person will not answer. Continue without it, or say what is missing."
 
 
 class AskUser:
@@ -178,7 +178,7 @@ def _texts(input: Json) -> list[str]:
     if not texts:
         raise invalid(ASK_USER, [Problem("/options", "a select needs at least one option")])
     if len(set(texts)) < len(texts):
-        raise invalid(ASK_USER, [Problem("/options", "each option may stand there once")])
+        raise invalid(ASK_USER, [Problem("/options", "options must be unique")])
     return texts
 
 
@@ -189,7 +189,7 @@ def _plain(input: Json) -> QuestionForm:
         raise invalid(ASK_USER, [Problem("/options", problem)])
     spellings = [text for each in options for text in {*map(_spelling, _words(each))}]
     if len(set(spellings)) < len(spellings):
-        problem = "labels, values and aliases must differ, whatever their case and spaces"
+        problem = "labels, values and aliases must be unique, ignoring case and spaces"
         raise invalid(ASK_USER, [Problem("/options", problem)])
     if any(_size(text) > MOST_TEXT for each in options for text in _words(each)):
         problem = f"a text of an option has at most {MOST_TEXT} bytes"

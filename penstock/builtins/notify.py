@@ -239,7 +239,7 @@ async def _post(address: str, body: bytes, kind: str, invocation: Invocation) ->
             request, EgressCaller(tool_id=invocation.spec.tool_id, egress=tuple(patterns))
         )
     except (TypeError, ValueError):
-        raise ToolNotConfigured("the address of the channel is no http or https URL") from None
+        raise ToolNotConfigured("the address of the channel is not an http or https URL") from None
     except UpstreamUnavailable as error:
         if (error.details or {}).get("sent"):
             raise Interrupted(f"{error}: the message may or may not have arrived") from error

@@ -180,7 +180,7 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
         key, equals, _ = text[index:].partition("=")
         if not equals or not key or any(each.isspace() or each == '"' for each in key):
             word = text[index:].split(maxsplit=1)[0]
-            raise ValueError(f"{cut(word, _SHOWN_CHARACTERS)!r} is no key=value")
+            raise ValueError(f"{cut(word, _SHOWN_CHARACTERS)!r} is not key=value")
         value, index = _quoted(text, index + len(key) + 1)
         yield key, value
 

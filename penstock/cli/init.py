@@ -26,7 +26,7 @@ default = "offline"  # a stand-in that calls tools by simple rules, without a ke
 # provider = "openai"              # or any server that speaks its wire
 # model = "qwen3"
 # base_url = "http://127.0.0.1:11434/v1"
-# api_key_env = "MY_KEY"           # the variable that holds the key, if it wants one
+# api_key_env = "MY_KEY"           # the variable that holds the key, if the server requires one
 
 # [tools]
 # builtin = ["files", "sheets"]    # more built-in tools for chats; docs/built-in-tools.md
@@ -52,10 +52,10 @@ from penstock import tool
 
 @tool(effect="none", direct_call=True)
 def hello(name: str) -> dict[str, str]:
-    """Greet somebody by name.
+    """Greet a person by name.
 
     Args:
-        name: Who is greeted.
+        name: The name of the person.
     """
     return {"greeting": f"Hello, {name}!"}
 ''',

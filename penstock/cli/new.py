@@ -21,11 +21,11 @@ _GREET = "_greet"
 """Suffix of the id of a new skill's tool."""
 _TOOL = """\
 name: {tool}
-description: Greet somebody by name.
+description: Greet a person by name.
 input_schema:
   type: object
   properties:
-    name: {{type: string, description: Who is greeted.}}
+    name: {{type: string, description: The name of the person.}}
   required: [name]
   additionalProperties: false
 output_schema:

@@ -7,7 +7,7 @@ PenstockError                 docstring = default message; `code` = the class na
 │   ├── StoreFull             no space is left
 │   ├── StoreReadOnly         the database cannot be written
 │   ├── StoreLocked           another process holds the file
-│   ├── OutOfResources        no file, process, thread or memory is left
+│   ├── OutOfResources        no free file descriptor, process, thread or memory
 │   ├── StoreTooNew           made by a newer version
 │   ├── StoreCorrupt          a row or the file cannot be decoded
 │   └── StoreClosed           the database was closed
@@ -124,7 +124,7 @@ class StoreLocked(StoreError):
 
 
 class OutOfResources(StoreError):
-    """No file, process, thread or memory is left for now; nothing was lost. Try again soon."""
+    """The process has no free file descriptor, thread or memory; nothing was lost. Try again."""
 
     is_unstarted = False
     """A process for the work could not be started, so none of the work was done."""

@@ -1,4 +1,4 @@
-"""Recognises errors that mean: no file descriptor, process, thread or memory is left.
+"""Recognises errors that mean: no free file descriptor, process, thread or memory.
 
 Such an error is not caused by the work that raised it, so accepted work waits instead of failing:
 `agents/turn.py` waits before it asks a model again, and an activation releases its log, which the
@@ -56,7 +56,7 @@ def starting_process() -> Iterator[None]:
     except OSError as error:
         if not isinstance(error, BlockingIOError) and exhaustion_of(error) is None:
             raise
-        exhaustion = OutOfResources(f"No process can be started for now. Try again soon. {error}")
+        exhaustion = OutOfResources(f"No process can be started now. Try again soon. {error}")
         exhaustion.is_unstarted = True
         raise exhaustion from error
 

@@ -178,7 +178,7 @@ def load_file(file: Path, name: str) -> ModuleType:
         return sys.modules[name]
     spec = spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is no Python file")
+        raise ImportError(f"{file} is not a Python file")
     module = sys.modules[name] = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

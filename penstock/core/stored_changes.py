@@ -207,7 +207,8 @@ def _unfit(change: StateChange, verb: str, expected: str, current: Any) -> ToolF
     kind = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
     shown = "null" if current is None else kind.get(type(current), "a number")
     return ToolFailed(
-        f"{verb} wants {expected} under {change.key!r}, found {shown}; put replaces it", TYPE_ERROR
+        f"{verb} requires {expected} under {change.key!r}, found {shown}; use put to replace it",
+        TYPE_ERROR,
     )
 
 

@@ -80,7 +80,7 @@ def blocked(missing: Iterable[Missing]) -> str:
     """Return the message about a blocked task, with the next step."""
     return (
         f"the task is blocked: {names_of(missing)} is missing in this process. It resumes when a "
-        "process that has it opens the project; cancel the task to give it up"
+        "process that has it opens the project. To end it, cancel the task."
     )
 
 

@@ -223,7 +223,7 @@ class Activations:
         await self._surrender(lease)
 
     async def _report_lost(self, log_id: LogId, lost: LeaseLost) -> None:
-        """Log why the work stops. An erased log is expected, so it is no warning."""
+        """Log why the work stops. An erased log is expected, so it is not a warning."""
         if await self._log.head(log_id):
             log.warning("the work on log %s stops: %s", log_id, lost)
         else:
@@ -325,7 +325,7 @@ class Activations:
         except StoreError:
             raise
         except Exception as error:
-            # Too few files or threads is no fault of the task: it stays pending and is retried.
+            # Too few files or threads is not a fault of the task: it stays pending and is retried.
             raise_exhaustion(error)
             log.exception("task %s failed", task.task_id)
             await self._fail(held, task)

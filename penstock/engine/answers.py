@@ -127,7 +127,7 @@ def _approval(question: Question, body: Mapping[str, Any]) -> Outcome:
 
 def _input_problems(question: Question, edited: Any, decision: Any) -> Problems:
     if decision != "approve":
-        return [_problem("/input", "goes with the decision approve alone")]
+        return [_problem("/input", "is allowed only with the decision approve")]
     if not isinstance(edited, dict):
         return [_problem("/input", "must be an object")]
     found = Schema(question.input_schema or {}).problems(edited)
@@ -160,9 +160,9 @@ def _reply(question: Question, body: Mapping[str, Any]) -> Outcome:
     ]
     given_up = next((name for name in _WAYS if body.get(name) is True), None)
     if notes and given_up:
-        problems.append(_problem("/notes", f"go with an answer, not with {given_up}"))
+        problems.append(_problem("/notes", f"are allowed only with an answer, not with {given_up}"))
     if given_up and any(name in body for name in _SAID):
-        problems.append(_problem(f"/{given_up}", "goes without an answer: leave one of them out"))
+        problems.append(_problem(f"/{given_up}", "cannot be combined with an answer: remove one"))
     if problems:
         return {}, problems
     if given_up:
@@ -273,7 +273,7 @@ def _plain(text: str) -> str:
 
 
 def _unknown(body: Mapping[str, Any], known: tuple[str, ...]) -> Problems:
-    wanted = f"is not known here; an answer holds {', '.join(known)}"
+    wanted = f"is not known; the known fields are {', '.join(known)}"
     return [_problem(f"/{name}", wanted) for name in body if name not in known]
 
 

@@ -127,7 +127,9 @@ def run_inputs(flow: Flow, values_given: Mapping[str, Any]) -> tuple[dict[str, A
     """Return the inputs of a run with their defaults, and their problems."""
     declared = {each.name: each for each in flow.inputs}
     problems = [
-        Problem(f"/inputs/{name}", f"is no input of this flow.{did_you_mean(name, list(declared))}")
+        Problem(
+            f"/inputs/{name}", f"is not an input of this flow.{did_you_mean(name, list(declared))}"
+        )
         for name in values_given
         if name not in declared
     ]

@@ -127,7 +127,7 @@ def read_bounded(path: Path, most: int, what: str = "the file") -> bytes | Unrea
     """Return the content of a file of at most `most` bytes, or why it was not read."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            return _unreadable("it is no file")
+            return _unreadable("it is not a file")
         with path.open("rb") as opened:
             content = opened.read(most + 1)
         size = max(path.stat().st_size, len(content))

@@ -49,7 +49,7 @@ def _check(root: Path, folder: str, known: dict[str, str]) -> Document:
     try:
         text = read_text(root / folder / INDEX)
     except FileNotFoundError:
-        message = f"there is no {INDEX} here: the directory is no handbook"
+        message = f"there is no {INDEX} here: the directory is not a handbook"
         head.problem("handbook-no-index", message, _TOP, severity=Severity.WARNING)
         return head
     except (OSError, ValueError):

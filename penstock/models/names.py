@@ -56,7 +56,7 @@ class ModelNames(Struct, frozen=True, kw_only=True):
         return next((each.rpartition(":")[2] for each in leveled), None)
 
     def _chain(self, text: str) -> list[str]:
-        """Return a name, the model of its role, and so on, until a name that is no role."""
+        """Return a name, the model of its role, and so on, until a name that is not a role."""
         chain = [text]
         while role := _role_of(chain[-1]):
             model = self.roles.get(role)

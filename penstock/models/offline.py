@@ -147,12 +147,12 @@ def _call(mentions: Sequence[ToolMention]) -> RuleReply:
     filled = [(each.tool, fill(each.text, each.tool.parameters, each.before)) for each in mentions]
     open_ones = [(tool, each) for tool, each in filled if each.missing or each.wrong]
     names = ", ".join(tool.name for tool, _ in filled)
-    how = "names" if mentions[0].named else "sounds like"
+    how = "names" if mentions[0].named else "matches the description of"
     if open_ones:
         questions = "\n\n".join(_question(tool, each) for tool, each in open_ones)
         return RuleReply(f"The message {how} {names}, but not all of its input.", questions)
     calls = tuple((tool.name, each.arguments) for tool, each in filled)
-    return RuleReply(f"The message {how} {names}. I call what it asks for.", "", calls)
+    return RuleReply(f"The message {how} {names}. Calling it.", "", calls)
 
 
 def _question(tool: ToolDefinition, filled: FilledArguments) -> str:
@@ -185,7 +185,7 @@ def _report(results: Sequence[ToolMessage], request: ModelRequest) -> RuleReply:
     notice = "" if is_known else f"\n\n({NOTICE})"
     if not results:
         return RuleReply("No tool may be called now.", f"I have no results to report.{notice}")
-    return RuleReply("I report what came back.", f"{report(results)}{notice}")
+    return RuleReply("Reporting the result.", f"{report(results)}{notice}")
 
 
 def _listed(tools: Sequence[ToolDefinition]) -> str:

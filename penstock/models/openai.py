@@ -176,7 +176,7 @@ async def _blocks(response: httpx2.Response, most: int) -> AsyncGenerator[bytes,
         yield b"data:" + body.replace(b"\n", b" ") + b"\n"
         return
     shown = cut(_words(body[:ERROR_BYTES].decode("utf-8", "replace")), SHOWN_CHARS)
-    raise ModelRefused(f"wanted an event stream, found {kind}: {shown!r}; check base_url")
+    raise ModelRefused(f"expected an event stream, found {kind}: {shown!r}; check base_url")
 
 
 def _is_reply(body: bytearray) -> bool:
@@ -214,7 +214,7 @@ def _chat_url(config: ModelConfig) -> httpx2.URL:
     try:
         url = httpx2.URL(config.base_url or "")
     except httpx2.InvalidURL as error:
-        raise ConfigError(f"base_url of the model {config.name!r} is no URL: {error}") from None
+        raise ConfigError(f"base_url of the model {config.name!r} is not a URL: {error}") from None
     if url.scheme not in {"http", "https"} or not url.host:
         raise ConfigError(
             f"base_url of the model {config.name!r} must be an http or https URL such as "
@@ -234,8 +234,8 @@ def _headers(config: ModelConfig) -> dict[str, str]:
     if key := config.api_key:
         if not _KEY.fullmatch(key):
             raise ConfigError(
-                f"the key of the model {config.name!r} has characters that no header can carry "
-                f"(a line break or a space, perhaps): {config.key_advice}"
+                f"the key of the model {config.name!r} contains characters that are not allowed "
+                f"in a header, such as a line break or a space: {config.key_advice}"
             )
         headers["authorization"] = f"Bearer {key}"
     return headers

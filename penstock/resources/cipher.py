@@ -93,7 +93,7 @@ def read_keys(setting: str) -> list[bytes]:
     if wrong := [number for number, key in enumerate(keys, 1) if key is None]:
         raise ConfigError(
             "PENSTOCK_SECRET_KEY holds keys of 32 bytes as base64url, with commas between; "
-            f"number {wrong[0]} of {len(keys)} is none"
+            f"key {wrong[0]} of {len(keys)} is invalid"
         )
     return [key for key in keys if key is not None]
 
@@ -105,7 +105,8 @@ def _key_of(path: Path, chance: Chance) -> bytes:
     if status.st_mode & _OTHERS and os.name != "nt":
         raise ConfigError(
             f"{path} holds the key of all secrets, and others may read it: found mode "
-            f"{stat.S_IMODE(status.st_mode):o}. Take a new key if they did, then: chmod 600 {path}"
+            f"{stat.S_IMODE(status.st_mode):o}. "
+            f"If they read it, create a new key. Then: chmod 600 {path}"
         )
     key = _decoded(path.read_text().strip())
     if key is None:

@@ -180,7 +180,7 @@ def is_public(address: str) -> bool:
 
 
 def _reached(address: str) -> IPv4Address | IPv6Address | None:
-    """Return the address that a request would reach; None for a text that is no address."""
+    """Return the address that a request would reach; None for text that is not an address."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:

@@ -11,4 +11,4 @@ def ascii_name(host: str) -> str:
     try:
         return idna.encode(host, uts46=True).decode("ascii")
     except idna.IDNAError as error:
-        raise ValueError(f"no host can be called {host!r:.200}: {error}") from None
+        raise ValueError(f"{host!r:.200} is not a valid host name: {error}") from None

@@ -148,7 +148,7 @@ class _Unpacked:
                 self._inner = zlib.decompressobj(-zlib.MAX_WBITS)
                 self._packing = "raw"
                 return self.take(piece, most)
-            raise ProtocolError(f"a body that is no {self._packing}: {error}") from error
+            raise ProtocolError(f"the body is not {self._packing}: {error}") from error
         finally:
             self._is_first = False
 

@@ -182,16 +182,18 @@ def _check(request: Request, limits: Limits) -> None:
     """Raise TypeError for a request that cannot be sent."""
     url = _parsed(request.url)
     if url.scheme not in {"http", "https"} or not url.host:
-        raise TypeError(f"fetch wants an http or https URL, found {request.url!r:.200}")
+        raise TypeError(f"fetch requires an http or https URL, found {request.url!r:.200}")
     if url.userinfo:
-        raise TypeError("fetch wants a URL without a user and password; send a header instead")
+        raise TypeError("fetch requires a URL without a user and password; send a header instead")
     if not _TOKEN.fullmatch(request.method) or request.method.upper() in {"CONNECT", "TRACE"}:
         raise TypeError(f"fetch does not send the method {request.method!r:.40}")
     for name, value in request.headers:
         if not _TOKEN.fullmatch(name) or name.lower() in _OURS:
             raise TypeError(f"fetch does not send the header {name!r:.80}")
         if not _VALUE.fullmatch(value):
-            raise TypeError(f"the header {name!r} holds characters that no header may hold")
+            raise TypeError(
+                f"the value of {name!r} has characters that are not allowed in a header"
+            )
     if request.body is not None and request.method.upper() in {"GET", "HEAD"}:
         raise TypeError(f"a {request.method.upper()} has no body")
     size = sum(len(each.encode() if isinstance(each, str) else each) for each in _pieces(request))
@@ -210,7 +212,7 @@ def _parsed(url: str) -> URL:
     try:
         return URL(url)
     except (InvalidURL, TypeError, ValueError) as error:
-        raise TypeError(f"fetch wants an http or https URL, found {url!r:.200}") from error
+        raise TypeError(f"fetch requires an http or https URL, found {url!r:.200}") from error
 
 
 def _place(url: URL) -> Endpoint:
@@ -233,7 +235,7 @@ def _opened(
         )
     opened = {name: handles.open(value) for name, value in headers.items()}
     if any(not _VALUE.fullmatch(value) for value in opened.values()):
-        raise TypeError(f"the secret {', '.join(sorted(keys))} cannot stand in a header")
+        raise TypeError(f"the secret {', '.join(sorted(keys))} is not allowed in a header")
     if query:
         spelled = handles.open(query, lambda value: quote(value, safe=""))
         url = url.copy_with(query=spelled.encode("ascii"))

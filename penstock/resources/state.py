@@ -122,13 +122,17 @@ def read_key(arguments: Json, name: str = "key") -> str:
         raise TypeError("flo.state does not accept scope_id; declare it in the manifest")
     key = arguments.get(name)
     if not isinstance(key, str) or (not key and name == "key"):
-        raise TypeError(f"flo.state wants {name} to be a text, found {key!r}")
+        raise TypeError(f"{name} must be text, found {key!r} (flo.state)")
     try:
         size = len(key.encode())
     except UnicodeEncodeError:
-        raise TypeError(f"flo.state wants {name} without lone surrogates: {key!r}") from None
+        raise TypeError(
+            f"{name} must not have lone surrogates, found {key!r} (flo.state)"
+        ) from None
     if size > STATE_KEY_BYTES:
-        raise TypeError(f"flo.state needs {name} of at most {STATE_KEY_BYTES} bytes, found {size}")
+        raise TypeError(
+            f"{name} must have at most {STATE_KEY_BYTES} bytes, found {size} (flo.state)"
+        )
     return key
 
 
@@ -138,7 +142,7 @@ def read_limit(arguments: Json) -> int:
     if limit is None:
         return _ENTRIES
     if type(limit) is not int or not 1 <= limit <= MOST_ENTRIES:
-        raise TypeError(f"flo.state wants limit from 1 to {MOST_ENTRIES}, found {limit!r}")
+        raise TypeError(f"limit must be from 1 to {MOST_ENTRIES}, found {limit!r} (flo.state)")
     return limit
 
 
@@ -158,10 +162,10 @@ def entry_to_wire(entry: StateEntry) -> dict[str, Any]:
 def _value(verb: StateVerb, arguments: Json) -> Any:
     name = {StateVerb.PUT: "value", StateVerb.PATCH: "patch"}.get(verb, "item")
     if name not in arguments:
-        raise TypeError(f"flo.state.{verb} wants {name}")
+        raise TypeError(f"{name} is required (flo.state.{verb})")
     value = arguments[name]
     if verb is StateVerb.PATCH and not isinstance(value, dict):
-        raise TypeError(f"flo.state.patch wants patch to be an object, found {value!r:.80}")
+        raise TypeError(f"patch must be an object, found {value!r:.80} (flo.state.patch)")
     return value
 
 
@@ -170,7 +174,7 @@ def _expected(arguments: Json) -> tuple[str | None, ...]:
         return ()
     revision = arguments["if_revision"]
     if revision is not None and not isinstance(revision, str):
-        raise TypeError(f"flo.state wants if_revision to be a text or null, found {revision!r:.80}")
+        raise TypeError(f"if_revision must be text or null, found {revision!r:.80} (flo.state)")
     return (revision,)
 
 
@@ -180,4 +184,6 @@ def _ttl(arguments: Json) -> int | None:
         seconds = int(seconds)
     if seconds is None or (type(seconds) is int and 1 <= seconds <= LONGEST_TTL):
         return seconds
-    raise TypeError(f"flo.state wants ttl_seconds from 1 to {LONGEST_TTL}, found {seconds!r:.80}")
+    raise TypeError(
+        f"ttl_seconds must be from 1 to {LONGEST_TTL}, found {seconds!r:.80} (flo.state)"
+    )

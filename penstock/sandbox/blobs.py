@@ -37,7 +37,7 @@ def blob(name: str, folder: Path = FOLDER) -> bytes:
     actual = hashlib.sha256(content).hexdigest()
     if actual != pinned(name):
         raise ConfigError(
-            f"{name} in {folder} is not the pinned one: wanted SHA-256 {pinned(name)}, "
+            f"{name} in {folder} is not the pinned one: expected SHA-256 {pinned(name)}, "
             f"found {actual}: delete it and run `make setup`"
         )
     return content

@@ -54,7 +54,7 @@ class KeyPresence:
         if self._is_answered(arrived):
             return self._found
         async with answered_within(self._wait_seconds):
-            # a query that started long before this request is no proof for it: query again
+            # a query that started long before this request proves nothing for it: query again
             while not self._is_answered(arrived):
                 await self._join()
         return self._found

@@ -79,7 +79,7 @@ def button_to(address: str, text: str) -> str:
 
 
 KEY = Form({"key": {"type": "string", "minLength": 1, "writeOnly": True}}, required=("key",))
-WRONG = "This key does not count here. Keys are made with: penstock keys create NAME"
+WRONG = "This key is not valid here. Create one with: penstock keys create NAME"
 _OWN_ORIGIN = {"referrer-policy": "same-origin"}
 _ASKS = (
     '<form method="post" action="{up}api/session"><label for="key">Key</label> '

@@ -192,7 +192,7 @@ def open_blobs(url: str, clock: Clock | None = None) -> Blobs:
         raise StoreReadOnly(f"the blobs at {url!r} cannot be written: {error}") from error
     except (OSError, ValueError) as error:
         forms = "a directory, file:///dir, memory:/// or s3://bucket/prefix"
-        raise ConfigError(f"blobs: wanted {forms}, found {url!r}: {brief(error)}") from error
+        raise ConfigError(f"blobs: expected {forms}, found {url!r}: {brief(error)}") from error
 
 
 def _objects(url: str) -> Objects:

@@ -185,7 +185,7 @@ class Metrics:
 class MetricsCounter:
     """Counts what happened, task by task in the order of the log.
 
-    What agents do that a chat put to work is not counted: it is no use of its tools.
+    What agents do that a chat put to work is not counted: it does not use its tools.
     """
 
     __slots__ = ("_definitions", "_offered", "_subagents", "_tallies")

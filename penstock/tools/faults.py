@@ -65,7 +65,7 @@ def _message_of(error: BaseException) -> str:
         if isinstance(error, SystemExit | KeyboardInterrupt):
             return f"the tool tried to end the process ({error!r})"
         if isinstance(error, asyncio.CancelledError):
-            return "the tool was cancelled from inside: no caller requested it"
+            return "the tool cancelled itself: no caller requested it"
         text = str(error)
         return f"{type(error).__name__}: {text}" if text else type(error).__name__
     return type(error).__name__
@@ -110,8 +110,8 @@ def without_output(error: CallError, spec: ToolSpec) -> CallError:
     if not is_refused or spec.effect is not Effect.WRITE or spec.stays_inside:
         return error
     refusal = type(error)(
-        f'{error}. "{spec.tool_id}" did run, and what it wrote stays done; only its output was '
-        "refused",
+        f'{error}. "{spec.tool_id}" ran, and its writes are in effect; only its output was '
+        "rejected",
         suggestion="Do not call it again to repeat it. Check what it did with a tool that reads.",
         details=error.details,
     )
@@ -131,7 +131,7 @@ def out_of_time(spec: ToolSpec, seconds: float, left: float) -> CallError:
         if spec.is_cut_short:
             return Interrupted(f"{text}: it may or may not have happened")
         return BudgetExceeded(text)
-    return ToolTimeout(f'"{spec.tool_id}" gave no answer in {spec.timeout_ms / 1000:g} s')
+    return ToolTimeout(f'"{spec.tool_id}" did not finish within {spec.timeout_ms / 1000:g} s')
 
 
 def foremost(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -181,7 +181,7 @@ def _details(details: Json, most: int) -> Json:
             kept[key] = beginning
             left -= _size(key) + _size(beginning)
     why = f"nested more than {JSON_DEPTH} deep" if is_deep else f"over {size_text(most)} as JSON"
-    return kept | {CUT: f"the details were {why}; what is here is a part of them"}
+    return kept | {CUT: f"the details were {why}; only a part is kept"}
 
 
 def _beginning(value: Any, room: int) -> Any:

@@ -65,7 +65,7 @@ def given_json(value: Any, depth: int, noun: str) -> Any:
     try:
         return to_json(value, depth)
     except InvalidOutput as error:
-        problem = str(error).removeprefix("the output").replace("a tool returns", "wanted:")
+        problem = str(error).removeprefix("the output").replace("a tool returns", "expected:")
         raise TypeError(f"{noun}{problem}") from None
 
 

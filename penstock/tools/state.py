@@ -120,7 +120,7 @@ class ToolState:
 
         Raises:
             ValueError: The key, the time or the size is out of bounds.
-            TypeError: The value is no JSON.
+            TypeError: The value is not JSON.
             StateDenied: The key or the value contains a secret.
         """
         check_state_key(key)

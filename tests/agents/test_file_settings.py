@@ -69,7 +69,7 @@ WRONG = [
     ),
     (
         "{llm_model: fast}",
-        'unknown-key: "llm_model" is no member of "settings": it is "model" in a file',
+        'unknown-key: "llm_model" is not a member of "settings": it is "model" in a file',
     ),
     (
         "{tool_permissions: {m: 3}}",

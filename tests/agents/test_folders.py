@@ -308,6 +308,6 @@ def test_an_error_of_the_file_system_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_text_that_no_file_could_hold_is_refused(tmp_path: Path) -> None:
-    assert "no Unicode text" in written(tmp_path, "scout", GOOD + "\ud800").error
+    assert "not Unicode text" in written(tmp_path, "scout", GOOD + "\ud800").error
     assert "at most 1048576 bytes" in written(tmp_path, "scout", GOOD + "x" * (1 << 20)).error
     assert files_of(tmp_path) == []

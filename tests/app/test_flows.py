@@ -140,7 +140,7 @@ async def test_an_open_project_runs_written_flows_dry(tmp_path: Path) -> None:
         "branches": [],
         "complete": True,
         "problems": [
-            {"line": 5, "severity": "warning", "message": 'no run of 2 reached step "late"'}
+            {"line": 5, "severity": "warning", "message": 'none of 2 runs reached step "late"'}
         ],
     }
 

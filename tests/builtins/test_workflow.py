@@ -86,7 +86,7 @@ async def test_the_output_is_the_result_of_the_run() -> None:
         (wanted("demu", n="x"), "NOT_FOUND", "Did you mean 'demo'?"),
         (wanted("demo"), "INVALID_INPUT", "/inputs/n: is required"),
         (wanted("demo", n=1), "INVALID_INPUT", "/inputs/n: must be string"),
-        (wanted("demo", n="x", m="y"), "INVALID_INPUT", "is no input of this flow"),
+        (wanted("demo", n="x", m="y"), "INVALID_INPUT", "is not an input of this flow"),
         (wanted("demo", n="x", task=1), "INVALID_INPUT", "/input/task: must be a text"),
         (wanted("broken"), "WORKFLOW_FAILED", "has errors"),
         (call("execute_workflow"), "INVALID_INPUT", "workflowId"),

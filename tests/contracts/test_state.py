@@ -110,8 +110,8 @@ async def test_an_append_to_nothing_makes_an_array_of_one(state: State) -> None:
 
 
 UNFIT = [
-    (append(1), "append wants an array under 'k', found a number; put replaces it"),
-    (patch({}), "patch wants an object under 'k', found a number; put replaces it"),
+    (append(1), "append requires an array under 'k', found a number; use put to replace it"),
+    (patch({}), "patch requires an object under 'k', found a number; use put to replace it"),
 ]
 
 

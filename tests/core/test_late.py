@@ -64,7 +64,7 @@ def test_a_file_that_breaks_leaves_no_half_of_a_module(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_python_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ImportError, match="is no Python file"):
+    with pytest.raises(ImportError, match="is not a Python file"):
         load_file(tmp_path / "x.unknown", "x_of_ours")
 
 

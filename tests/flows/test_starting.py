@@ -114,7 +114,7 @@ def test_every_problem_is_reported_at_once() -> None:
     """Missing, wrong or unknown: rejected with every problem."""
     _, problems = run_inputs(FLOW, {"wher": "x", "count": "3", "deep": 1})
     assert [(each.path, each.message) for each in problems] == [
-        ("/inputs/wher", "is no input of this flow. Did you mean 'where'?"),
+        ("/inputs/wher", "is not an input of this flow. Did you mean 'where'?"),
         ("/inputs/where", "is required: string"),
         ("/inputs/count", 'must be number, found string "3"'),
         ("/inputs/deep", "must be boolean, found number 1"),

@@ -20,9 +20,9 @@ LATE = """
 @pytest.mark.parametrize(
     ("module", "source", "text"),
     [
-        (f"{DO} () => {{ for (;;); }}", "code_timeout", "gave no answer in 0.2 s"),
-        ("for (;;); export default () => {};", "code_timeout", "gave no answer in 0.2 s"),
-        (f"{DO} () => flo.sleep(60000)", "code_timeout", "gave no answer in 0.2 s"),
+        (f"{DO} () => {{ for (;;); }}", "code_timeout", "did not finish within 0.2 s"),
+        ("for (;;); export default () => {};", "code_timeout", "did not finish within 0.2 s"),
+        (f"{DO} () => flo.sleep(60000)", "code_timeout", "did not finish within 0.2 s"),
         (LATE, "code_node", "stopped"),
         (f"{DO} () => ({{ n: 'x'.repeat(2 << 20) }})", "code_node", "over 1048576 bytes"),
         (

@@ -74,7 +74,7 @@ async def test_a_call_without_remaining_time_does_not_run_again() -> None:
         reply = await go_on(runtime, asked, {"text": "a"})
         (outcome,) = await settled(runtime, reply.session_id)
     assert outcome.envelope.error
-    assert outcome.envelope.error.message == '"form" gave no answer in 60 s'
+    assert outcome.envelope.error.message == '"form" did not finish within 60 s'
     assert (code(outcome), deed.given) == ("TIMEOUT", [60])
 
 

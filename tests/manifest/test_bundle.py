@@ -224,7 +224,7 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     (tmp_path / "c.tool.yaml").symlink_to("nowhere")
     write(tmp_path, {"d.tool.yaml/x": ""})
     assert findings(tmp_path, {}) == [
-        "a.tool.yaml:1:1: error file-unreadable: the file cannot be read: it is no file",
+        "a.tool.yaml:1:1: error file-unreadable: the file cannot be read: it is not a file",
         (
             "b.tool.yaml:1:1: error file-unreadable: the file cannot be read: "
             "Too many levels of symbolic links"

@@ -108,12 +108,12 @@ async def test_a_server_that_compresses_anyway_is_understood() -> None:
         (
             Canned([b"<html>Log in</html>"], 200, "text/html"),
             ModelRefused,
-            "wanted an event stream, found text/html: 'Log in'; check base_url",
+            "expected an event stream, found text/html: 'Log in'; check base_url",
         ),
         (
             Canned([b'{"ok": true}'], 200, "application/json"),
             ModelRefused,
-            "wanted an event stream, found application/json: '{\"ok\": true}'; check base_url",
+            "expected an event stream, found application/json: '{\"ok\": true}'; check base_url",
         ),
         (
             Canned(events({"error": {"message": "busy", "code": 503}})),
@@ -292,9 +292,9 @@ async def test_the_key_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
     ("base_url", "key", "message"),
     [
         ("localhost:80/v1", "", "must be an http or https URL such as http://127.0.0.1:8080/v1"),
-        ("http://h:port/v1", "", "is no URL"),
-        ("http://h/v1", "two words", "has characters that no header can carry"),
-        ("http://h/v1", "key\n", "has characters that no header can carry"),
+        ("http://h:port/v1", "", "is not a URL"),
+        ("http://h/v1", "two words", "contains characters that are not allowed"),
+        ("http://h/v1", "key\n", "contains characters that are not allowed"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(base_url: str, key: str, message: str) -> None:

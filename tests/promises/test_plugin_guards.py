@@ -113,7 +113,7 @@ ALL_FILES = "read, write, edit, grep, find, ls, bash"
         (call("skill_read", skill=1), "/skill"),
         (call("read", path=".env"), "is protected"),
         (call("read", file_path="../x"), "is outside the project"),
-        (call("read", path="a", file_path="b"), "is required, once"),
+        (call("read", path="a", file_path="b"), "give exactly one of path and file_path"),
         (call("read", wrong=1), "wrong"),
         (call("write", path="other.txt", content="x"), "is not writable"),
         (call("edit", path="agents/scout.md", oldText="a", newText="b"), "is protected"),

@@ -99,7 +99,9 @@ HOSTILE += [
 @pytest.mark.parametrize("host", HOSTILE)
 async def test_no_spelling_of_this_machine_is_reached(host: str) -> None:
     asker = EgressCaller(tool_id="t", egress=read_patterns(["http://*"]))
-    with pytest.raises((EgressDenied, TypeError), match=r"not public|wants an http or https URL"):
+    with pytest.raises(
+        (EgressDenied, TypeError), match=r"not public|requires an http or https URL"
+    ):
         await Egress(LIMITS, allow=["http://*"]).fetch(Request(url=f"http://{host}/"), asker)
 
 
@@ -140,10 +142,10 @@ async def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"url": "ftp://a.test/"}, "wants an http or https URL"),
-    ({"url": "/relative"}, "wants an http or https URL"),
-    ({"url": "http://"}, "wants an http or https URL"),
-    ({"url": "http://a.test:x/"}, "wants an http or https URL"),
+    ({"url": "ftp://a.test/"}, "requires an http or https URL"),
+    ({"url": "/relative"}, "requires an http or https URL"),
+    ({"url": "http://"}, "requires an http or https URL"),
+    ({"url": "http://a.test:x/"}, "requires an http or https URL"),
     ({"url": "http://u:p@a.test/"}, "without a user and password"),
     ({"method": "CONNECT"}, "does not send the method 'CONNECT'"),
     ({"method": "A B"}, "does not send the method"),
@@ -151,8 +153,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"headers": (("content-length", "1"),)}, "does not send the header"),
     ({"headers": (("Transfer-Encoding", "chunked"),)}, "does not send the header"),
     ({"headers": (("a b", "1"),)}, "does not send the header 'a b'"),
-    ({"headers": (("x", "a\r\nHost: evil"),)}, "holds characters that no header may hold"),
-    ({"headers": (("x", "\u20ac"),)}, "holds characters that no header may hold"),
+    ({"headers": (("x", "a\r\nHost: evil"),)}, "has characters that are not allowed in a header"),
+    ({"headers": (("x", "\u20ac"),)}, "has characters that are not allowed in a header"),
     ({"body": b"x"}, "a GET has no body"),
     ({"method": "POST", "body": b"x" * 101}, "at most 100 bytes, this has 101"),
 ]
@@ -256,7 +258,7 @@ async def test_a_secret_that_no_header_can_hold_is_not_sent() -> None:
     handles = SecretHandles()
     headers = (("x", handles.new("pem", "a\nHost: evil")),)
     asker = EgressCaller(tool_id="t", egress=read_patterns(["api.test"]), handles=handles)
-    with pytest.raises(TypeError, match="the secret pem cannot stand in a header"):
+    with pytest.raises(TypeError, match="the secret pem is not allowed in a header"):
         request = Request(url="https://api.test/", headers=headers)
         await Egress(LIMITS, resolve=Dns({})).fetch(request, asker)
 

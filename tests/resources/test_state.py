@@ -37,14 +37,26 @@ def test_a_request_of_a_script_is_parsed_once() -> None:
 
 
 BAD: list[tuple[StateVerb, dict[str, Any], str]] = [
-    (StateVerb.PUT, {}, "flo.state.put wants value"),
-    (StateVerb.APPEND, {"value": 1}, "flo.state.append wants item"),
-    (StateVerb.PATCH, {"patch": [1]}, r"wants patch to be an object, found \[1\]"),
-    (StateVerb.PUT, {"value": 1, "if_revision": 1}, "if_revision to be a text or null, found 1"),
-    (StateVerb.PUT, {"value": 1, "ttl_seconds": 0}, "ttl_seconds from 1 to 31536000, found 0"),
-    (StateVerb.PUT, {"value": 1, "ttl_seconds": 1.5}, "ttl_seconds from 1 to 31536000, found 1.5"),
-    (StateVerb.PUT, {"value": 1, "ttl_seconds": True}, "ttl_seconds from 1 to 31536000"),
-    (StateVerb.PUT, {"value": 1, "ttl_seconds": 31_536_001}, "ttl_seconds from 1 to 31536000"),
+    (StateVerb.PUT, {}, "value is required \\(flo.state.put\\)"),
+    (StateVerb.APPEND, {"value": 1}, "item is required \\(flo.state.append\\)"),
+    (StateVerb.PATCH, {"patch": [1]}, r"patch must be an object, found \[1\]"),
+    (StateVerb.PUT, {"value": 1, "if_revision": 1}, "if_revision must be text or null, found 1"),
+    (
+        StateVerb.PUT,
+        {"value": 1, "ttl_seconds": 0},
+        "ttl_seconds must be from 1 to 31536000, found 0",
+    ),
+    (
+        StateVerb.PUT,
+        {"value": 1, "ttl_seconds": 1.5},
+        "ttl_seconds must be from 1 to 31536000, found 1.5",
+    ),
+    (StateVerb.PUT, {"value": 1, "ttl_seconds": True}, "ttl_seconds must be from 1 to 31536000"),
+    (
+        StateVerb.PUT,
+        {"value": 1, "ttl_seconds": 31_536_001},
+        "ttl_seconds must be from 1 to 31536000",
+    ),
 ]
 
 
@@ -55,11 +67,11 @@ def test_a_bad_shape_is_a_type_error(verb: StateVerb, wanted: Any, message: str)
 
 
 BAD_KEYS: list[tuple[dict[str, Any], str]] = [
-    ({}, "wants key to be a text, found None"),
-    ({"key": 1}, "wants key to be a text, found 1"),
-    ({"key": ""}, "wants key to be a text, found ''"),
-    ({"key": "\ud800"}, "wants key without lone surrogates"),
-    ({"key": "é" * 257}, "needs key of at most 512 bytes, found 514"),
+    ({}, "key must be text, found None"),
+    ({"key": 1}, "key must be text, found 1"),
+    ({"key": ""}, "key must be text, found ''"),
+    ({"key": "\ud800"}, "key must not have lone surrogates"),
+    ({"key": "é" * 257}, "key must have at most 512 bytes, found 514"),
     (
         {"key": "k", "scope_id": "bob"},
         "flo.state does not accept scope_id; declare it in the manifest",
@@ -78,7 +90,7 @@ def test_a_prefix_may_be_empty_and_a_limit_left_out() -> None:
     assert read_key({"key_prefix": ""}, "key_prefix") == ""
     assert (read_limit({}), read_limit({"limit": 1000})) == (100, 1000)
     for limit in (0, 1001, "9", 1.5, True):
-        with pytest.raises(TypeError, match="limit from 1 to 1000"):
+        with pytest.raises(TypeError, match="limit must be from 1 to 1000"):
             read_limit({"limit": limit})
 
 

@@ -92,7 +92,7 @@ async def test_a_wrong_key_is_refused_at_sign_in() -> None:
         plain = await server.client.post(LOGIN, json={"key": "pk_x"})
         form = await server.client.post(LOGIN, content="key=pk_x", headers=FORM)
     assert (plain.status_code, plain.json()["error"]["code"]) == (401, "UNAUTHENTICATED")
-    assert (form.status_code, "does not count here" in form.text) == (401, True)
+    assert (form.status_code, "is not valid here" in form.text) == (401, True)
     assert "set-cookie" not in plain.headers | form.headers
 
 

@@ -218,7 +218,7 @@ async def test_a_cancellation_that_no_caller_requested_is_the_tool_s_failure(
     bench = await open_workbench(stubborn(cancel_a_task, effect=effect))
     envelope = await bench.call("stubborn")
     assert envelope.error
-    said = "the tool was cancelled from inside: no caller requested it"
+    said = "the tool cancelled itself: no caller requested it"
     assert (envelope.error.code, envelope.error.message) == ("TOOL_FAILED", said)
     assert len(await bench.settled()) == 1
 
@@ -250,7 +250,7 @@ async def cancel_itself_and_go_on() -> str:
 @pytest.mark.parametrize(
     ("work", "outcome"),
     [
-        (cancel_itself_and_wait, "the tool was cancelled from inside: no caller requested it"),
+        (cancel_itself_and_wait, "the tool cancelled itself: no caller requested it"),
         (cancel_itself, None),
         (cancel_itself_and_go_on, "went on"),
     ],

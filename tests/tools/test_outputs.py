@@ -235,7 +235,7 @@ async def test_invalid_base64_is_refused_with_its_place(given: Any, path: str) -
     assert envelope.error
     assert envelope.error.code == "INVALID_INPUT"
     assert f'input of "echo" is not valid: {path}' in envelope.error.message
-    assert "is no base64" in envelope.error.message
+    assert "is not base64" in envelope.error.message
 
 
 async def test_a_model_reads_a_placeholder_for_long_bytes() -> None:

@@ -127,7 +127,7 @@ class PluginApi:
 
         Raises:
             NameTaken: A built-in tool or one of the program has the name.
-            ConfigError: It is no tool.
+            ConfigError: It is not a tool.
         """
         made = registered(tool)
         if made.spec.tool_id in _OURS:
@@ -149,7 +149,7 @@ class PluginApi:
             factory: Called with each GuardedSession; returns a guard for it.
 
         Raises:
-            ConfigError: The factory is no function.
+            ConfigError: The factory is not a function.
         """
         self.guards.append(_callable("a guard's factory", factory))
 
@@ -164,7 +164,7 @@ class PluginApi:
             message: What the caller reads when the run may not start.
 
         Raises:
-            ConfigError: The check is no function.
+            ConfigError: The check is not a function.
         """
         commands = (flows,) if isinstance(flows, str) else tuple(flows)
         names = tuple(each.removeprefix("/") for each in commands)
@@ -204,7 +204,7 @@ class PluginApi:
 
         Raises:
             NotFound: There is no such event.
-            ConfigError: The listener is no function.
+            ConfigError: The listener is not a function.
         """
         self.events.on(type, _callable("a listener", listener))
 
@@ -300,7 +300,7 @@ def load_plugins(of_program: Iterable[Plugin] = ()) -> PluginApi:
             result = load()(api)
         if fault.error is not None:
             raise ConfigError(
-                f"the plugin {name} failed: {str(fault).rstrip('.')}. Mend it, or uninstall it."
+                f"the plugin {name} failed: {str(fault).rstrip('.')}. Fix it, or uninstall it."
             ) from fault.error
         if iscoroutine(result):
             result.close()

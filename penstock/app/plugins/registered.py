@@ -83,11 +83,11 @@ def registered(tool: PluginTool) -> RegisteredTool:
     """Return a plugin's tool for the invoker. Raises ConfigError for an invalid tool."""
     for name, kind in (("id", str), ("description", str), ("input_schema", Mapping)):
         if not isinstance(getattr(tool, name, None), kind):
-            raise ConfigError(f"{tool!r} is no tool: it needs {name!r}, of type {kind.__name__}")
+            raise ConfigError(f"{tool!r} is not a tool: it needs {name!r}, of type {kind.__name__}")
     if not callable(getattr(tool, "run", None)):
-        raise ConfigError(f"{tool!r} is no tool: it needs run(input, ctx)")
+        raise ConfigError(f"{tool!r} is not a tool: it needs run(input, ctx)")
     if not TOOL_ID.fullmatch(tool.id):
-        raise ConfigError(f"{tool.id!r} is no tool id; expected {TOOL_ID.pattern}")
+        raise ConfigError(f"{tool.id!r} is not a tool id; expected {TOOL_ID.pattern}")
     spec = ToolSpec(
         tool_id=tool.id,
         description=tool.description,
@@ -105,7 +105,7 @@ def _schema(tool: PluginTool) -> Json:
     try:
         Schema(schema)
     except (ValueError, TypeError) as error:
-        problem = f"the input_schema of tool {tool.id!r} is no JSON Schema: {error}"
+        problem = f"the input_schema of tool {tool.id!r} is not a JSON Schema: {error}"
         raise ConfigError(problem) from None
     if schema.get("type") != "object":
         raise ConfigError(f'the input_schema of tool {tool.id!r} must have {{"type": "object"}}')

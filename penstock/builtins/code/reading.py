@@ -89,7 +89,7 @@ class FilePart(Struct, frozen=True, kw_only=True):
 def _file(input: Json, files: ProjectFiles) -> ProjectPath:
     paths = [input[name] for name in ("path", "file_path") if name in input]
     if len(paths) != 1:
-        raise invalid("read", [Problem("/path", "is required, once: as path or as file_path")])
+        raise invalid("read", [Problem("/path", "give exactly one of path and file_path")])
     return files.readable(paths[0])
 
 

@@ -93,7 +93,9 @@ class CsvText:
                 begin = reader.line_num
         except csv.Error as error:
             line = reader.line_num
-            raise tool_failure("bad_format", f"the file is no csv: line {line}: {error}") from None
+            raise tool_failure(
+                "bad_format", f"the file is not a csv: line {line}: {error}"
+            ) from None
 
     def _text(self, row: int, column: int) -> str | None:
         if row > len(self.rows) or column > len(self.rows[row - 1]):
@@ -252,7 +254,7 @@ def encoded(text: str) -> bytes:
         content = text.encode()
     except UnicodeEncodeError:
         raise tool_failure(
-            "not_text", "a cell would hold a lone surrogate, which is no text"
+            "not_text", "a cell would hold a lone surrogate, which is not text"
         ) from None
     if len(content) > MOST_BYTES:
         raise too_large()

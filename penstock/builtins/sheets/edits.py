@@ -126,7 +126,7 @@ class Edits:
     def _cell(self, text: str) -> tuple[str, Cell]:
         area: Area = read_area(text)
         if area.size > 1:
-            raise tool_failure("bad_range", f"wanted one cell, found {text!r:.100}")
+            raise tool_failure("bad_range", f"expected one cell, found {text!r:.100}")
         return area.sheet or self.usual, area.first
 
     def _styled(self, text: str, style: Callable[[Any], None]) -> dict[str, Any]:

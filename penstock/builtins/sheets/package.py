@@ -91,7 +91,7 @@ def take_census(content: bytes) -> PartCounts:
                 if is_xml and not info.filename.lower().endswith(_UNREAD):
                     census.count(part)
     except _BROKEN as error:
-        raise bad_format(f"it is no Excel file: {error}") from error
+        raise bad_format(f"it is not an Excel file: {error}") from error
     except (expat.ExpatError, ValueError) as error:
         raise bad_format(f"its XML cannot be read: {error}") from error
     except ToolFailed as error:

@@ -25,7 +25,7 @@ from penstock.tools.resources import NO_PROJECT, ProjectFolder
 
 STEP_RULES = (
     "You work on one step of a larger task. Use only the tools that you are offered. "
-    "Your last act must be a call of finish: nothing that you say in words is taken as your result."
+    "Your last act must be a call of finish: text outside finish is not part of your result."
 )
 AUTONOMOUS = "No person can be asked in this run: decide on your own."
 SCHEME = "file://"

@@ -35,6 +35,7 @@ from penstock.core.events.flow_events import (
 from penstock.core.ids import LogId, TaskId, new_id
 from penstock.core.limits import World
 from penstock.core.profile import LOCAL_PROFILE
+from penstock.core.text import count
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
@@ -272,7 +273,7 @@ def _most_started(run: Run) -> list[tuple[str, int]]:
 def _unreached(view: FlowView, dry: DryRun) -> Iterator[Diagnostic]:
     for parsed in view.steps:
         if parsed.step_id not in dry.reached:
-            message = f"no run of {dry.runs} reached {parsed.label}"
+            message = f"none of {count(dry.runs, 'run')} reached {parsed.label}"
             yield parsed.warning("dry-unreachable", message, suggestion=_why(dry))
 
 
@@ -280,7 +281,7 @@ def _unwalked(view: FlowView, dry: DryRun) -> Iterator[Diagnostic]:
     for branch in dry.branches:
         if not branch.is_walked and branch.step in dry.reached:
             step = view.by_id[branch.step]
-            message = f'no run of {dry.runs} took "{branch.branch}" of {step.label}'
+            message = f'none of {count(dry.runs, "run")} took "{branch.branch}" of {step.label}'
             yield step.warning("dry-branch-unwalked", message, _place(step, branch), _why(dry))
 
 
@@ -314,9 +315,7 @@ def _empty(view: FlowView, dry: DryRun) -> Iterator[Diagnostic]:
             continue
         path = " -> ".join(empty.way[-_MOST_STEPS_NAMED:])
         cut = "... -> " if len(empty.way) > _MOST_STEPS_NAMED else ""
-        message = (
-            f'template "{empty.reference}" in {step.label} names nothing on the way {cut}{path}'
-        )
+        message = f'template "{empty.reference}" in {step.label} was empty on the path {cut}{path}'
         yield step.warning("dry-template-empty", message, place)
 
 

@@ -99,7 +99,7 @@ class Run:
 
     def settle(self, event: StepSettled) -> Sequence[Notice]:
         """Record the outcome of a visit. Return its consequences."""
-        # A failed attempt that will be retried is no outcome: the plan still sees the step as
+        # A failed attempt that will be retried is not an outcome: the plan still sees the step as
         # running.
         if event.will_retry:
             self.tries[event.step_id] = self.tries.get(event.step_id, 0) + 1

@@ -157,7 +157,7 @@ def _fault(filled: Filled) -> str:
     named = {f"the value of ${{{name}}}": value for name, value in variables.items()}
     for label, value in {**named, "the command": text}.items():
         if "\0" in value or _has_lone_surrogate(value):
-            return f"{label} has a character that no command can have"
+            return f"{label} has a character that is not allowed in a command"
         if len(value.encode()) > VALUE_BYTES:
             return f"{label} has more than {VALUE_BYTES:,} bytes"
     if sum(len(value.encode()) for value in variables.values()) > ALL_BYTES:

@@ -79,7 +79,7 @@ class ProjectFiles:
             unresolved = os.path.normpath(whole)
             real = self._inside(os.path.realpath(whole))
         except (OSError, ValueError):
-            raise tool_failure("not_found", f"{named!r} is no path of a file") from None
+            raise tool_failure("not_found", f"{named!r} is not a path of a file") from None
         if real is None:
             raise NotPermitted(f'"{named}" is outside the project.')
         name = self._inside(unresolved)

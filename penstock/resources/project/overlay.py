@@ -30,7 +30,7 @@ from penstock.resources.project.access import PROTECTED, FileId, id_of
 from penstock.resources.project.files import ProjectFiles, file_lock, takeover_lock
 from penstock.resources.project.opening import folder_of, set_folder_mode, unfinished_name
 
-NO_FILE = "is no file, folder or link."
+NO_FILE = "is not a file, folder or link."
 MOST_DEPTH = 256
 _OPAQUE, _OWN_ATTRIBUTES = "user.overlay.opaque", "user.overlay."
 _RIGHTS = 0o777
@@ -297,7 +297,7 @@ def _copy_file(source: Path, folder: int | None, name: str) -> None:
 
 
 def _pieces(file: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each piece of a file that is no hole."""
+    """Yield start and end of each piece of a file that is not a hole."""
     at = 0
     while at < size:
         try:

@@ -262,7 +262,7 @@ class ProcessGuest:
             case "broken", [how, message]:
                 raise _error(how, message.decode("utf-8", "replace"))
             case _:
-                raise ValueError(f"{kind!r} is no frame of an engine")
+                raise ValueError(f"{kind!r} is not a frame of an engine")
         return None
 
     async def _reply(self, process: Process, answer: bytes) -> None:
@@ -297,4 +297,4 @@ def _digest(name: str, content: bytes) -> bytes:
     try:
         return digest(name, content)
     except KeyError:
-        raise ValueError(f"{name!r} is no hash function") from None
+        raise ValueError(f"{name!r} is not a hash function") from None

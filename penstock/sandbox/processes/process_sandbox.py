@@ -179,7 +179,7 @@ class WarmProcesses:
                 f"it ended with {code}: {stderr.strip()[-500:]}"
             ) from None
         except ValueError as error:
-            raise ConfigError(f"a process for scripts is no engine: {error}") from None
+            raise ConfigError(f"a process for scripts is not an engine: {error}") from None
         if kind != "ready":
             raise ConfigError(f"a process for scripts began with {kind!r}: reinstall penstock")
         process.is_ready = True

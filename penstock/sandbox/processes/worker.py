@@ -116,7 +116,7 @@ class Worker:
                     self._machine.post_rejections()
                 self._idle()
             case _:
-                raise ValueError(f"{kind!r} is no frame of a sandbox")
+                raise ValueError(f"{kind!r} is not a frame of a sandbox")
 
     def _deliver(self, at_ms: int, text: str, attachments: Sequence[bytes]) -> None:
         if self._is_skipping:

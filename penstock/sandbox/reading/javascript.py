@@ -229,7 +229,7 @@ class _QuickJs:
         error = self._quick("qjs_get_exception")
         message, stack = self._member(error, b"message"), self._member(error, b"stack")
         self._quick("qjs_free_value", error)
-        # A limit of this instance is no syntax error: `Reader` reports it and drops the instance.
+        # A limit of this instance is not a syntax error: `Reader` reports it, drops the instance.
         if any(limit in message for limit in _OWN_LIMITS):
             raise RuntimeError(message)
         position = _PLACE.search(stack)

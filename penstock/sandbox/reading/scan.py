@@ -279,7 +279,7 @@ def _problem(stripped: StripResult, suffix: str) -> Diagnostic | None:
     if stripped.is_unsupported and suffix in TYPESCRIPT:
         code, message = "ts-not-erasable", NOT_ERASABLE.format(message)
     elif stripped.is_unsupported:
-        message = f"{message} is no JavaScript"
+        message = f"{message} is not JavaScript"
     return Diagnostic(code=code, message=message, line=stripped.line, column=stripped.column)
 
 

@@ -110,7 +110,7 @@ def list_of(items: Json, *, most: int | None = None) -> Json:
 
 
 def place(input: Json, name: str, invocation: Invocation, *, ending: str = "") -> FilePath:
-    """Return the file that a field names. Raises InvalidInput if it is no such address."""
+    """Return the file that a field names. Raises InvalidInput if it is not such an address."""
     return read_place(input[name], f"/{name}", invocation, ending=ending)
 
 

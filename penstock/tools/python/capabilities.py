@@ -94,7 +94,7 @@ class KeptState:
 
         Raises:
             ValueError: The key or the time is out of bounds.
-            TypeError: The value is no JSON.
+            TypeError: The value is not JSON.
             StateDenied: The key or the value contains a secret.
             ToolFailed: The value is too large.
         """
@@ -237,7 +237,7 @@ def question_form(
     values = [each.value for each in chosen]
     # Two equal values could not be told apart in the answer.
     if len(set(values)) < len(values):
-        raise ValueError(f"options must differ, not {values!r}")
+        raise ValueError(f"options must be unique, found {values!r}")
     if schema is None:
         return QuestionForm(options=chosen, typed=_select(values) if values else None)
     if not isinstance(schema, Mapping):
@@ -245,7 +245,7 @@ def question_form(
     try:
         Schema(dict(schema))
     except ValueError as error:
-        raise ValueError(f"schema is no JSON Schema: {error}") from None
+        raise ValueError(f"schema is not a JSON Schema: {error}") from None
     return QuestionForm(options=chosen, schema=dict(schema))
 
 

@@ -99,7 +99,7 @@ class ToolContext:
 
         Args:
             tool_id: The tool.
-            input: What it takes; None is no input.
+            input: What it takes; None means no input.
             wait: False returns `suspended` with the open questions when the call waits for a
                 person. The call then stays with the task, and the next equal call resumes it.
 
@@ -107,7 +107,7 @@ class ToolContext:
             The outcome. Test `ok` before you use `output`.
 
         Raises:
-            TypeError: The id is no text, or the input is no JSON.
+            TypeError: The id is not text, or the input is not JSON.
             ValueError: The input is nested too deeply.
         """
         if not isinstance(tool_id, str):
@@ -129,7 +129,7 @@ class ToolContext:
 
         Args:
             tool_id: The tool.
-            input: What it takes; None is no input.
+            input: What it takes; None means no input.
             wait: As for `call`.
 
         Returns:
@@ -220,7 +220,7 @@ class ToolContext:
             level: `info`, `warning` or `error`.
 
         Raises:
-            TypeError: A value has a wrong type, or the payload is no JSON.
+            TypeError: A value has a wrong type, or the payload is not JSON.
             ValueError: A value is too long or unknown.
         """
         note = NoteEmitted(event_type=event_type, message=message, payload=payload, level=level)
@@ -235,7 +235,7 @@ class ToolContext:
             message: A sentence for people.
 
         Raises:
-            TypeError: A number is not finite, or the message is no text.
+            TypeError: A number is not finite, or the message is not text.
             ValueError: The message has over 4096 characters.
         """
         payload = {"done": done} if total is None else {"done": done, "total": total}

@@ -147,7 +147,7 @@ class FunctionTool(Generic[P, R]):
         findings = list(self._signature.findings)
         description = str(self._description).strip()
         if not TOOL_ID.fullmatch(str(self.tool_id)):
-            text = f"{self.tool_id!r} is no tool id; wanted {TOOL_ID.pattern}"
+            text = f"{self.tool_id!r} is not a tool id; expected {TOOL_ID.pattern}"
             findings.append(self._finding("bad-id", text))
         if not description:
             text = f"tool {self.tool_id!r} has no description; write a docstring"
@@ -233,7 +233,7 @@ class FunctionTool(Generic[P, R]):
         try:
             return b64decode("".join(text.split()), validate=True)
         except ValueError as error:
-            problem = Problem(pointer([*path]), f"is no base64: {error}")
+            problem = Problem(pointer([*path]), f"is not base64: {error}")
             raise invalid(self.tool_id, [problem]) from None
 
     def _finding(self, code: str, message: str) -> Diagnostic:
@@ -268,7 +268,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         The tool, or a decorator that returns it.
 
     Raises:
-        TypeError: It is no function, or an option is unknown. Wrong values of options and hints
+        TypeError: It is not a function, or an option is unknown. Wrong values of options and hints
             without a schema are findings with a line, when the tool is loaded.
 
     Example:
@@ -311,7 +311,7 @@ def as_tool(value: ToolLike) -> Tool:
 
 
 def as_tools(values: Iterable[ToolLike]) -> tuple[Tool, ...]:
-    """Return a list that a program gave as tools. Raises TypeError for what is no list."""
+    """Return a list that a program gave as tools. Raises TypeError if it is not a list."""
     if not isinstance(values, Iterable):
         raise TypeError(f"tools= takes a list, such as tools=[area]; found {values!r}")
     return tuple(map(as_tool, values))

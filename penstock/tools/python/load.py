@@ -144,7 +144,7 @@ def _take(
             message = f"{tool_id!r} is {reserved[tool_id]} already; give this one another id"
             yield source.finding("builtin-collision", message, line)
         elif tool_id in loaded:
-            message = f"there are two tools {tool_id!r}; the first of them counts"
+            message = f"there are two tools {tool_id!r}; the first one is used"
             yield source.finding("duplicate-tool", message, line)
         else:
             loaded[tool_id] = tool

@@ -126,14 +126,17 @@ def test_the_declared_properties_of_a_tool_are_kept() -> None:
         ({"id": None}, "it needs 'id', of type str"),
         ({"input_schema": "x"}, "it needs 'input_schema', of type Mapping"),
         ({"run": None}, "it needs run(input, ctx)"),
-        ({"id": ""}, "'' is no tool id"),
+        ({"id": ""}, "'' is not a tool id"),
         (
             {"effect": "mend"},
             "the effect of tool 'stamp' must be one of none, read, write; found 'mend'",
         ),
-        ({"id": "a b"}, "'a b' is no tool id; expected [A-Za-z_]"),
-        ({"input_schema": {"type": "nope"}}, "the input_schema of tool 'stamp' is no JSON Schema"),
-        ({"input_schema": {"$ref": "http://127.0.0.1:1/x"}}, "is no JSON Schema"),
+        ({"id": "a b"}, "'a b' is not a tool id; expected [A-Za-z_]"),
+        (
+            {"input_schema": {"type": "nope"}},
+            "the input_schema of tool 'stamp' is not a JSON Schema",
+        ),
+        ({"input_schema": {"$ref": "http://127.0.0.1:1/x"}}, "is not a JSON Schema"),
         ({"input_schema": {"type": "array"}}, 'must have {"type": "object"}'),
     ],
 )

@@ -141,7 +141,7 @@ async def test_links_to_other_workbooks_are_kept_and_never_followed() -> None:
 
 def test_formulas_are_counted() -> None:
     assert take_census(book(B1="=A1", B2="=A1", B3="A1")).formulas == 2
-    with pytest.raises(ToolFailed, match="it is no Excel file"):
+    with pytest.raises(ToolFailed, match="it is not an Excel file"):
         take_census(b"")
 
 

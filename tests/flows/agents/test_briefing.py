@@ -208,7 +208,7 @@ def test_an_input_that_names_a_file_is_its_text(
         ("file://data.db", '"data.db" is protected.'),
         ("file://big.txt", "has more than 262144 bytes"),
         ("file://bin.txt", "is not UTF-8 text"),
-        ("file://a\0b", "is no path of a file"),
+        ("file://a\0b", "is not a path of a file"),
     ],
 )
 def test_an_unreadable_file_is_reported(materials: Materials, value: str, message: str) -> None:

@@ -69,7 +69,7 @@ def test_unreachable_steps_are_reported() -> None:
     steps = "- {id: a, agent: scout, end: true}\n- {id: b, agent: scout}\n"
     assert dry(steps).reached == ("a",)
     assert dry(steps).is_complete
-    assert dry_lines(steps) == ['5 warning dry-unreachable: no run of 2 reached step "b"']
+    assert dry_lines(steps) == ['5 warning dry-unreachable: none of 2 runs reached step "b"']
 
 
 def test_after_two_seconds_the_untaken_paths_are_reported() -> None:
@@ -155,7 +155,7 @@ def test_an_empty_template_is_reported_with_its_path() -> None:
     assert dry_lines(W6) == [
         (
             '5 warning dry-template-empty: template "${{result.review.summary}}" in step "draft" '
-            "names nothing on the way gather -> draft"
+            "was empty on the path gather -> draft"
         )
     ]
 
@@ -176,9 +176,9 @@ def test_each_outcome_of_a_loop_is_reported_at_its_field() -> None:
     walked = [ReachedBranch("again", each, is_walked=False) for each in ("exit", "loop", "cap")]
     dry = DryRun(runs=1, reached=("work", "again", "end"), branches=tuple(walked))
     assert finding_lines(dry_findings(read(LOOP), dry)) == [
-        '8 warning dry-branch-unwalked: no run of 1 took "loop" of step "again"',
-        '9 warning dry-branch-unwalked: no run of 1 took "exit" of step "again"',
-        '10 warning dry-branch-unwalked: no run of 1 took "cap" of step "again"',
+        '8 warning dry-branch-unwalked: none of 1 run took "loop" of step "again"',
+        '9 warning dry-branch-unwalked: none of 1 run took "exit" of step "again"',
+        '10 warning dry-branch-unwalked: none of 1 run took "cap" of step "again"',
     ]
 
 
@@ -186,7 +186,7 @@ def test_the_reason_for_an_unreached_step_is_reported() -> None:
     steps = "- {id: a, path: none.yaml}\n- {id: b, agent: scout}\n"
     (finding,) = dry_lines(steps)
     assert finding == (
-        '5 warning dry-unreachable: no run of 1 reached step "b"; '
+        '5 warning dry-unreachable: none of 1 run reached step "b"; '
         'runs ended with an error before: no flow matches "none.yaml"'
     )
     late = finding_lines(
@@ -194,7 +194,7 @@ def test_the_reason_for_an_unreached_step_is_reported() -> None:
     )
     assert late == [
         (
-            '5 warning dry-unreachable: no run of 200 reached step "b"; '
+            '5 warning dry-unreachable: none of 200 runs reached step "b"; '
             "there was no time to try everything"
         )
     ]

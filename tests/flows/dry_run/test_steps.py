@@ -38,8 +38,8 @@ def test_a_step_that_did_not_run_is_absent() -> None:
     run = dry(steps)
     assert unwalked(run) == [("ask", "present")]
     assert dry_lines(steps) == [
-        '4 warning dry-branch-unwalked: no run of 2 took "present" of step "ask"',
-        '6 warning dry-unreachable: no run of 2 reached step "late"',
+        '4 warning dry-branch-unwalked: none of 2 runs took "present" of step "ask"',
+        '6 warning dry-unreachable: none of 2 runs reached step "late"',
     ]
 
 

@@ -205,7 +205,7 @@ def test_a_path_without_a_regular_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "flows" / "x.yaml").unlink()
     assert [finding_lines(read_flow_file(each).findings) for each in files.values()] == [
         ["1 error file-unreadable: the file cannot be read: No such file or directory"],
-        ["1 error file-unreadable: the file cannot be read: it is no file"],
+        ["1 error file-unreadable: the file cannot be read: it is not a file"],
     ]
 
 

@@ -93,8 +93,12 @@ def test_each_template_becomes_a_variable() -> None:
 @pytest.mark.parametrize(
     ("command", "task", "message"),
     [
-        ('echo "${{task}}"', "a\0b", "the value of ${PS_1} has a character that no command can"),
-        ('echo "${{task}}"', "a\ud800b", "the value of ${PS_1} has a character that no command"),
+        ('echo "${{task}}"', "a\0b", "the value of ${PS_1} has a character that is not allowed"),
+        (
+            'echo "${{task}}"',
+            "a\ud800b",
+            "the value of ${PS_1} has a character that is not allowed",
+        ),
         ('echo "${{task}}"', "x" * 100_001, "the value of ${PS_1} has more than 100,000 bytes"),
         ('echo "${{task}}"', "ä" * 50_001, "the value of ${PS_1} has more than 100,000 bytes"),
         (

@@ -120,8 +120,8 @@ def test_a_protected_link_protects_its_target(root: Path) -> None:
             "'src/loop' leads through a loop of links, or too many; name the file itself",
         ),
         ("x" * 300, f"there is no {'x' * 300!r} in the project: its name is too long"),
-        ("a\0b", "'a\\x00b' is no path of a file"),
-        ("\ud800", "'\\ud800' is no path of a file"),
+        ("a\0b", "'a\\x00b' is not a path of a file"),
+        ("\ud800", "'\\ud800' is not a path of a file"),
     ],
 )
 def test_errors_of_the_system_become_messages(root: Path, named: str, why: str) -> None:

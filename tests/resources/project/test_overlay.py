@@ -164,7 +164,7 @@ def test_no_link_replaces_a_protected_folder(copy: Copy, name: str) -> None:
 
 def test_a_special_file_is_refused(copy: Copy) -> None:
     os.mkfifo(copy.upper / "pipe")
-    assert copy.take() == ['"pipe" is no file, folder or link.']
+    assert copy.take() == ['"pipe" is not a file, folder or link.']
     assert not (copy.root / "pipe").exists()
 
 

@@ -97,7 +97,7 @@ async def test_a_text_can_be_dry_run(tmp_path: Path) -> None:
         ask = {"content": text, "dryRun": True}
         body = (await server.client.post("/api/flows/check", json=ask)).json()
         assert body["diagnostics"] == [
-            {"line": 5, "severity": "warning", "message": 'no run of 2 reached step "late"'}
+            {"line": 5, "severity": "warning", "message": 'none of 2 runs reached step "late"'}
         ]
         assert body["dryRun"] == {
             "runs": 2,

@@ -250,7 +250,7 @@ def mistakes() -> dict[str, tuple[Any, str]]:
         "option": (lambda ctx: ctx.wait(ctx.ask("x", [1])), "TypeError: an option must be a text"),
         "schema": (
             lambda ctx: ctx.wait(ctx.ask("x", schema={"type": "nope"})),
-            "ValueError: schema is no JSON Schema: ",
+            "ValueError: schema is not a JSON Schema: ",
         ),
         "mime": (
             lambda ctx: ctx.wait(ctx.artifacts.put(b"x", "text/plain\r\nx: y")),
@@ -277,7 +277,7 @@ async def test_a_mistake_fails_the_call_and_leaves_nothing_in_the_log(work: Any,
 
 
 def test_ambiguous_options_are_refused() -> None:
-    with pytest.raises(ValueError, match="options must differ"):
+    with pytest.raises(ValueError, match="options must be unique"):
         question_form(["a", Option(label="b", value="a")], None)
     with pytest.raises(ValueError, match="an option must not be blank"):
         question_form([" "], None)

@@ -196,7 +196,7 @@ async def test_events_over_the_limit_are_dropped_with_one_warning(*, is_threaded
         (("x" * 129,), "1 to 128 characters"),
         (("x", None, None, "loud"), "level must be one of info, warning, error, not 'loud'"),
         (("x", "m" * 4097), "message must have at most 4096 characters"),
-        (("x", None, object()), "TypeError: payload at / is an object; wanted: JSON, a pydantic"),
+        (("x", None, object()), "TypeError: payload at / is an object; expected: JSON, a pydantic"),
     ],
 )
 async def test_an_invalid_event_is_refused(event: Any, said: str) -> None:

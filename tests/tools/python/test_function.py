@@ -256,7 +256,7 @@ async def test_a_sync_tool_past_its_timeout_is_left_and_disturbs_no_other() -> N
     one, other = await asyncio.gather(bench.call("stuck"), bench.call("quick"))
     assert one.status is Status.TIMEOUT
     assert one.error
-    assert one.error.message == '"stuck" gave no answer in 0.02 s'
+    assert one.error.message == '"stuck" did not finish within 0.02 s'
     assert other.output == 1
     release.set()
     await asyncio.to_thread(ended.wait, 5)
@@ -363,7 +363,7 @@ async def test_a_model_reads_that_a_write_was_done_whose_output_was_refused() ->
     for settled in await bench.settled():
         read = json.loads(settled.context or "")
         codes.append(read["code"])
-        assert '"pay" did run, and what it wrote stays done' in read["error"]
+        assert '"pay" ran, and its writes are in effect' in read["error"]
         assert read["suggestion"].startswith("Do not call it again")
     assert codes == ["INVALID_OUTPUT", "INVALID_OUTPUT", "OUTPUT_TOO_LARGE"]
     assert paid == ["schema", "form", "size"]

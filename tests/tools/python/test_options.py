@@ -23,7 +23,7 @@ def with_options(**options: Any) -> FunctionTool[[], None]:
 
 def bad_options() -> dict[str, tuple[Options, str, str]]:
     return {
-        "id": ({"id": "no spaces"}, "bad-id", "'no spaces' is no tool id; wanted [A-Za-z_]"),
+        "id": ({"id": "no spaces"}, "bad-id", "'no spaces' is not a tool id; expected [A-Za-z_]"),
         "description": ({"description": " "}, "missing-description", "write a docstring"),
         "long": ({"description": "x" * 4097}, "bad-value", "over 4096 characters"),
         "effect": ({"effect": "reed"}, "bad-value", "'effect' of tool 'f' must be one of none"),  # type: ignore[typeddict-item]
