@@ -21,8 +21,9 @@ from penstock.agents.prompt import skill_prompt, system_prompt
 from penstock.core.call import ASK_USER, Origin
 from penstock.core.profile import Profile
 from penstock.models.model import ToolDefinition
-from penstock.tools.grants import AUTHORING, NOTHING, Selection, SkillsOf, TaskSkills
 from penstock.tools.policy import PLUGIN, Caller, Rules
+from penstock.tools.session_guard import AUTHORING
+from penstock.tools.skills import NOTHING, Selection, SkillChoice, TaskSkills
 from penstock.tools.tool import Registry, Tool
 
 _NO_LABELS: frozenset[str] = frozenset()
@@ -148,10 +149,10 @@ def _not_hidden(tools: Sequence[Tool], rules: Rules, caller: Caller) -> list[Too
     return [tool for tool in tools if not rules.hides(tool.spec, caller)]
 
 
-def skills_of(agent: Agent) -> SkillsOf:
+def skills_of(agent: Agent) -> SkillChoice:
     """Return the agent's settings for skills."""
     settings = agent.settings
-    return SkillsOf(
+    return SkillChoice(
         only=settings.skills,
         labels=frozenset(settings.labels) or _NO_LABELS,
         preselected=settings.selected_skills,

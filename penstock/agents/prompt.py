@@ -19,7 +19,7 @@ from penstock.engine.task_state import TaskState
 from penstock.manifest.skill import Resource, SkillManifest
 from penstock.sandbox.bridge import HostCallResult, Refusal
 from penstock.sandbox.script import Bounds, Sandbox, Script
-from penstock.tools.grants import Selection, Skills
+from penstock.tools.skills import Selection, Skills
 
 MOST_BYTES = 16_384
 MOST_CHARACTERS = 2000

@@ -36,7 +36,7 @@ from penstock.core.text import cut
 from penstock.engine.bus import Bus, LiveReply
 from penstock.engine.dialogue import Dialogue, Round
 from penstock.models.model import Model, ModelRequest, price, wait_seconds
-from penstock.tools.running import Deadline
+from penstock.tools.cancellable import Deadline
 
 log = logging.getLogger(__name__)
 

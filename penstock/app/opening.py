@@ -52,10 +52,10 @@ from penstock.store.logs.lease_units import this_process
 from penstock.store.logs.log import Log
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
-from penstock.tools.grants import Skills
 from penstock.tools.policy import Rules
 from penstock.tools.python.function import ToolLike, as_tools
 from penstock.tools.resources import ProjectFolder
+from penstock.tools.skills import Skills
 from penstock.tools.tool import Registry, Tool
 
 _SQLITE = "sqlite:///"

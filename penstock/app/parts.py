@@ -52,10 +52,10 @@ from penstock.store.metrics import Metrics
 from penstock.store.projections import Projections
 from penstock.store.references import Lookup
 from penstock.store.repair import probe
-from penstock.tools.grants import NO_SKILLS, Skills
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Rules
 from penstock.tools.resources import Authoring, Callbacks, ProjectFolder
+from penstock.tools.skills import NO_SKILLS, Skills
 from penstock.tools.tool import Registry
 
 

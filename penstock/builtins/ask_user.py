@@ -6,10 +6,10 @@ from penstock.core.call import ASK_USER, Effect
 from penstock.core.call_errors import Rejected
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
-from penstock.core.task import Option, QuestionStatus
+from penstock.core.task import Option, QuestionForm, QuestionStatus
 from penstock.engine.answers import OTHER
 from penstock.tools.faults import invalid
-from penstock.tools.invocation import Invocation, QuestionForm
+from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec
 
 TEXT = {"type": "string", "minLength": 1, "maxLength": 512}

@@ -21,9 +21,9 @@ from penstock.manifest.skill import Resource, SkillManifest
 from penstock.resources.project.access import OPEN
 from penstock.resources.project.files import ProjectFiles
 from penstock.tools.faults import invalid
-from penstock.tools.grants import NO_SKILLS, Selection, TaskSkills
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import TEXT, URI, BuiltIn, builtin, fields_of, place
+from penstock.tools.skills import NO_SKILLS, Selection, TaskSkills
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 

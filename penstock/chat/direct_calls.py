@@ -43,9 +43,9 @@ from penstock.engine.state import SessionState
 from penstock.engine.suspend import ask, park, withdraw
 from penstock.engine.task_state import TaskState
 from penstock.tools.direct import DirectTools
-from penstock.tools.grants import SkillsOf, TaskSkills
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
+from penstock.tools.skills import SkillChoice, TaskSkills
 
 NAMELESS = CallId("")
 """The iteration in the path of a call without a message."""
@@ -112,10 +112,10 @@ class DirectCalls:
         settings = DEFAULTS if agent is None else agent.settings
         return replace(caller, clip_at=settings.result_max_chars)
 
-    def _skills_of(self, state: SessionState) -> SkillsOf:
+    def _skills_of(self, state: SessionState) -> SkillChoice:
         """Return the skill settings of the session's agent; none if the agent is gone."""
         agent = self._agent(state)
-        return SkillsOf() if agent is None else skills_of(agent)
+        return SkillChoice() if agent is None else skills_of(agent)
 
     def _agent(self, state: SessionState) -> Agent | None:
         opened = state.opened

@@ -47,9 +47,9 @@ from penstock.engine.suspend import park, withdraw
 from penstock.engine.task_body import failed
 from penstock.engine.task_state import TaskState
 from penstock.models.model import Model
-from penstock.tools.grants import NO_SKILLS, Skills, TaskSkills
 from penstock.tools.invoker import Invoker
 from penstock.tools.python.function import as_tools
+from penstock.tools.skills import NO_SKILLS, Skills, TaskSkills
 from penstock.tools.tool import Registry
 
 GetAgent = Callable[[str], Agent]

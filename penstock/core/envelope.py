@@ -135,7 +135,7 @@ def suspended(question_ids: Sequence[str], **details: Any) -> Envelope:
     """Return the envelope of a call that waits for answers to these questions."""
     error = ErrorDetail(
         code=SUSPENDED,
-        message=f"waits for a person to answer {', '.join(question_ids)}",
+        message=f"Waiting for an answer to {', '.join(question_ids)}",
         retryable=True,
         details={"question_ids": list(question_ids), **details},
     )

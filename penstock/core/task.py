@@ -183,6 +183,19 @@ class Question(Struct, frozen=True, kw_only=True):
         return {} if self.resume_payload is None else {"resume_payload": self.resume_payload}
 
 
+class QuestionForm(Struct, frozen=True, kw_only=True):
+    """How a question may be answered."""
+
+    options: tuple[Option, ...] = ()
+    schema: Json | None = None
+    context: str | None = None
+    typed: Json | None = None
+    """The fields of a typed question: `type` and its parameters."""
+
+
+FREE = QuestionForm()
+
+
 class QuestionRecord(Struct, frozen=True, kw_only=True):
     """A question and its answer as lists show them, derived from the log."""
 

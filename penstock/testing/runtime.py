@@ -25,10 +25,10 @@ from penstock.store.blobs import open_blobs
 from penstock.store.logs.lease_units import this_process
 from penstock.testing.log import MemoryLog
 from penstock.testing.resources import MemoryFiles, MemoryMedia, MemoryState, MemoryVault
-from penstock.tools.grants import NO_SKILLS, Skills
 from penstock.tools.policy import Rule, Rules
 from penstock.tools.python.function import ToolLike, as_tools
 from penstock.tools.resources import ProjectFolder
+from penstock.tools.skills import NO_SKILLS, Skills
 from penstock.tools.tool import Registry
 
 KEY = bytes(range(32))

@@ -11,9 +11,15 @@ a timer cancels again every `limits.cut_again_seconds`; when the time is over, t
 closed and left behind. Cancellations that a step adds to the task's own count
 (`Task.cancelling()`) come from the tool, and are taken back after it (`absorb`).
 
+A Deadline ends the tool with TimeoutError; a cancellation from elsewhere stays a CancelledError,
+whichever of the two comes first. As `asyncio.timeout` does, it counts its own cancellations and
+takes them back with `Task.uncancel()`. Two things only this one can do: start later than it is
+created, and cancel again while a tool swallows cancellations (decision 033). A CancelReason tells
+nested calls and calls around them for which of them a cancellation is meant.
+
 It relies on `Task.cancelling()`/`uncancel()` of Python 3.11, on the event loop driving a coroutine
 only with `send(None)` and `throw`, and on CancelReason marking the cancellations of the runtime.
-A script is left to its sandbox, which can stop it. A thread cannot be stopped (`tools/running`).
+A script is left to its sandbox. A thread cannot be stopped (`resources/threads`).
 
 Proof: `tests/tools/test_cancellable.py`.
 """
@@ -24,17 +30,87 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from penstock.core.foreign_code import consume_outcome, unmarked
 from penstock.tools.invocation import Invocation
 from penstock.tools.policy import SCRIPT
-from penstock.tools.running import CancelReason, Deadline
 
 log = logging.getLogger(__name__)
 
 _CLOSINGS = 3
 """How often to call `close` on a coroutine that awaits while it is closed."""
+
+
+class CancelReason(NamedTuple):
+    """Marks a cancellation by the runtime, and the call that it ends."""
+
+    why: str
+    depth: int
+    """Depth of the call that must end together with its nested calls."""
+
+
+class Deadline:
+    """Cancels the holding task when its time is over, and raises TimeoutError.
+
+    A cancellation from elsewhere stays a CancelledError, whichever of the two came first.
+    """
+
+    __slots__ = ("_at", "_cancelled", "_cancelling", "_depth", "_handle", "_task", "is_over")
+
+    def __init__(self, task: "asyncio.Task[Any] | None", seconds: float, *, depth: int = 0) -> None:
+        assert task is not None  # noqa: S101  a coroutine runs in a task
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._cancelled = 0
+        self._depth = depth
+        self._at = task.get_loop().time() + seconds
+        self._handle: asyncio.TimerHandle | None = None
+        self.is_over = False
+        """Whether the time ran out before `finish`."""
+
+    def start(self) -> None:
+        """Start the timer. The time counts from the creation of this object."""
+        self._handle = self._task.get_loop().call_at(self._at, self._end)
+
+    def finish(self, error: BaseException | None) -> None:
+        """Take back the deadline's cancellations. Raises TimeoutError in place of its own.
+
+        `error` is what the work raised; None if it returned. Does nothing before `start`.
+        """
+        if self._handle is not None:
+            self._handle.cancel()
+        if not self._cancelled:
+            return
+        while self._cancelled:
+            self._cancelled -= 1
+            self._task.uncancel()
+        is_alone = self._task.cancelling() <= self._cancelling
+        if self.is_over and is_alone and isinstance(error, asyncio.CancelledError):
+            raise TimeoutError from error
+
+    def __enter__(self) -> Self:
+        """Start the timer."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Finish with the error of the block."""
+        self.finish(error)
+
+    def cancel(self) -> None:
+        """Cancel the task. `finish` takes the cancellation back."""
+        self._cancelled += 1
+        self._task.cancel(CancelReason("the runtime ends this call", self._depth))
+
+    def _end(self) -> None:
+        self.is_over = True
+        self.cancel()
 
 
 class CancellableWork(Generator[Any, Any, Any]):
@@ -71,19 +147,9 @@ class CancellableWork(Generator[Any, Any, Any]):
         self.is_closed = False
         """The calling tool was left behind, and this nested call with it."""
 
-    def __enter__(self) -> Self:
-        """Do nothing: the deadline starts at the first wait."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Leave the deadline. Raises TimeoutError in place of the deadline's own cancellation."""
-        if self._is_limited:
-            self._limit.__exit__(kind, error, trace)
+    def finish(self, error: BaseException | None) -> None:
+        """Take back the deadline's cancellations. Raises TimeoutError in place of its own."""
+        self._limit.finish(error)
 
     def __await__(self) -> Generator[Any, Any, Any]:
         """Return the steps, so that the object can be awaited."""
@@ -160,7 +226,7 @@ class CancellableWork(Generator[Any, Any, Any]):
         """Return what the event loop waits for, so that a cancellation always ends the wait."""
         if not self._is_limited:
             self._is_limited = True
-            self._limit.__enter__()
+            self._limit.start()
         # A plain Future is always cancelled at once; a Task or a subclass may refuse.
         if awaited is None or type(awaited) is asyncio.Future:
             self._awaited = None
@@ -215,28 +281,36 @@ class CancellableWork(Generator[Any, Any, Any]):
 async def run_to_end(work: CancellableWork, invocation: Invocation) -> Any:
     """Run the tool once, and wait for the nested calls that it left running.
 
-    A Signal that ended a nested call is raised again, even if the tool swallowed it.
+    A Signal that ended a nested call is raised again, even if the tool swallowed it. Raises
+    TimeoutError if the deadline ended the tool. The deadline also limits that wait.
     """
     is_cut = False
     try:
-        output = await work
-    except asyncio.CancelledError:
-        is_cut = True
-        raise
-    finally:
-        # This order matters: the timer must not fire again while nested calls settle, and the
-        # tool's own cancellations must not cancel that wait.
-        work.end()
-        await work.absorb()
         try:
-            if work.is_closed:
-                invocation.cut_inside()
-            else:
-                await invocation.settle_inside(cancel=is_cut)
+            output = await work
+        except asyncio.CancelledError:
+            is_cut = True
+            raise
         finally:
-            invocation.end()
-        if invocation.signal is not None:
-            raise invocation.signal
+            # This order matters: the timer must not fire again while nested calls settle, and the
+            # tool's own cancellations must not cancel that wait.
+            work.end()
+            await work.absorb()
+            try:
+                if work.is_closed:
+                    invocation.cut_inside()
+                else:
+                    await invocation.settle_inside(cancel=is_cut)
+            finally:
+                invocation.end()
+            if invocation.signal is not None:
+                raise invocation.signal
+    except BaseException as error:
+        # Here, not in a context manager around it: that costs two more calls for each tool call.
+        # After the nested calls: the deadline limits the wait for them, too.
+        work.finish(error)
+        raise
+    work.finish(None)
     return output
 
 

@@ -11,28 +11,26 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.core.call import CALL_DEPTH, Call, CallPath, Effect, Origin
 from penstock.core.call_errors import Cancelled, DepthExceeded, ToolNotConfigured
-from penstock.core.envelope import Envelope, Json
+from penstock.core.envelope import Envelope
 from penstock.core.errors import LeaseLost, Signal
 from penstock.core.events.events import CallSettled, NoteEmitted, QuestionAnswered, StoredFile
 from penstock.core.ids import CallId, QuestionId
 from penstock.core.json_values.json_text import canonical
 from penstock.core.limits import World
 from penstock.core.stored_changes import Change
-from penstock.core.task import Option, Question, QuestionKind
+from penstock.core.task import FREE, Question, QuestionForm, QuestionKind
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.engine.suspend import ask
 from penstock.resources.project.files import ProjectFiles
-from penstock.resources.redact import Redactor
+from penstock.resources.threads import Threads
 from penstock.resources.workspace import Workspace
 from penstock.tools.policy import Caller
-from penstock.tools.redaction import redacted_note
+from penstock.tools.redaction import redacted_form, redacted_note
 from penstock.tools.resources import NO_PROJECT, ProjectFolder, Resources
-from penstock.tools.running import Runner, Threads
 from penstock.tools.spec import ToolSpec
 
 WentWell = Callable[[CallSettled], bool]
@@ -99,33 +97,25 @@ class Inside(Protocol):
         """Make a call, and return its outcome."""
 
 
-class QuestionForm(Struct, frozen=True, kw_only=True):
-    """How a question may be answered."""
+class Runner:
+    """The asyncio task that runs a call, and which of its cancellations come from outside."""
 
-    options: tuple[Option, ...] = ()
-    schema: Json | None = None
-    context: str | None = None
-    typed: Json | None = None
-    """The fields of a typed question: `type` and its parameters."""
+    __slots__ = ("_before", "is_unwanted", "own_cancels", "task")
 
-    def without(self, secrets: Redactor) -> "QuestionForm":
-        """Return the form with all secrets redacted."""
-        if not secrets.has_any:
-            return self
-        text = secrets.text
-        options = [
-            Option(label=text(o.label), value=text(o.value), aliases=tuple(map(text, o.aliases)))
-            for o in self.options
-        ]
-        return QuestionForm(
-            options=tuple(options),
-            schema=secrets.json(self.schema),
-            context=secrets.json(self.context),
-            typed=secrets.json(self.typed),
-        )
+    def __init__(self) -> None:
+        self.task = asyncio.current_task()
+        # A failed TaskGroup may leave its task with a pending count, so a count alone is no proof.
+        self._before = self.task.cancelling() if self.task else 0
+        self.own_cancels = 0
+        """How often the tool cancelled its own asyncio task."""
+        self.is_unwanted = False
+        """Whether it was cancelled from outside, and not by the call's own deadline."""
 
-
-FREE = QuestionForm()
+    @property
+    def is_cut(self) -> bool:
+        """Whether a cancellation is pending that the tool did not request itself."""
+        task = self.task
+        return task is not None and task.cancelling() > self._before + self.own_cancels
 
 
 class Invocation:
@@ -266,7 +256,7 @@ class Invocation:
         """
         self.check_running()
         self.caller.check_may_ask()
-        shown = form.without(self.caller.secrets)
+        shown = redacted_form(form, self.caller.secrets)
         shape = {"question": text, "options": [option.value for option in form.options]}
         question = Question(
             question_id=QuestionId(self.inside.world.new_id("q")),

@@ -33,8 +33,9 @@ from penstock.core.text import ERROR_CHARS, size_text
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import withdraw
 from penstock.resources.redact import Redactor
-from penstock.tools.active_call import ActiveCall, Admission
-from penstock.tools.cancellable import CancellableWork, run_to_end
+from penstock.resources.threads import Threads
+from penstock.tools.admission import ActiveCall, Admission
+from penstock.tools.cancellable import CancellableWork, Deadline, run_to_end
 from penstock.tools.faults import (
     failure,
     foremost,
@@ -48,7 +49,6 @@ from penstock.tools.invocation import Attempt, Invocation, NestedCalls
 from penstock.tools.policy import SCRIPT, Caller, Rules
 from penstock.tools.redaction import check_change, redacted, redacted_files
 from penstock.tools.resources import Resources
-from penstock.tools.running import Deadline, Threads
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Registry, Tool
 
@@ -293,8 +293,7 @@ class Edition:
         limit = Deadline(invocation.runner.task, allowed, depth=active_call.call.depth)
         work = CancellableWork(tool.run(input, invocation), invocation, limit)
         try:
-            with work:
-                output = await run_to_end(work, invocation)
+            output = await run_to_end(work, invocation)
         except Suspend:
             # The next entry gets the rest of the timeout: waiting for a person costs nothing.
             took = self.world.clock.monotonic() - began

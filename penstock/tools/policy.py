@@ -27,15 +27,8 @@ from penstock.core.json_values.schema import Schema
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.resources.project.access import OPEN, Access
 from penstock.resources.redact import Redactor
-from penstock.tools.grants import (
-    AUTHORING,
-    AUTONOMOUS,
-    NOTHING,
-    Selection,
-    SessionGuard,
-    TaskSkills,
-    blocked,
-)
+from penstock.tools.session_guard import AUTHORING, AUTONOMOUS, SessionGuard, blocked
+from penstock.tools.skills import NOTHING, Selection, TaskSkills
 from penstock.tools.spec import ToolSpec
 
 SCRIPT = "script"

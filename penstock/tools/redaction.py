@@ -32,11 +32,14 @@ from penstock.core.events.events import NoteEmitted, SecretGiven, StoredFile
 from penstock.core.ids import TaskId
 from penstock.core.scopes import Scope
 from penstock.core.stored_changes import Change, FileChanges, MediaChange
+from penstock.core.task import Option, QuestionForm
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.resources.redact import Redactor
 from penstock.resources.vault import Vault
 from penstock.tools.policy import Caller
+
+_USE_VAULT = "secrets belong in the vault"
 
 
 def redacted(envelope: Envelope, secrets: Redactor) -> Envelope:
@@ -79,10 +82,33 @@ def redacted_files(files: Iterable[StoredFile], secrets: Redactor) -> tuple[Stor
     return tuple(replace(file, name=secrets.json(file.name)) for file in files)
 
 
+def redacted_form(form: QuestionForm, secrets: Redactor) -> QuestionForm:
+    """Return the form of a question without secrets."""
+    if not secrets.has_any:
+        return form
+    text = secrets.text
+    options = [
+        Option(label=text(o.label), value=text(o.value), aliases=tuple(map(text, o.aliases)))
+        for o in form.options
+    ]
+    return QuestionForm(
+        options=tuple(options),
+        schema=secrets.json(form.schema),
+        context=secrets.json(form.context),
+        typed=secrets.json(form.typed),
+    )
+
+
 def check_key(secrets: Redactor, *names: str, what: str = "a key") -> None:
     """Raise StateDenied if a name contains a secret: names are shown, and are not encrypted."""
     if any(map(secrets.holds_secret, names)):
-        raise StateDenied(f"{what} may not hold a secret: secrets belong in the vault")
+        raise StateDenied(f"{what} may not hold a secret: {_USE_VAULT}")
+
+
+def check_value(secrets: Redactor, value: Any) -> None:
+    """Raise StateDenied if a value to store contains a secret."""
+    if secrets.holds_secret(value):
+        raise StateDenied(_USE_VAULT)
 
 
 def check_value(secrets: Redactor, value: Any) -> None:

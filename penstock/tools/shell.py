@@ -17,6 +17,7 @@ from penstock.core.call_errors import NotPermitted
 from penstock.resources.project.fence import Fence, fence
 from penstock.resources.project.files import ProjectFiles
 from penstock.resources.project.overlay import Refused, take_changes
+from penstock.resources.threads import Threads
 from penstock.sandbox.processes.shell import (
     GRACE_SECONDS,
     Enclosure,
@@ -26,7 +27,6 @@ from penstock.sandbox.processes.shell import (
     run_shell,
 )
 from penstock.sandbox.processes.slots import ProcessSlots
-from penstock.tools.running import Threads
 
 _MOST_REFUSALS = 20
 """Most refused changes that are reported one by one."""

@@ -16,10 +16,10 @@ from penstock.models.model import ToolDefinition
 from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.tools.artifacts import Artifacts
-from penstock.tools.grants import Skills, TaskSkills
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Action, Rule, Rules
 from penstock.tools.resources import Resources
+from penstock.tools.skills import Skills, TaskSkills
 from penstock.tools.spec import ANY_INPUT
 from penstock.tools.tool import Registry
 from tests.kit.agent_texts import agent_of

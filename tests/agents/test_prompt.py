@@ -16,7 +16,7 @@ from penstock.core.events.events import PromptResolved
 from penstock.core.ids import SessionId
 from penstock.manifest.skill import SkillManifest
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.tools.grants import NOTHING, Skills
+from penstock.tools.skills import NOTHING, Skills
 from tests.kit.logs import events
 from tests.kit.project import ProjectFolder
 

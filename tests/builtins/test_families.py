@@ -14,7 +14,7 @@ from penstock.builtins.families import (
     why_poorer,
     why_useless,
 )
-from penstock.tools.grants import AUTHORING
+from penstock.tools.session_guard import AUTHORING
 
 EVERYTHING = ProjectFeatures(
     has_skills=True,

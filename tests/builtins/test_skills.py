@@ -21,8 +21,8 @@ from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.testing.runtime import MemoryStorage, memory_runtime
-from penstock.tools.grants import Skills, SkillsOf, TaskSkills
 from penstock.tools.resources import ProjectFolder
+from penstock.tools.skills import SkillChoice, Skills, TaskSkills
 from penstock.tools.tool import Tool
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.logs import code, settled
@@ -67,7 +67,7 @@ async def at_work(skills: Skills, *named: str, **more: Any) -> Desk:
     """Return a desk whose model has these skills selected for its task."""
     desk = await open_desk(*TOOLS, **more)
     state = desk.bench.ledger.held.state
-    task = TaskSkills(skills, state, SkillsOf(), profile=Profile(), named=named)
+    task = TaskSkills(skills, state, SkillChoice(), profile=Profile(), named=named)
     desk.bench.model = replace(desk.bench.model, skills=task, selection=task.selection)
     return desk
 

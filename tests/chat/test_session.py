@@ -19,7 +19,7 @@ from penstock.core.task import Missing, MissingKind, TaskStatus
 from penstock.models.model import ModelCard
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say
 from penstock.testing.runtime import MemoryStorage, memory_runtime
-from penstock.tools.grants import Skills
+from penstock.tools.skills import Skills
 from tests.kit.assistant import agent, assert_whole
 from tests.kit.events import folded_with, message
 from tests.kit.logs import code, events, kinds, settled

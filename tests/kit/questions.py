@@ -8,8 +8,8 @@ from penstock.chat.message import Reply as Outcome
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.ids import QuestionId
-from penstock.core.task import Option, QuestionStatus
-from penstock.tools.invocation import Invocation, QuestionForm
+from penstock.core.task import Option, QuestionForm, QuestionStatus
+from penstock.tools.invocation import Invocation
 from tests.kit.tools import Act, echo
 
 SCHEMA = {

@@ -12,7 +12,7 @@ from penstock.core.call import Call, CallPath
 from penstock.core.envelope import Envelope
 from penstock.core.ids import TaskId
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
-from penstock.tools.grants import GuardedSession
+from penstock.tools.session_guard import GuardedSession
 from tests.kit.flows import finish
 from tests.kit.project import ProjectFolder
 

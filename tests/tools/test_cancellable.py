@@ -13,6 +13,7 @@ from penstock.core.call import Effect
 from penstock.core.limits import Limits
 from penstock.testing.clock import settle
 from penstock.testing.invocation import Workbench, open_workbench
+from penstock.tools.cancellable import Deadline
 from tests.kit.counted import code
 from tests.kit.tools import Act, calling, raising
 from tests.tools.stubborn import (
@@ -291,3 +292,109 @@ async def test_a_cancellation_of_the_task_during_a_step_is_not_the_tool_s_own() 
     bench = await open_workbench(Act("rash", deed))
     with pytest.raises(asyncio.CancelledError):
         await bench.call("rash")
+
+
+def here() -> "asyncio.Task[None]":
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+async def test_work_that_ends_in_time_is_not_cancelled() -> None:
+    with Deadline(here(), 60) as deadline:
+        pass
+    assert not deadline.is_over
+    assert here().cancelling() == 0
+
+
+async def test_work_that_ended_in_time_is_not_cancelled_later() -> None:
+    with Deadline(here(), 0) as deadline:
+        pass
+    await settle()
+    assert (deadline.is_over, here().cancelling()) == (False, 0)
+
+
+@pytest.mark.parametrize("seconds", [0, 0.001])
+async def test_work_over_its_deadline_is_a_timeout(seconds: float) -> None:
+    deadline = Deadline(here(), seconds)
+    with pytest.raises(TimeoutError), deadline:
+        await for_ever()
+    assert deadline.is_over
+    assert here().cancelling() == 0
+
+
+async def test_a_cancellation_from_outside_stays_one() -> None:
+    async def work() -> None:
+        with Deadline(here(), 60):
+            await for_ever()
+
+    task = asyncio.ensure_future(work())
+    asyncio.get_running_loop().call_soon(task.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_cancellation_from_outside_wins_over_a_deadline_at_the_same_time() -> None:
+    async def work() -> None:
+        with Deadline(here(), 0):
+            asyncio.get_running_loop().call_soon(here().cancel)
+            await for_ever()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.ensure_future(work())
+
+
+async def test_the_inner_of_two_deadlines_ends_the_inner_work_alone() -> None:
+    with Deadline(here(), 60) as outer:
+        with pytest.raises(TimeoutError), Deadline(here(), 0):
+            await for_ever()
+        assert not outer.is_over
+    assert here().cancelling() == 0
+
+
+async def test_work_that_fails_during_its_cancellation_keeps_its_error() -> None:
+    with pytest.raises(KeyError), Deadline(here(), 0):
+        try:
+            await for_ever()
+        finally:
+            raise KeyError
+    assert here().cancelling() == 0
+
+
+async def test_work_that_swallows_its_cancellation_continues() -> None:
+    with Deadline(here(), 0) as deadline:
+        with pytest.raises(asyncio.CancelledError):
+            await for_ever()
+        said = "here"
+    assert (said, deadline.is_over, here().cancelling()) == ("here", True, 0)
+
+
+async def test_a_deadline_in_a_task_that_is_being_cancelled_is_no_timeout() -> None:
+    async def work() -> str:
+        try:
+            await for_ever()
+        except asyncio.CancelledError:
+            with pytest.raises(TimeoutError), Deadline(here(), 0):
+                await for_ever()
+        return "cleaned up"
+
+    task = asyncio.ensure_future(work())
+    asyncio.get_running_loop().call_soon(task.cancel)
+    assert await task == "cleaned up"
+
+
+async def test_a_deadline_that_was_never_started_changes_no_error() -> None:
+    deadline = Deadline(here(), 0)
+    await settle()
+    deadline.finish(asyncio.CancelledError())
+    assert (deadline.is_over, here().cancelling()) == (False, 0)
+
+
+async def test_finish_raises_a_timeout_in_place_of_its_own_cancellation_alone() -> None:
+    deadline = Deadline(here(), 0)
+    deadline.start()
+    with pytest.raises(asyncio.CancelledError) as cut:
+        await for_ever()
+    with pytest.raises(TimeoutError) as over:
+        deadline.finish(cut.value)
+    assert (over.value.__cause__, here().cancelling()) == (cut.value, 0)

@@ -15,11 +15,11 @@ from penstock.core.events.events import NoteEmitted
 from penstock.core.limits import Limits
 from penstock.testing.clock import settle
 from penstock.testing.invocation import open_workbench
-from penstock.tools.grants import Selection
 from penstock.tools.policy import Caller
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
 from penstock.tools.python.options import Retry
+from penstock.tools.skills import Selection
 from tests.kit.counted import Counted, code, killed
 from tests.kit.tools import Act
 

@@ -9,6 +9,7 @@ from penstock.core.events.events import NoteEmitted, SecretGiven, StoredFile
 from penstock.core.ids import BlobId, TaskId
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.stored_changes import FileChange, FileChanges
+from penstock.core.task import FREE, Option, QuestionForm
 from penstock.resources.redact import Redactor
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import Workbench, open_workbench
@@ -16,10 +17,12 @@ from penstock.testing.resources import MemoryVault
 from penstock.tools.redaction import (
     GivenSecrets,
     check_change,
+    check_value,
     note_given,
     redacted,
     redacted_error,
     redacted_files,
+    redacted_form,
     redacted_note,
 )
 
@@ -75,6 +78,35 @@ def test_notes_and_changes_have_no_secret_in_their_names() -> None:
 
 OWN = Scope(ScopeKind.PROFILE, "local")
 SAID = "s3cr3t-value and another-value"
+
+
+@pytest.mark.parametrize("value", ["s3cr3t-value", ["a s3cr3t-value"], {"s3cr3t-value": 1}])
+def test_a_value_with_a_secret_is_not_stored(value: object) -> None:
+    """V6: "`STATE_DENIED`, `secrets belong in the vault`"."""
+    check_value(Redactor(), value)
+    check_value(knowing(), "another value")
+    with pytest.raises(StateDenied, match=r"^secrets belong in the vault$"):
+        check_value(knowing(), value)
+
+
+FORM = QuestionForm(
+    options=(Option(label=f"Use {WORD}", value=WORD, aliases=(WORD, "no")),),
+    schema={"type": "string", "const": WORD},
+    context=f"It is {WORD}.",
+    typed={"type": "text", "placeholder": WORD},
+)
+
+
+def test_a_form_has_no_secret_in_any_field() -> None:
+    secrets = knowing()
+    shown = redacted_form(FORM, secrets)
+    assert WORD not in repr(shown)
+    assert (len(shown.options), shown.options[0].aliases[1]) == (1, "no")
+    assert redacted_form(FREE, secrets) == FREE
+
+
+def test_before_the_first_secret_a_form_is_unchanged() -> None:
+    assert redacted_form(FORM, Redactor()) is FORM
 
 
 async def given(bench: Workbench) -> MemoryVault:

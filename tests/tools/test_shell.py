@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from penstock.core.call_errors import NotPermitted
 from penstock.resources.project.access import Access, LoadedFiles
 from penstock.resources.project.files import ProjectFiles
+from penstock.resources.threads import Threads
 from penstock.sandbox.processes.shell import ShellEnd
 from penstock.sandbox.processes.slots import ProcessSlots
-from penstock.tools.running import Threads
 from penstock.tools.shell import OFF, ShellRun, ShellSettings, check_on, run_in_project
 
 pytestmark = pytest.mark.programs
@@ -117,7 +117,7 @@ import asyncio, sys
 from pathlib import Path
 from penstock.resources.project.files import ProjectFiles
 from penstock.tools.shell import ShellRun, ShellSettings, run_in_project
-from penstock.tools.running import Threads
+from penstock.resources.threads import Threads
 
 run = ShellRun(text="echo x > made; echo x > old; sleep 60", seconds=60, most_bytes=10)
 asyncio.run(run_in_project(run, ProjectFiles(Path(sys.argv[1])), ShellSettings(), Threads(1)))

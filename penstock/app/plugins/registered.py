@@ -19,13 +19,13 @@ from penstock.core.errors import ConfigError
 from penstock.core.foreign_code import CaughtError
 from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.json_values.schema import Schema
-from penstock.tools.grants import GuardedSession, PluginGuard
+from penstock.resources.threads import Threads
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import own_copy, to_json
 from penstock.tools.policy import PLUGIN
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.options import TOOL_ID
-from penstock.tools.running import Threads
+from penstock.tools.session_guard import GuardedSession, PluginGuard
 from penstock.tools.spec import ToolSpec
 
 

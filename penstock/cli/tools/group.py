@@ -30,11 +30,11 @@ from penstock.engine.state import SessionState
 from penstock.manifest.tool import ToolLimits, ToolManifest
 from penstock.manifest.yaml_document import SourceRange
 from penstock.models.model import ToolDefinition, tool_tokens
-from penstock.tools.grants import Skills, TaskSkills
 from penstock.tools.policy import SCRIPT, Caller, Rules, find_grant, find_refusal, grants
 from penstock.tools.python.function import FunctionTool
 from penstock.tools.python.load import FOLDER
 from penstock.tools.scripts.script import ScriptTool
+from penstock.tools.skills import Skills, TaskSkills
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Registry, Tool
 

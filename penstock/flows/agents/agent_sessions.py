@@ -45,9 +45,9 @@ from penstock.flows.runs.visits import VisitOutcome, failed, warn_once
 from penstock.models.model import Model
 from penstock.models.names import ThinkingModel
 from penstock.resources.project.access import Access
-from penstock.tools.grants import ARCHITECT, GuardedSession, PluginGuard, SessionGuard
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
+from penstock.tools.session_guard import ARCHITECT, GuardedSession, PluginGuard, SessionGuard
 
 _REPLY_SHARE = 4
 """A reply may fill at most a quarter of the model's context window."""

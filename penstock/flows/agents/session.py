@@ -36,9 +36,9 @@ from penstock.flows.agents.finish import DONE, AcceptedFinish, FinishContract, R
 from penstock.flows.runs.visits import VisitOutcome, failed
 from penstock.models.model import ToolDefinition
 from penstock.tools.faults import problem_details
-from penstock.tools.grants import SessionGuard
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
+from penstock.tools.session_guard import SessionGuard
 
 FINISH_REMINDERS = 2
 """Most reminders to an agent that calls no tool and does not finish."""

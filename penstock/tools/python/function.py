@@ -14,10 +14,11 @@ Proof: tests/tools/python/test_function.py.
 
 import inspect
 from base64 import b64decode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from copy import copy
 from functools import cached_property, partial, update_wrapper
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from msgspec.structs import replace
@@ -42,7 +43,6 @@ from penstock.tools.python.options import (
     wrong_options,
 )
 from penstock.tools.python.signature import Signature, read_signature
-from penstock.tools.running import BlockingDetector
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 
@@ -51,6 +51,7 @@ BLOCKING_SECONDS = 0.1
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 DESCRIPTION_CHARACTERS = 4096
 ToolLike = Tool | Callable[..., Any]
@@ -323,3 +324,58 @@ def _warn(invocation: Invocation, seconds: float) -> None:
         "make it a plain def, which runs in a thread, or await"
     )
     invocation.note(NoteEmitted(event_type="tool.blocking", message=message, level="warning"))
+
+
+class BlockingDetector(Generator[Any, Any, T]):
+    """Awaits a coroutine step by step, and reports the first step over `limit` seconds once.
+
+    A step lasts from one await that waits to the next. `report` gets its seconds.
+    """
+
+    __slots__ = ("_limit", "_monotonic", "_report", "_work")
+
+    def __init__(
+        self,
+        work: Coroutine[Any, Any, T],
+        monotonic: Callable[[], float],
+        limit: float,
+        report: Callable[[float], None],
+    ) -> None:
+        self._work = work
+        self._monotonic = monotonic
+        self._limit = limit
+        self._report: Callable[[float], None] | None = report
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        """Return the steps, so that the object can be awaited."""
+        return self
+
+    def __next__(self) -> Any:
+        """Run the next step."""
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        """Run the next step. The event loop always sends None."""
+        began = self._monotonic()
+        try:
+            return self._work.send(value)
+        finally:
+            self._check(began)
+
+    def throw(self, error: Any, value: Any = None, trace: TracebackType | None = None, /) -> Any:
+        """Raise an error in the coroutine, and run its next step."""
+        began = self._monotonic()
+        try:
+            return self._work.throw(error)
+        finally:
+            self._check(began)
+
+    def close(self) -> None:
+        """Close the coroutine."""
+        self._work.close()
+
+    def _check(self, began: float) -> None:
+        seconds = self._monotonic() - began
+        if seconds > self._limit and self._report is not None:
+            self._report(seconds)
+            self._report = None

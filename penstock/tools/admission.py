@@ -1,13 +1,14 @@
-"""The state of one call on its way through the invoker, and its admission: whether it may run.
+"""The admission of a call: whether it may run, may not, or a person decides.
 
-`Admission` guarantees that a caller which cannot see a tool gets the answer for an unknown one, and
-that a person is asked at most once per call, and only about a call that may run: grants, rules,
-plugin guards and the tool's own check refuse it first. The question has the call's
-path, so a replay finds the recorded answer. An input that a person edits goes through the rules
-again, because a `deny` may match the edited input only. A call that was asked about waits for its
-answer even if a rule has since been changed to `allow`.
+`ActiveCall` is the state of the call on its way through the invoker; `Admission` fills it. It
+guarantees that a caller which cannot see a tool gets the answer for an unknown one, and that a
+person is asked at most once per call, and only about a call that may run: grants, rules, plugin
+guards and the tool's own check refuse it first. The question has the call's path, so a replay finds
+the recorded answer. An input that a person edits goes through the rules again, because a `deny` may
+match the edited input only. A call that was asked about waits for its answer even if a rule has
+since been changed to `allow`.
 
-Proof: `tests/tools/test_active_call.py::
+Proof: `tests/tools/test_admission.py::
 test_a_person_decides_and_the_rules_also_check_an_edited_input`.
 """
 

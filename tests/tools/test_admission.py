@@ -1,4 +1,4 @@
-"""One call on its way through the invoker, and the approval it may need."""
+"""One call on its way through the invoker, and its admission by rules, people and plugin guards."""
 
 import pytest
 from msgspec.structs import replace
@@ -13,10 +13,10 @@ from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import memory_runtime
-from penstock.tools.active_call import ActiveCall
-from penstock.tools.grants import SessionGuard
+from penstock.tools.admission import ActiveCall
 from penstock.tools.invocation import NestedCalls
 from penstock.tools.policy import SCRIPT, Action, Caller, Rule
+from penstock.tools.session_guard import SessionGuard
 from tests.kit.counted import code
 from tests.kit.tools import Act, echo, raising
 
