@@ -106,15 +106,9 @@ def check_key(secrets: Redactor, *names: str, what: str = "a key") -> None:
 
 
 def check_value(secrets: Redactor, value: Any) -> None:
-    """Raise StateDenied if a value to store contains a secret."""
-    if secrets.holds_secret(value):
-        raise StateDenied(_USE_VAULT)
-
-
-def check_value(secrets: Redactor, value: Any) -> None:
     """Raise StateDenied if a value contains a secret: stored values are not encrypted."""
     if secrets.holds_secret(value):
-        raise StateDenied("secrets belong in the vault")
+        raise StateDenied(_USE_VAULT)
 
 
 def check_change(change: Change | None, secrets: Redactor) -> None:

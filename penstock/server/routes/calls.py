@@ -67,10 +67,11 @@ async def list_tools(request: Request, limit: Number = 50, offset: Offset = 0) -
 async def read_tool(tool_id: str, request: Request) -> Response:
     """Return the input and output schemas of a tool."""
     context, profile = context_of(request), allowed(request, READ)
-    try:
-        return Json(tool_part(_direct(context.tools).get(tool_id, profile)))
-    except (ToolNotFound, NotPermitted) as error:
-        raise NotFound(str(error)) from None
+    # From the list, so that a broken or locked tool is not found here either.
+    tools = _direct(context.tools).list_for(profile)
+    if (tool := next((each for each in tools if each.spec.tool_id == tool_id), None)) is None:
+        raise NotFound(f'no direct-call tool "{tool_id}"')
+    return Json(tool_part(tool))
 
 
 @router.post(

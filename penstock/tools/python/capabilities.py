@@ -22,11 +22,11 @@ from penstock.core.json_values.schema import Schema
 from penstock.core.limits import KIB
 from penstock.core.scopes import Scope, ScopeKind, parse_path
 from penstock.core.stored_changes import Change, FileChanges, StateChange, StateVerb
-from penstock.core.task import Option
+from penstock.core.task import Option, QuestionForm
 from penstock.core.text import size_text
 from penstock.engine.answers import OTHER
 from penstock.resources.state import State
-from penstock.tools.invocation import Invocation, QuestionForm
+from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json, own_copy
 from penstock.tools.redaction import check_key, check_value, note_given
 from penstock.tools.state import (
