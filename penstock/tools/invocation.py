@@ -104,7 +104,7 @@ class Runner:
 
     def __init__(self) -> None:
         self.task = asyncio.current_task()
-        # A failed TaskGroup may leave its task with a pending count, so a count alone is no proof.
+        # A failed TaskGroup may leave its task with a pending count, so a count proves nothing.
         self._before = self.task.cancelling() if self.task else 0
         self.own_cancels = 0
         """How often the tool cancelled its own asyncio task."""

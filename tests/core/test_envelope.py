@@ -87,7 +87,7 @@ def test_a_suspended_call_names_its_questions() -> None:
     assert envelope.status is Status.SUSPENDED
     assert envelope.error == ErrorDetail(
         code=SUSPENDED,
-        message="waits for a person to answer q_1, q_2",
+        message="Waiting for an answer to q_1, q_2",
         retryable=True,
         details={"question_ids": ["q_1", "q_2"], "task_id": "task_1"},
     )

@@ -66,7 +66,7 @@ async def test_a_tool_without_the_permission_is_not_described() -> None:
         headers = await key_for(server, READ)
         locked = await server.client.get(f"{URL}/locked", headers=headers)
     assert locked.status_code == 404
-    assert '"locked" needs the permission root' in str(locked.json())
+    assert 'no direct-call tool "locked"' in locked.json()["error"]["message"]
 
 
 async def test_a_settled_call_returns_its_envelope() -> None:
