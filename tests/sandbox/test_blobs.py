@@ -30,7 +30,7 @@ def test_the_error_of_a_missing_blob_names_the_command(tmp_path: Path) -> None:
 
 def test_a_blob_that_does_not_match_its_pin_is_refused(tmp_path: Path) -> None:
     (tmp_path / "lexer.wasm").write_bytes(b"\0asm and more")
-    with pytest.raises(ConfigError, match=f"wanted SHA-256 {pinned('lexer.wasm')}, found "):
+    with pytest.raises(ConfigError, match=f"expected SHA-256 {pinned('lexer.wasm')}, found "):
         blob("lexer.wasm", tmp_path)
 
 

@@ -128,7 +128,7 @@ def test_a_bucket_is_named_by_its_url_and_not_reached_before_it_is_used(url: str
 def test_an_unknown_place_is_a_setting_that_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for url in ("nope://bucket", "memory:", "s3:bucket", str(tmp_path / "file" / "inside")):
-        with pytest.raises(ConfigError, match=f"blobs: wanted a directory.*found '{url}'"):
+        with pytest.raises(ConfigError, match=f"blobs: expected a directory.*found '{url}'"):
             open_blobs(url)
 
 

@@ -24,7 +24,7 @@ def problems_of(scanned: ScannedFile) -> list[str]:
         ("a.mts", "1;\nenum A {}", f"2:1 ts-not-erasable: enum {ERASABLE}"),
         ("a.ts", "@a class B {}", f"1:1 ts-not-erasable: a decorator {ERASABLE}"),
         ("a.mjs", "const a = ;", "1:11 script-syntax: Expression expected"),
-        ("a.mjs", "enum A {}", "1:1 script-syntax: enum is no JavaScript"),
+        ("a.mjs", "enum A {}", "1:1 script-syntax: enum is not JavaScript"),
         ("a.mjs", "\n let a: b", f"2:7 {NO_TYPES}"),
         ("a.js", "import type {A} from './b.js'", f"1:1 {NO_TYPES}"),
         ("a.mjs", "1;\r\nawait import('b')", "2:7 import-dynamic: dynamic import() is not"),
