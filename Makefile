@@ -40,7 +40,9 @@ test: .venv/dev blobs  ## Run every test: the suite, the same on Postgres, then 
 	@echo "Running what there is of it on Postgres"
 	@$(BIN)/python -m pytest -q -n auto -k postgres $(SUITE) $(ARGS)
 	@echo "Running what starts or kills programs, or waits for sockets (marker programs)"
-	@$(BIN)/python -m pytest -q -n auto --dist loadfile -m programs $(SHAPE:%=--ignore=%) $(ARGS)
+	@$(BIN)/python -m pytest -q -n auto --dist loadfile -m "programs and not alone" $(SHAPE:%=--ignore=%) $(ARGS)
+	@echo "Running what measures delays, and therefore runs alone (marker alone)"
+	@$(BIN)/python -m pytest -q -m alone $(SHAPE:%=--ignore=%) $(ARGS)
 
 unit: .venv/dev blobs  ## Run the tests of core, engine, manifest and tools.
 	@$(BIN)/python -m pytest -q -n auto $(UNIT) $(ARGS)

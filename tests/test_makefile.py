@@ -19,6 +19,11 @@ def test_suite(store): ...
 @pytest.mark.programs
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_programs(store): ...
+
+@pytest.mark.programs
+@pytest.mark.alone
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_alone(store): ...
 """
 FOLDER = """
 import pytest
@@ -47,7 +52,7 @@ def test_make_install_installs_the_extras_it_is_given(extras: str, wanted: str) 
 def test_make_check_and_make_test_run_every_test_exactly_once(tmp_path: Path) -> None:
     """In a small tree with a test of every kind; the commands are those of the real Makefile."""
     files = {
-        "pytest.ini": "[pytest]\nmarkers = programs\naddopts = --import-mode=importlib",
+        "pytest.ini": "[pytest]\nmarkers =\n  programs\n  alone\naddopts = --import-mode=importlib",
         "tests/test_shape.py": TESTS,
         "tests/store/test_a.py": TESTS,
         "tests/chaos/conftest.py": FOLDER,
@@ -57,7 +62,7 @@ def test_make_check_and_make_test_run_every_test_exactly_once(tmp_path: Path) ->
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     ran = Counter(test for command in commands(tmp_path) for test in collected(command, tmp_path))
-    kinds = [f"test_{kind}[{store}]" for kind in ("suite", "programs") for store in STORES]
+    kinds = [f"test_{kind}[{store}]" for kind in ("suite", "programs", "alone") for store in STORES]
     homes = [name for name in files if name.endswith(("_a.py", "_shape.py"))]
     assert ran == {f"{home}::{kind}": 1 for home in homes for kind in kinds}
 

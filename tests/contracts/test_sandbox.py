@@ -197,6 +197,7 @@ async def test_too_deep_nesting_is_an_error_that_can_be_caught(
     assert ending.output == ("" if levels < 200 else "TypeError")
 
 
+@pytest.mark.alone
 @pytest.mark.slow("many scripts that never end share two cores with one that does")
 async def test_looping_scripts_do_not_delay_others(sandbox: Sandbox) -> None:
     looping = [
