@@ -134,7 +134,7 @@ ArgumentsOf = Callable[[str], Mapping[str, MissingArgument]]
 nearest flow.
 """
 TASK = "task"
-NOT_BEGUN = "Nothing was started: the flow needs"
+NOT_STARTED = "Nothing was started: the flow needs"
 STARTED = "What was said before is not read any more, and no skill is selected. Go on."
 _NAME_CHARACTERS = 64
 _MOST_NAMED = 30
@@ -256,7 +256,7 @@ class CommandWork:
                 answer = await self._answer_of(held, task, key, arguments[key].question)
                 if not answer:
                     needed = "a task" if key == TASK else repr(key)
-                    return CommandReply(f"{NOT_BEGUN} {needed}.")
+                    return CommandReply(f"{NOT_STARTED} {needed}.")
                 values[key] = arguments[key].value_of(answer)
             request = {"workflowId": name, "input": values}
             self._note(held, task, ToolCall(CallId(self._new_id("tc")), EXECUTE_WORKFLOW, request))

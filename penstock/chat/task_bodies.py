@@ -181,7 +181,7 @@ def _needs(state: SessionState, task: TaskState) -> Iterator[Need]:
             for name in _open(task.main, started.offered):
                 yield Need(Missing(MissingKind.TOOL, name), agent)
     if started:
-        for name in dict.fromkeys(_begun(task)):
+        for name in dict.fromkeys(_started_tools(task)):
             yield Need(Missing(MissingKind.TOOL, name), agent)
         yield from _sessions(task)
         if isinstance(brief, FlowRequested):
@@ -195,7 +195,7 @@ def _open(dialogue: Dialogue, offered: Iterable[str]) -> Iterable[str]:
     return dict.fromkeys(call.name for call in calls if call.name in known)
 
 
-def _begun(task: TaskState) -> Iterator[str]:
+def _started_tools(task: TaskState) -> Iterator[str]:
     """Yield the tools with a started call that is not settled, nor is a call around it.
 
     The handler of a code step belongs to its step, and its name has a colon.

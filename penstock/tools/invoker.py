@@ -335,11 +335,9 @@ class Edition:
         call, caller, ledger = active_call.call, active_call.caller, active_call.ledger
         withdraw(ledger.held, ledger.task, below=call.path)
         clip_at, secrets = caller.clip_at, caller.secrets
-        if secrets.has_any:
-            envelope = redacted(envelope, secrets)
-        form, duration_ms = active_call.form, active_call.duration_ms(self.world.clock)
+        envelope = redacted(envelope, secrets)
         try:
-            shown = await self.resources.artifacts.show(envelope, form, clip_at=clip_at)
+            shown = await self.resources.artifacts.show(envelope, active_call.form, clip_at=clip_at)
         except CallError as error:
             envelope = active_call.failed(error)
             shown = await self.resources.artifacts.show(envelope, clip_at=clip_at)
@@ -353,7 +351,7 @@ class Edition:
             is_text=shown.is_text,
             preview=shown.preview,
             ran=active_call.nest is not None,
-            duration_ms=duration_ms,
+            duration_ms=active_call.duration_ms(self.world.clock),
             artifact_id=shown.artifact_id,
             artifact_blob=shown.artifact_blob,
             total_characters=shown.total_characters,
@@ -372,7 +370,7 @@ class Edition:
         if is_committed:
             await held.commit()
         await held.make_sure()
-        return envelope if clip_at is None and envelope.error is None else shown.envelope
+        return envelope if clip_at is None and envelope.ok else shown.envelope
 
     def _is_committed_first(self, call: Call) -> bool:
         """Whether the outcome must be on disk before the calling code continues.

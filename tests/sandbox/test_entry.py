@@ -82,11 +82,8 @@ async def test_a_module_that_throws_and_a_missing_entrypoint_fail(sandbox: Sandb
         await run(sandbox, "export const run = 5;")
     assert broken.value.details
     (reported,) = broken.value.details["diagnostics"]
-    assert (reported["file"], reported["line"], reported["code"]) == (
-        "main.mjs",
-        1,
-        "entrypoint-missing",
-    )
+    place = (reported["file"], reported["line"])
+    assert (place, reported["code"]) == (("main.mjs", 1), "entrypoint-missing")
 
 
 async def test_an_error_has_its_name_and_position(sandbox: Sandbox) -> None:

@@ -86,9 +86,7 @@ async def test_ten_thousand_characters_pass_whole_and_one_more_is_clipped(
     """10,000 characters pass whole; 10,001 are clipped to exactly 10,000."""
     seen = await shown(artifacts, output)
     if len(text) == 10_000:
-        assert seen.context == text
-        assert seen.artifact_id is None
-        assert seen.envelope.output == output
+        assert (seen.context, seen.artifact_id, seen.envelope.output) == (text, None, output)
         return
     marker = MARK.format("10001")
     assert seen.context == text[: 10_000 - len(marker)] + marker

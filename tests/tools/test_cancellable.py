@@ -16,14 +16,7 @@ from penstock.testing.invocation import Workbench, open_workbench
 from penstock.tools.cancellable import Deadline
 from tests.kit.counted import code
 from tests.kit.tools import Act, calling, raising
-from tests.tools.stubborn import (
-    STUBBORN,
-    for_ever,
-    gathered,
-    let_go,
-    stubborn,
-    swallow,
-)
+from tests.tools.stubborn import STUBBORN, for_ever, gathered, let_go, stubborn, swallow
 
 QUICK = Limits(cut_again_seconds=0.002, cut_seconds=0.02)
 LEFT = "tool stubborn still ran 0.02 s after it was cancelled, and is left behind"

@@ -1,11 +1,11 @@
 """Agent sessions of flows: builds the session of each visit from its agent and the log.
 
-Guarantees: a session continues with the agent, model and prompt that it started with. What the
-model was told, its tools and its settings are in `AgentStarted`; a file that changes while the
-session runs changes the next session only. Plugin guards and the model itself are looked up again
-in each activation, because they are objects of this process. `kept_of` and `kept_agent` store and
-restore the settings: those that a later version no longer knows are ignored when read; new ones get
-their defaults.
+Guarantees: a session continues with the agent, model and prompt that it started with. The prompt,
+the tools and the settings of the model are in `AgentStarted`; a file that changes while the session
+runs changes the next session only. Plugin guards and the model itself are looked up again in each
+activation, because they are objects of this process. `kept_of` and `kept_agent` store and restore
+the settings: those that a later version no longer knows are ignored when read; new ones get their
+defaults.
 
 Relies on the frame of a visit being unique in its task: one frame, one session. Tests:
 tests/flows/agents/test_agent_sessions.py.

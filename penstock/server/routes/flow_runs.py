@@ -174,7 +174,7 @@ async def abort_run(name: str, run_id: str, request: Request) -> Response:
     context, profile = context_of(request), allowed(request, CHAT)
     await _own(context.storage, profile, name, run_id)
     task = await context.runtime.cancel(TaskId(run_id), profile=profile)
-    return Json(_begun(task.task_id, status_of(task)), 202)
+    return Json(_accepted(task.task_id, status_of(task)), 202)
 
 
 async def _is_refused(flows: FlowParts, run: NewRun, profile: Profile) -> bool:
@@ -204,10 +204,10 @@ async def _answer(storage: Storage, name: str, run_id: TaskId, reply: Reply | No
     if reply is None:
         task = await storage.projections.find_task(run_id)
         status = status_of(task) if task is not None else TaskStatus.QUEUED.value
-        return Json(_begun(run_id, status), 202, headers)
+        return Json(_accepted(run_id, status), 202, headers)
     if not reply.status.is_final:
         asked = [question_part(each.question) for each in reply.questions]
-        state = _begun(run_id, reply.status.value) | blocked_part(reply.blocked_on)
+        state = _accepted(run_id, reply.status.value) | blocked_part(reply.blocked_on)
         return Json(state | {"questions": asked}, 202, headers)
     result = run_result(run_id, name, reply)
     if result["status"] == RunStatus.REJECTED.value and reply.error is not None:
@@ -226,7 +226,7 @@ def _rejection(run_id: TaskId, error: ErrorDetail, headers: dict[str, str]) -> J
     return Json(body, REFUSED.get(error.code, 422), headers)
 
 
-def _begun(run_id: TaskId, status: str) -> dict[str, Any]:
+def _accepted(run_id: TaskId, status: str) -> dict[str, Any]:
     return {"runId": run_id, "taskId": run_id, "status": status}
 
 
