@@ -53,7 +53,7 @@ def _built_in_row(tool: Tool) -> str:
         _code(spec.tool_id),
         _code(family) if family else "",
         ", ".join(map(_code, names)),
-        "inside" if spec.stays_inside else spec.effect.value,
+        "transactional" if spec.is_transactional else spec.effect.value,
         spec.description.replace("|", "\\|"),
     )
     return f"| {' | '.join(cells)} |"

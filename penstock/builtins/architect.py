@@ -50,7 +50,9 @@ def _writing(about: str, where: str) -> Callable[[Act], BuiltIn]:
             "name?": {**PATH, "description": "The same as path"},
             "content": {**TEXT, "description": "The whole text of the file"},
         }
-        made = builtin(f"{about} {ANSWERS}", fields, effect=Effect.WRITE, stays_inside=False)(act)
+        made = builtin(f"{about} {ANSWERS}", fields, effect=Effect.WRITE, is_transactional=False)(
+            act
+        )
         spec = replace(
             made.spec,
             idempotent=True,
@@ -96,7 +98,7 @@ def _place(input: Json, invocation: Invocation) -> str:
 
 async def _written(write: Callable[[], Json], invocation: Invocation) -> Json:
     """Write a file, read the project again and notify listeners."""
-    threads = invocation.inside.threads
+    threads = invocation.edition.threads
     answer: Json = await threads.run(write)
     if answer["written"]:
         project = await threads.run(_authoring(invocation).rediscover)
@@ -105,7 +107,7 @@ async def _written(write: Callable[[], Json], invocation: Invocation) -> Json:
 
 
 def _authoring(invocation: Invocation) -> Authoring:
-    authoring = invocation.inside.resources.callbacks.authoring
+    authoring = invocation.edition.resources.callbacks.authoring
     if authoring is None:
         raise ToolNotConfigured(NO_PROJECT)
     return authoring

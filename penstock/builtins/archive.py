@@ -58,7 +58,7 @@ async def pack(input: Json, invocation: Invocation) -> Any:
         for name, path in entries.items():
             content = await workspace.read(path, most=MOST_UNPACKED)
             write = partial(archive.writestr, _entry(name), content, ZIP_DEFLATED)
-            await invocation.inside.threads.run(write)
+            await invocation.edition.threads.run(write)
             _check_size(packed.tell(), invocation)
     change = await workspace.write(target, packed.getvalue(), replaces=False)
     invocation.change = FileChanges(files=(change,))
@@ -82,8 +82,8 @@ async def unpack(input: Json, invocation: Invocation) -> Any:
     """Unpack an archive."""
     source, target = (place(input, name, invocation) for name in ("input_path", "output_dir"))
     workspace = invocation.workspace
-    packed = await workspace.read(source, most=invocation.inside.world.limits.file_bytes)
-    archive: ZipFile = await invocation.inside.threads.run(partial(_opened, packed, source))
+    packed = await workspace.read(source, most=invocation.edition.world.limits.file_bytes)
+    archive: ZipFile = await invocation.edition.threads.run(partial(_opened, packed, source))
     with archive:
         infos = _checked(archive, packed, source)
         targets = [_target(target, info) for info in infos]
@@ -98,7 +98,7 @@ async def unpack(input: Json, invocation: Invocation) -> Any:
             for first in range(0, len(infos), _AT_ONCE):
                 part = slice(first, first + _AT_ONCE)
                 read = partial(_contents, archive, infos[part], source)
-                contents = await invocation.inside.threads.run(read)
+                contents = await invocation.edition.threads.run(read)
                 await _every(map(write, targets[part], contents))
         finally:  # also after a failure, so that the stored bytes are known and removed
             put = [changes[each] for each in targets if each in changes]
@@ -155,7 +155,7 @@ def _check_bounds(entries: int, unpacked: int, what: str) -> None:
 
 
 def _check_size(size: int, invocation: Invocation) -> None:
-    if size > (most := invocation.inside.world.limits.file_bytes):
+    if size > (most := invocation.edition.world.limits.file_bytes):
         raise tool_failure("too_large", f"the archive would have more than {most} bytes")
 
 

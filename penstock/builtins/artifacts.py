@@ -59,7 +59,7 @@ class ReadArtifact:
     async def run(self, input: Json, invocation: Invocation) -> Any:
         """Return a part of one output of this task."""
         settled = _find(invocation, input["artifact_id"])
-        text = await invocation.inside.resources.artifacts.text(settled)
+        text = await invocation.edition.resources.artifacts.text(settled)
         value = _at(text if settled.is_text else json.loads(text), input.get("json_pointer", ""))
         offset, limit = input.get("offset", 0), input.get("limit", MOST_BYTES)
         room = _room(invocation)
@@ -115,7 +115,7 @@ class ListArtifacts:
             kept = [each for each in kept if query in _searched(each[1])]
         offset, limit = input.get("offset", 0), input.get("limit", 10)
         after = offset + limit
-        text_of = invocation.inside.resources.artifacts.text
+        text_of = invocation.edition.resources.artifacts.text
         return {
             "entries": [
                 _entry(number, settled, len((await text_of(settled)).encode()))

@@ -47,7 +47,7 @@ _ENDS = frozenset("|;&\n)")
     "Files are changed when the command has ended; `refused` lists changes that were dropped.",
     {"command": _COMMAND, "timeout?": whole(1, MOST_SECONDS, "Seconds; 120 if it is left out")},
     effect=Effect.WRITE,
-    stays_inside=False,
+    is_transactional=False,
 )
 async def bash(input: Json, invocation: Invocation) -> Any:
     """Return the exit code and output of a command."""
@@ -57,7 +57,7 @@ async def bash(input: Json, invocation: Invocation) -> Any:
     seconds = input.get("timeout", SECONDS)
     task = invocation.ledger.task.task_id
     run = ShellRun(text=command, seconds=seconds, most_bytes=MOST_BYTES, task=task)
-    end = await run_in_project(run, files, settings, invocation.inside.threads)
+    end = await run_in_project(run, files, settings, invocation.edition.threads)
     if end.is_late:
         raise ToolTimeout(
             f"the command was stopped after {seconds} s",

@@ -39,7 +39,7 @@ async def download_url_to_file(input: Json, invocation: Invocation) -> Any:
 
 
 async def _fetch(url: str, most: int, invocation: Invocation) -> HttpResponse:
-    egress = invocation.inside.resources.egress
+    egress = invocation.edition.resources.egress
     if egress is None:
         raise ToolNotConfigured("requests are not possible here: no egress is configured")
     tool_id = invocation.spec.tool_id

@@ -129,7 +129,7 @@ async def send_media_attachment(input: Json, invocation: Invocation) -> Any:
     claimed.add(kept.media_id)
     try:
         content = await _blobs(invocation).get(kept.blob_id)
-        stored = await invocation.inside.resources.artifacts.keep(
+        stored = await invocation.edition.resources.artifacts.keep(
             content, kept.media_type, name=name
         )
     except BaseException:
@@ -141,7 +141,7 @@ async def send_media_attachment(input: Json, invocation: Invocation) -> Any:
 
 async def _find(media_id: str, invocation: Invocation) -> MediaChange:
     """Return the media of an id that the profile of this call owns."""
-    media = invocation.inside.resources.media
+    media = invocation.edition.resources.media
     if media is None:
         raise ToolNotConfigured("no media are kept here")
     kept = await media.find(media_id, invocation.caller.profile.profile_id)
@@ -154,7 +154,7 @@ def _keep(
     input: Json, invocation: Invocation, *, blob_id: BlobId, size: int, media_type: str
 ) -> MediaChange:
     """Return the change that keeps the bytes when the call is recorded."""
-    world = invocation.inside.world
+    world = invocation.edition.world
     invocation.change = change = MediaChange(
         media_id=MediaId(world.new_id("media")),
         profile_id=invocation.caller.profile.profile_id,
@@ -174,12 +174,12 @@ def _shown(kept: MediaChange, name: str | None = None) -> dict[str, Any]:
 
 def _link(kept: MediaChange, invocation: Invocation, name: str | None = None) -> dict[str, str]:
     """Return a link that expires with the media, if that is sooner."""
-    links = invocation.inside.resources.links
+    links = invocation.edition.resources.links
     if links is None:
         raise ToolNotConfigured("no links are signed here")
     ends = min(links.end(), kept.expires_at)
     link = links.to(kept.blob_id, ends, LinkLabel(kept.media_type, name or kept.filename or ""))
-    return {"download_url": invocation.inside.resources.web_url + link, "expires_at": to_iso(ends)}
+    return {"download_url": invocation.edition.resources.web_url + link, "expires_at": to_iso(ends)}
 
 
 def _attached(invocation: Invocation) -> set[str]:
@@ -210,7 +210,7 @@ def _types() -> MimeTypes:
 
 
 def _blobs(invocation: Invocation) -> Blobs:
-    blobs = invocation.inside.resources.blobs
+    blobs = invocation.edition.resources.blobs
     if blobs is None:
         raise ToolNotConfigured("no media are kept here")
     return blobs

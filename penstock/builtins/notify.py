@@ -84,14 +84,14 @@ _AROUND = 4096
     "…}} takes text, markdown, markdown_v2, image and file.",
     {"channel_name?": NAME, "channel_id?": NAME, "message": MESSAGE},
     effect=Effect.WRITE,
-    stays_inside=False,
+    is_transactional=False,
 )
 async def send_notification(input: Json, invocation: Invocation) -> Any:
     """Send one message, once."""
     channel = _channel(input, invocation)
     address = await _address(channel, invocation)
     message = await _message(input["message"], channel, address, invocation)
-    body = body_of(channel, message, invocation.inside.world.clock.now())
+    body = body_of(channel, message, invocation.edition.world.clock.now())
     answer = await _post(address, compact(body).encode(), "application/json", invocation)
     _check(answer, channel)
     return {
@@ -107,7 +107,7 @@ def _channel(input: Json, invocation: Invocation) -> Channel:
     if len(names) != 1:
         problem = Problem("", "name the channel, by channel_name or by channel_id, not both")
         raise invalid(invocation.spec.tool_id, [problem])
-    channels = invocation.inside.resources.channels
+    channels = invocation.edition.resources.channels
     channel = next((each for each in channels if each.name == names[0]), None)
     if channel is None:
         hint = did_you_mean(names[0], [each.name for each in channels])
@@ -120,7 +120,7 @@ def _channel(input: Json, invocation: Invocation) -> Channel:
 
 async def _address(channel: Channel, invocation: Invocation) -> str:
     """Return the URL of a channel. It is a secret, so no error contains it."""
-    vault = invocation.inside.resources.vault
+    vault = invocation.edition.resources.vault
     key = channel.vault_key
     try:
         if vault is not None:
@@ -156,7 +156,7 @@ async def _message(
 
 
 async def _media(media_id: str, invocation: Invocation) -> MediaChange:
-    media = invocation.inside.resources.media
+    media = invocation.edition.resources.media
     profile = invocation.caller.profile.profile_id
     kept = None if media is None else await media.find(media_id, profile)
     if kept is None:
@@ -172,13 +172,13 @@ async def _enclosure(
     *,
     is_image: bool,
 ) -> ChannelFile:
-    resources = invocation.inside.resources
+    resources = invocation.edition.resources
     if resources.blobs is None or resources.links is None:
         raise ToolNotConfigured("no media are kept here")
     name = kept.filename or kept.media_id
     content, upload_id = b"", ""
     if channel.kind is ChannelKind.WECOM:
-        room = invocation.inside.world.limits.fetch_request_bytes - _AROUND
+        room = invocation.edition.world.limits.fetch_request_bytes - _AROUND
         most = min(MOST_IMAGE if is_image else MOST_FILE, room)
         if kept.size > most:
             raise tool_failure("too_large", f"wecom takes at most {most} bytes, found {kept.size}")
@@ -221,7 +221,7 @@ async def _upload(name: str, content: bytes, address: str, invocation: Invocatio
 
 async def _post(address: str, body: bytes, kind: str, invocation: Invocation) -> HttpResponse:
     """Send once. No error that is raised contains the URL."""
-    egress = invocation.inside.resources.egress
+    egress = invocation.edition.resources.egress
     if egress is None:
         raise ToolNotConfigured("requests are not possible here: no egress is configured")
     request = Request(

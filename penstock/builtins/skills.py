@@ -177,11 +177,11 @@ def _files(skill_id: str, invocation: Invocation) -> tuple[SkillManifest, tuple[
 async def _bytes(skill: SkillManifest, resource: Resource, invocation: Invocation) -> bytes:
     task = invocation.caller.skills
     file = (task.skills if task else NO_SKILLS).place(skill, resource)
-    most = invocation.inside.world.limits.file_bytes
-    folder = invocation.inside.resources.project
+    most = invocation.edition.world.limits.file_bytes
+    folder = invocation.edition.resources.project
     files = None if folder is None else folder.files(OPEN)
     read = partial(_read, files, file, resource.path, most)
-    content: bytes = await invocation.inside.threads.run(read)
+    content: bytes = await invocation.edition.threads.run(read)
     return content
 
 
@@ -248,7 +248,7 @@ class SkillRead(Struct, frozen=True, kw_only=True):
     async def run(self, input: Json, invocation: Invocation) -> Any:
         """Return the text of a file."""
         read = partial(self.handbooks.read, input["skill"], input["file"])
-        return await invocation.inside.threads.run(read)
+        return await invocation.edition.threads.run(read)
 
     def preview(self, output: Any) -> str | None:
         """Return the usual line."""

@@ -49,7 +49,7 @@ class Subagent:
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
         """Return what the agent passed to `finish`. Its questions appear where the call is."""
-        run_agent = invocation.inside.resources.callbacks.run_agent
+        run_agent = invocation.edition.resources.callbacks.run_agent
         if run_agent is None:
             raise ToolNotConfigured(
                 "no agents can be put to work here: open a project folder, penstock.open(directory)"

@@ -70,7 +70,7 @@ class ExecuteWorkflow:
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
         """Return the outcome of the run."""
-        runs = invocation.inside.resources.callbacks.runs
+        runs = invocation.edition.resources.callbacks.runs
         if runs is None:
             raise ToolNotConfigured(
                 "no flows can be run here: open a project folder, penstock.open(directory)"

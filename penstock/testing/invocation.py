@@ -164,7 +164,7 @@ class Workbench:
             tool.spec,
             self.model,
             ledger=self.ledger,
-            inside=dataclasses.replace(
+            edition=dataclasses.replace(
                 self.invoker.edition, resources=self.resources, world=self.world
             ),
             attempt=Attempt(NestedCalls(None), deadline=deadline),

@@ -194,7 +194,7 @@ class CancellableWork(Generator[Any, Any, Any]):
             return
         # A requested cancellation is delivered at the next await: let it arrive here.
         with suppress(asyncio.CancelledError):
-            await invocation.inside.world.clock.sleep(0)
+            await invocation.edition.world.clock.sleep(0)
         for _ in range(runner.own_cancels):
             runner.task.uncancel()
         runner.own_cancels = 0
@@ -248,7 +248,7 @@ class CancellableWork(Generator[Any, Any, Any]):
             invocation.runner.is_unwanted = True
         if self._handle is not None or invocation.spec.kind == SCRIPT:
             return
-        loop, limits = asyncio.get_running_loop(), invocation.inside.world.limits
+        loop, limits = asyncio.get_running_loop(), invocation.edition.world.limits
         self._until = loop.time() + limits.cut_seconds
         self._handle = loop.call_later(
             min(limits.cut_again_seconds, limits.cut_seconds), self._cancel_again
@@ -259,7 +259,7 @@ class CancellableWork(Generator[Any, Any, Any]):
         invocation = self._invocation
         if not invocation.runner.is_cut:
             return
-        loop, limits = asyncio.get_running_loop(), invocation.inside.world.limits
+        loop, limits = asyncio.get_running_loop(), invocation.edition.world.limits
         left = self._until - loop.time()
         if left <= 0:
             self._is_dropped = True
@@ -298,9 +298,9 @@ async def run_to_end(work: CancellableWork, invocation: Invocation) -> Any:
             await work.absorb()
             try:
                 if work.is_closed:
-                    invocation.cut_inside()
+                    invocation.cancel_nested()
                 else:
-                    await invocation.settle_inside(cancel=is_cut)
+                    await invocation.settle_nested(cancel=is_cut)
             finally:
                 invocation.end()
             if invocation.signal is not None:

@@ -42,7 +42,7 @@ class DetachedCalls:
         self._invocation = invocation
         self._ledger = invocation.ledger
         self._record = record
-        self._values = TaskValues(invocation.ledger, invocation.inside.world.clock)
+        self._values = TaskValues(invocation.ledger, invocation.edition.world.clock)
 
     async def make(self, call: Call, *, wait: bool) -> Envelope:
         """Make a call, or resume an equal detached call of the task.

@@ -107,7 +107,7 @@ def without_output(error: CallError, spec: ToolSpec) -> CallError:
     """Return the error of a refused output. For a write it says that the write was made."""
     # A model that reads only of a failure calls the tool again, and the write happens twice.
     is_refused = isinstance(error, InvalidOutput | OutputTooLarge)
-    if not is_refused or spec.effect is not Effect.WRITE or spec.stays_inside:
+    if not is_refused or spec.effect is not Effect.WRITE or spec.is_transactional:
         return error
     refusal = type(error)(
         f'{error}. "{spec.tool_id}" ran, and its writes are in effect; only its output was '

@@ -63,10 +63,11 @@ class Attempt(NamedTuple):
     """When the timeout ends the call: seconds on the runtime's monotonic clock."""
 
 
-class Inside(Protocol):
-    """The parts of the invoker that a running call uses; `tools/invoker.Edition` implements it.
+class ToolEdition(Protocol):
+    """The parts of an edition of the tools that a running call uses. It never changes.
 
-    It never changes while the call runs.
+    `tools/invoker.Edition` is its one implementation. It makes Invocations and thus imports this
+    file, so an Invocation can name it only by this protocol: otherwise imports would be circular.
     """
 
     @property
@@ -133,10 +134,11 @@ class Invocation:
         "change",
         "computed_ms",
         "deadline",
+        "edition",
+        "edition",
         "events_written",
         "files",
         "has_ended",
-        "inside",
         "ledger",
         "runner",
         "signal",
@@ -150,14 +152,14 @@ class Invocation:
         caller: Caller,
         *,
         ledger: Ledger,
-        inside: Inside,
+        edition: ToolEdition,
         attempt: Attempt,
     ) -> None:
         self.call = call
         self.spec = spec
         self.caller = caller
         self.ledger = ledger
-        self.inside = inside
+        self.edition = edition
         self.attempt = attempt.number
         self.deadline = attempt.deadline
         self.runner = Runner()
@@ -182,7 +184,7 @@ class Invocation:
     def workspace(self) -> Workspace:
         """The files of the task and its conversation. Raises ToolNotConfigured."""
         log_id, task_id = self.ledger.held.state.log_id, self.ledger.task.task_id
-        workspace = self.inside.resources.workspace(log_id, task_id, self.inside.world.limits)
+        workspace = self.edition.resources.workspace(log_id, task_id, self.edition.world.limits)
         if workspace is None:
             raise ToolNotConfigured("no files are kept here")
         return workspace
@@ -199,7 +201,7 @@ class Invocation:
     @property
     def project_folder(self) -> ProjectFolder:
         """The project's folder and its shell. Raises ToolNotConfigured."""
-        folder = self.inside.resources.project
+        folder = self.edition.resources.project
         if folder is None:
             raise ToolNotConfigured(NO_PROJECT)
         return folder
@@ -218,9 +220,9 @@ class Invocation:
         if depth >= CALL_DEPTH:
             raise DepthExceeded(f"calls are nested more than {CALL_DEPTH} deep")
         # An unknown id may contain a secret, and is written into the log as part of the path.
-        if not self.inside.knows(tool_id):
+        if not self.edition.knows(tool_id):
             tool_id = self.caller.secrets.text(tool_id)
-        path = self.place(tool_id, input, self.inside.effect_of(tool_id))
+        path = self.place(tool_id, input, self.edition.effect_of(tool_id))
         return Call(path, tool_id, input, depth)
 
     async def make(self, call: Call) -> Envelope:
@@ -242,7 +244,7 @@ class Invocation:
 
     def pass_on(self, call: Call) -> Awaitable[Envelope]:
         """Start a nested call. The caller must await it and handle its Signals."""
-        return self.inside.call(call, self._nested_caller(), self.ledger, self._nest)
+        return self.edition.call(call, self._nested_caller(), self.ledger, self._nest)
 
     @property
     def root_call_id(self) -> CallId | None:
@@ -259,7 +261,7 @@ class Invocation:
         shown = redacted_form(form, self.caller.secrets)
         shape = {"question": text, "options": [option.value for option in form.options]}
         question = Question(
-            question_id=QuestionId(self.inside.world.new_id("q")),
+            question_id=QuestionId(self.edition.world.new_id("q")),
             kind=QuestionKind.ASK_USER,
             text=self.caller.secrets.text(text),
             path=self.occurrences.path("ask", canonical(shape)),
@@ -269,7 +271,7 @@ class Invocation:
             options=shown.options,
             schema=shown.schema,
             form=shown.typed,
-            expires_at=self.caller.expiry(self.inside.world.clock.now()),
+            expires_at=self.caller.expiry(self.edition.world.clock.now()),
         )
         try:
             return await ask(self.ledger, question)
@@ -318,15 +320,15 @@ class Invocation:
         if self.has_ended:
             raise Cancelled(f'this call of "{self.spec.tool_id}" has ended; it can do nothing more')
 
-    async def settle_inside(self, *, cancel: bool) -> None:
+    async def settle_nested(self, *, cancel: bool) -> None:
         """Wait for the nested calls that the tool left running, and keep their Signals."""
         if cancel:
-            self.cut_inside()
+            self.cancel_nested()
         try:
-            await self._wait_inside()
+            await self._wait_nested()
         except asyncio.CancelledError:
-            self.cut_inside()
-            await self._wait_inside()
+            self.cancel_nested()
+            await self._wait_nested()
             raise
         for task in self._background:
             error = None if task.cancelled() else task.exception()
@@ -334,7 +336,7 @@ class Invocation:
             if isinstance(error, LeaseLost) or (self.signal is None and isinstance(error, Signal)):
                 self.signal = error
 
-    def cut_inside(self) -> None:
+    def cancel_nested(self) -> None:
         """Cancel the nested calls that the tool left running, and refuse new ones."""
         self.end()
         for task in self._background:
@@ -365,7 +367,7 @@ class Invocation:
         """A key that stays the same over retries and crashes of this call."""
         return self.ledger.idempotency_key(self.call.path)
 
-    async def _wait_inside(self) -> None:
+    async def _wait_nested(self) -> None:
         """Wait until no nested call runs. A function that gets an outcome may make another call."""
         while running := [task for task in self._background if not task.done()]:
             await asyncio.wait(running)
@@ -378,8 +380,8 @@ class Invocation:
                 origin=Origin.SCRIPT,
                 selection=selection,
                 root=self._nest.root,
-                inside=self.spec.tool_id,
-                inside_kind=self.spec.kind,
+                calling_tool=self.spec.tool_id,
+                calling_kind=self.spec.kind,
                 agent_tools=frozenset(),
                 clip_at=None,
             )

@@ -224,7 +224,8 @@ class Edition:
         if nest is None:
             nest = NestedCalls(active_call.root, active_call.call.call_id)
         elif (
-            nest.calls > self.world.limits.nested_calls and active_call.caller.inside_kind != SCRIPT
+            nest.calls > self.world.limits.nested_calls
+            and active_call.caller.calling_kind != SCRIPT
         ):
             max_calls = self.world.limits.nested_calls
             raise BudgetExceeded(f"one call made more than {max_calls} nested calls")
@@ -237,7 +238,7 @@ class Edition:
     async def _run(self, tool: Tool, input: dict[str, Any], active_call: ActiveCall) -> Any:
         """Run the tool until it ends, its retries are used up, or its time is over."""
         spec, ledger, call = active_call.spec, active_call.ledger, active_call.call
-        if spec.effect is Effect.WRITE and not spec.stays_inside:
+        if spec.effect is Effect.WRITE and not spec.is_transactional:
             await ledger.start(call, again=spec.idempotent or spec.is_frame)
             if ledger.task.cancel_requested:  # arrived during the commit: do not run the tool
                 raise Cancel
@@ -287,7 +288,7 @@ class Edition:
             spec,
             active_call.caller,
             ledger=ledger,
-            inside=self,
+            edition=self,
             attempt=Attempt(nest, attempt, began + allowed),
         )
         limit = Deadline(invocation.runner.task, allowed, depth=active_call.call.depth)
@@ -356,7 +357,7 @@ class Edition:
             artifact_blob=shown.artifact_blob,
             total_characters=shown.total_characters,
             files=redacted_files(files, secrets) if files else (),
-            clock_ms=self.world.clock.now() if caller.inside_kind == SCRIPT else None,
+            clock_ms=self.world.clock.now() if caller.calling_kind == SCRIPT else None,
             trace=active_call.trace,
         )
         held, is_committed = ledger.held, self._is_committed_first(call)

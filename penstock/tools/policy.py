@@ -51,9 +51,9 @@ class Caller(Struct, frozen=True, kw_only=True):
     """The skills of the task. Nested calls use the selection at their own start."""
     root: ToolSpec | None = None
     """The tool of the direct call at the root of a nested call."""
-    inside: str = ""
-    """The id of the tool whose code calls."""
-    inside_kind: str = ""
+    calling_tool: str = ""
+    """The id of the tool whose code makes a nested call."""
+    calling_kind: str = ""
     """The kind of that tool: `script`, or a kind that runs in this process."""
     permissions: dict[str, str] = field(default_factory=dict)
     """The agent's `tool_permissions`: tool id to `allow`, `ask` or `deny`."""
@@ -156,11 +156,11 @@ def grants(spec: ToolSpec, caller: Caller) -> Iterator[tuple[str, bool]]:
 def _refusal(spec: ToolSpec, caller: Caller) -> ToolNotFound | NotPermitted:
     if caller.origin is not Origin.SCRIPT:
         return ToolNotFound(f"There is no tool {spec.tool_id!r}.")
-    kind = "script of" if caller.inside_kind == SCRIPT else "tool"
+    kind = "script of" if caller.calling_kind == SCRIPT else "tool"
     skills = ", ".join(caller.selection.skills) or "none"
     own = f', not in the script_tools of "{caller.root.tool_id}"' if caller.root else ""
     return NotPermitted(
-        f'{kind} "{caller.inside}" may not call "{spec.tool_id}": it is not global, '
+        f'{kind} "{caller.calling_tool}" may not call "{spec.tool_id}": it is not global, '
         f'not in "tools", "script_tools" or "tool_definitions" of the selected skills ({skills}), '
         f"not direct_call{own}",
         details={"missing": [name for name, _ in grants(spec, caller)]},

@@ -36,7 +36,7 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     """A write that may run again after a crash, with the same idempotency key."""
     is_frame: bool = False
     """Acts only through nested calls: it runs again after a crash, and they decide what repeats."""
-    stays_inside: bool = False
+    is_transactional: bool = False
     """A write to the runtime's own stores, in one transaction with the record of its outcome."""
     is_global: bool = False
     """Every model may call it, whatever its agent's settings and skills grant."""
@@ -70,4 +70,4 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     @property
     def is_cut_short(self) -> bool:
         """Whether a call that was cut off leaves it unknown if its effect happened."""
-        return self.effect is Effect.WRITE and not (self.is_frame or self.stays_inside)
+        return self.effect is Effect.WRITE and not (self.is_frame or self.is_transactional)

@@ -80,7 +80,7 @@ class ToolState:
 
     def __init__(self, invocation: Invocation) -> None:
         self._invocation = invocation
-        self._values = TaskValues(invocation.ledger, invocation.inside.world.clock)
+        self._values = TaskValues(invocation.ledger, invocation.edition.world.clock)
 
     async def get(self, key: str, default: Any = None) -> Any:
         """Return the value, or `default` if there is none or it has expired.
@@ -125,7 +125,7 @@ class ToolState:
         """
         check_state_key(key)
         check_ttl(ttl)
-        invocation, limits = self._invocation, self._invocation.inside.world.limits
+        invocation, limits = self._invocation, self._invocation.edition.world.limits
         value = given_json(value, JSON_DEPTH, "the value")
         if is_larger(value, most := limits.state_value_bytes):
             raise ValueError(f"the value must have at most {size_text(most)} as JSON")

@@ -34,7 +34,7 @@ async def test_l4_the_same_call_wins_a_race_in_each_entry(project: ProjectFolder
 
     async def late(input: Any, invocation: Any) -> str:
         for _ in range(input["turns"]):
-            await invocation.inside.world.clock.sleep(0)
+            await invocation.edition.world.clock.sleep(0)
         order.append(input["name"])
         return str(input["name"])
 

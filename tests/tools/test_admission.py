@@ -148,7 +148,7 @@ async def test_only_a_script_gets_the_time_at_which_its_nested_call_was_settled(
     kind: str, is_noted: bool
 ) -> None:
     bench = await open_workbench(Act("look", direct_call=True))
-    caller = replace(bench.model, origin=Origin.SCRIPT, inside="x", inside_kind=kind)
+    caller = replace(bench.model, origin=Origin.SCRIPT, calling_tool="x", calling_kind=kind)
     await bench.call("look", caller=caller)
     (settled,) = await bench.settled()
     assert (settled.clock_ms is not None) is is_noted

@@ -249,9 +249,9 @@ async def cancel_itself_and_go_on() -> str:
         (cancel_itself_and_go_on, "went on"),
     ],
 )
-@pytest.mark.parametrize("is_inside", [False, True])
+@pytest.mark.parametrize("is_nested", [False, True])
 async def test_a_tool_that_cancels_its_own_task_ends_only_itself(
-    work: Any, outcome: str | None, *, is_inside: bool
+    work: Any, outcome: str | None, *, is_nested: bool
 ) -> None:
     """Its task ends; before, it was taken for the end of the process, and tried for ever."""
 
@@ -263,10 +263,10 @@ async def test_a_tool_that_cancels_its_own_task_ends_only_itself(
 
     rash = Act("rash", deed, direct_call=True)
     bench = await open_workbench(rash, Act("around", around))
-    envelope = await bench.call("around" if is_inside else "rash")
-    found = envelope.output if is_inside else envelope.to_wire()
+    envelope = await bench.call("around" if is_nested else "rash")
+    found = envelope.output if is_nested else envelope.to_wire()
     assert (found["error"]["message"] if "error" in found else found["output"]) == outcome
-    assert (await bench.call("rash")).status == envelope.status or is_inside
+    assert (await bench.call("rash")).status == envelope.status or is_nested
     task = asyncio.current_task()
     assert task
     assert task.cancelling() == 0

@@ -78,7 +78,7 @@ DONE = '. "act" ran, and its writes are in effect; only its output was rejected'
         ({"effect": Effect.WRITE}, InvalidOutput("bad"), DONE),
         ({"effect": Effect.WRITE}, OutputTooLarge("big"), DONE),
         ({"effect": Effect.WRITE, "idempotent": True}, InvalidOutput("bad"), DONE),
-        ({"effect": Effect.WRITE, "stays_inside": True}, InvalidOutput("bad"), ""),
+        ({"effect": Effect.WRITE, "is_transactional": True}, InvalidOutput("bad"), ""),
         ({"effect": Effect.READ}, InvalidOutput("bad"), ""),
         ({"effect": Effect.NONE}, OutputTooLarge("big"), ""),
         ({"effect": Effect.WRITE}, NO, ""),
@@ -87,7 +87,7 @@ DONE = '. "act" ran, and its writes are in effect; only its output was rejected'
 def test_the_error_of_a_refused_output_reports_that_the_write_was_done(
     given: dict[str, Any], error: CallError, more: str
 ) -> None:
-    """What stays inside is given up with its outcome, so it was not done."""
+    """A transactional write is rolled back with its outcome, so it did not happen."""
     spec = Act("act", **given).spec
     said = without_output(error, spec)
     assert (str(said), type(said), said.details) == (f"{error}{more}", type(error), error.details)

@@ -99,7 +99,7 @@ async def test_a_missing_permission_refuses_every_origin() -> None:
     bench = await open_workbench(guarded)
     for origin in (Origin.MODEL, Origin.DIRECT, Origin.SCRIPT):
         caller = Caller(
-            origin=origin, profile=Profile(), agent_tools=bench.model.agent_tools, inside="x"
+            origin=origin, profile=Profile(), agent_tools=bench.model.agent_tools, calling_tool="x"
         )
         assert code(await bench.call("guarded", caller=caller)) == "NOT_PERMITTED"
 

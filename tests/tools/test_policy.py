@@ -55,18 +55,20 @@ SELECTED = Selection(
 )
 AGENT = frozenset({"search_knowledge"})
 MODEL = Caller(origin=Origin.MODEL, selection=SELECTED, agent_tools=AGENT, profile=Profile())
-SCRIPT = Caller(origin=Origin.SCRIPT, selection=SELECTED, inside="t_listed", profile=Profile())
-DIRECT_SCRIPT = replace(SCRIPT, inside="t_direct", root=DIRECT)
+SCRIPT = Caller(
+    origin=Origin.SCRIPT, selection=SELECTED, calling_tool="t_listed", profile=Profile()
+)
+DIRECT_SCRIPT = replace(SCRIPT, calling_tool="t_direct", root=DIRECT)
 NONE = Selection()
 ORIGINS = {
     "M": MODEL,
     "M0": replace(MODEL, selection=NONE),
     "S": SCRIPT,
-    "S2": replace(SCRIPT, inside="t_helper"),
+    "S2": replace(SCRIPT, calling_tool="t_helper"),
     "C": Caller(origin=Origin.DIRECT, selection=SELECTED, profile=Profile()),
     "D": DIRECT_SCRIPT,
     "D0": replace(DIRECT_SCRIPT, selection=NONE),
-    "H": replace(DIRECT_SCRIPT, selection=NONE, inside="t_own"),
+    "H": replace(DIRECT_SCRIPT, selection=NONE, calling_tool="t_own"),
 }
 CELLS = [each for each in TABLE_CELLS if each[0] != "nothing_such"]
 REFUSALS = {"nf": ToolNotFound, "np": NotPermitted}
@@ -89,7 +91,7 @@ def test_every_cell_of_the_visibility_table(tool: str, origin: str, cell: str) -
 
 @pytest.mark.parametrize(("kind", "who"), [("script", "script of"), ("python", "tool")])
 def test_a_refused_script_learns_the_missing_grants(kind: str, who: str) -> None:
-    refusal = find_refusal(spec("t_own2"), replace(ORIGINS["H"], inside_kind=kind))
+    refusal = find_refusal(spec("t_own2"), replace(ORIGINS["H"], calling_kind=kind))
     assert isinstance(refusal, NotPermitted)
     assert str(refusal) == (
         f'{who} "t_own" may not call "t_own2": it is not global, not in "tools", "script_tools" '
@@ -150,7 +152,7 @@ def test_only_the_architect_writes_agents_and_only_its_scripts_start_them(
     tool_id: str, origin: Origin, is_architect: bool
 ) -> None:
     guard = SessionGuard(agent="a", is_architect=is_architect)
-    caller = replace(MODEL, origin=origin, session=guard, inside="t_listed", root=DIRECT)
+    caller = replace(MODEL, origin=origin, session=guard, calling_tool="t_listed", root=DIRECT)
     refusal = find_refusal(spec(tool_id, is_global=True, direct_call=True), caller)
     may = is_architect and (tool_id != SUBAGENT or origin is Origin.SCRIPT)
     assert (refusal is None) is may
@@ -159,7 +161,7 @@ def test_only_the_architect_writes_agents_and_only_its_scripts_start_them(
 @pytest.mark.parametrize("origin", [Origin.MODEL, Origin.SCRIPT, Origin.DIRECT])
 def test_a_tool_of_a_plugin_is_for_agent_sessions(origin: Origin) -> None:
     plugin = replace(spec("p_look", is_global=True, direct_call=True), kind=PLUGIN)
-    in_chat = replace(MODEL, origin=origin, inside="t_listed")
+    in_chat = replace(MODEL, origin=origin, calling_tool="t_listed")
     assert find_refusal(plugin, in_chat) is not None
     in_session = replace(in_chat, session=SessionGuard(agent="a"))
     assert find_refusal(plugin, in_session) is None

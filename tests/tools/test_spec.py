@@ -19,7 +19,7 @@ from tests.kit.tools import Act
         ({"effect": Effect.NONE}, False),
         ({"effect": Effect.WRITE}, True),
         ({"effect": Effect.WRITE, "is_frame": True}, False),
-        ({"effect": Effect.WRITE, "stays_inside": True}, False),
+        ({"effect": Effect.WRITE, "is_transactional": True}, False),
     ],
 )
 def test_only_a_write_to_the_world_may_have_happened(

@@ -64,12 +64,12 @@ class RegisteredTool(Struct, frozen=True, kw_only=True):
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
         """Return what the plugin's tool returns, as JSON."""
-        inside, context = invocation.inside, ToolContext(invocation)
+        edition, context = invocation.edition, ToolContext(invocation)
         copy = own_copy(input)
         if iscoroutinefunction(self.tool.run):
             output = await self.tool.run(copy, context)
         else:
-            output = await inside.threads.run(partial(self.tool.run, copy, context))
+            output = await edition.threads.run(partial(self.tool.run, copy, context))
         if isawaitable(output):
             output = await output
         return to_json(output, JSON_DEPTH)

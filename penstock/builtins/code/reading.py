@@ -47,7 +47,7 @@ def of_project(
     effect = Effect.READ if permission == READ else Effect.WRITE
 
     def make(act: Act) -> BuiltIn:
-        made = builtin(description, fields, effect=effect, stays_inside=False)(act)
+        made = builtin(description, fields, effect=effect, is_transactional=False)(act)
         spec = replace(
             made.spec,
             is_offered=True,
@@ -114,7 +114,7 @@ async def read(input: Json, invocation: Invocation) -> Any:
     files, first = invocation.project, input.get("offset", 1)
     path = _file(input, files)
     most = input.get("limit", MOST_LINES)
-    part = await invocation.inside.threads.run(partial(_part, files, path, first, most))
+    part = await invocation.edition.threads.run(partial(_part, files, path, first, most))
     return _text(part, path)
 
 
@@ -128,7 +128,7 @@ async def ls(input: Json, invocation: Invocation) -> Any:
     """Return the names in a folder."""
     files, named = invocation.project, input.get("path", ".")
     limit = input.get("limit", MOST_NAMES)
-    return await invocation.inside.threads.run(partial(_listed, files, named, limit))
+    return await invocation.edition.threads.run(partial(_listed, files, named, limit))
 
 
 def _part(files: ProjectFiles, path: ProjectPath, first: int, most: int) -> FilePart:

@@ -57,7 +57,7 @@ class SearchedFiles(Struct, frozen=True, kw_only=True):
 )
 async def grep(input: Json, invocation: Invocation) -> Any:
     """Return the lines that match."""
-    files, threads = invocation.project, invocation.inside.threads
+    files, threads = invocation.project, invocation.edition.threads
     named, names = input.get("path", "."), input.get("glob")
     searched: SearchedFiles = await threads.run(partial(_searched, files, named, names))
     query = SearchQuery(
@@ -88,7 +88,7 @@ async def find(input: Json, invocation: Invocation) -> Any:
     """Return the matching paths, sorted."""
     files, limit = invocation.project, input.get("limit", MOST_PATHS)
     named, pattern = input.get("path", "."), input["pattern"]
-    paths = await invocation.inside.threads.run(partial(_paths, files, named, pattern, limit))
+    paths = await invocation.edition.threads.run(partial(_paths, files, named, pattern, limit))
     more = [f"[the first {limit} files; there are more]"] if len(paths) > limit else []
     return "\n".join([*paths[:limit], *more])
 

@@ -44,7 +44,7 @@ async def write(input: Json, invocation: Invocation) -> Any:
     files, named = invocation.project, input["path"]
     files.seems_writable(named)
     content = _encoded(input["content"], "/content", invocation)
-    path, is_new = await invocation.inside.threads.run(partial(_write, files, named, content))
+    path, is_new = await invocation.edition.threads.run(partial(_write, files, named, content))
     return {"path": path.shown, "bytes": len(content), "created": is_new}
 
 
@@ -71,7 +71,7 @@ async def edit(input: Json, invocation: Invocation) -> Any:
         new=input["newText"],
         everywhere=input.get("replaceAll", False),
     )
-    path, replaced = await invocation.inside.threads.run(partial(_edit, files, named, change))
+    path, replaced = await invocation.edition.threads.run(partial(_edit, files, named, change))
     return {"path": path.shown, "replaced": replaced}
 
 

@@ -183,7 +183,7 @@ async def csv_create(input: Json, invocation: Invocation) -> Any:
     """Write a new csv file."""
     path, values = _place(input, invocation), input["values"]
     check_values(values)
-    content: bytes = await invocation.inside.threads.run(partial(written, values))
+    content: bytes = await invocation.edition.threads.run(partial(written, values))
     return await _write(path, content, invocation, replaces=False)
 
 
@@ -200,13 +200,13 @@ async def csv_edit_cells(input: Json, invocation: Invocation) -> Any:
         read_cell(each["cell"]): text_of(each.get("value")) for each in input["assignments"]
     }
     text = await _read(path, invocation)
-    content: bytes = await invocation.inside.threads.run(partial(text.edit, assignments))
+    content: bytes = await invocation.edition.threads.run(partial(text.edit, assignments))
     return await _write(path, content, invocation, replaces=True)
 
 
 async def _read(path: FilePath, invocation: Invocation) -> CsvText:
     content = await invocation.workspace.read(path, most=MOST_BYTES)
-    text: CsvText = await invocation.inside.threads.run(partial(CsvText, content))
+    text: CsvText = await invocation.edition.threads.run(partial(CsvText, content))
     return text
 
 

@@ -128,7 +128,7 @@ async def change_book(input: Json, invocation: Invocation) -> Any:
 
 async def _with_book(verb: str, content: bytes, invocation: Invocation, *arguments: Any) -> Any:
     """Run a verb of `edits.VERBS` in a thread, where openpyxl is loaded, too."""
-    return await invocation.inside.threads.run(partial(_do, verb, content, *arguments))
+    return await invocation.edition.threads.run(partial(_do, verb, content, *arguments))
 
 
 def _do(verb: str, content: bytes, *arguments: Any) -> Any:

@@ -95,8 +95,8 @@ def _caller(
         agent_tools=frozenset(offered if names is None else names),
         selection=skills.select(skills.get(each).skill_id for each in selected),
         root=None if root is None else registry.get(root).spec,
-        inside=root or "a script",
-        inside_kind=SCRIPT,
+        calling_tool=root or "a script",
+        calling_kind=SCRIPT,
     )
 
 

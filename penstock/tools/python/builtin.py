@@ -44,12 +44,12 @@ def builtin(
     *,
     effect: Effect,
     tool_id: str = "",
-    stays_inside: bool = True,
+    is_transactional: bool = True,
 ) -> Callable[[Act], BuiltIn]:
     """Turn a coroutine into a tool; its name is the default id.
 
-    A field whose name ends with `?` is optional, and no other fields are allowed. A write stays
-    inside the runtime's own stores unless `stays_inside` is False.
+    A field whose name ends with `?` is optional, and no other fields are allowed. A write is
+    in one transaction with the record of its outcome unless `is_transactional` is False.
     """
 
     def make(act: Act) -> BuiltIn:
@@ -60,7 +60,7 @@ def builtin(
                 description=description,
                 input_schema=fields_of(fields),
                 effect=effect,
-                stays_inside=stays_inside and effect is Effect.WRITE,
+                is_transactional=is_transactional and effect is Effect.WRITE,
                 exclusive=_path_of if effect is Effect.WRITE and "path" in fields else False,
                 is_offered=False,
             ),

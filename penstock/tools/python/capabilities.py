@@ -109,7 +109,7 @@ class KeptState:
             verb=StateVerb.DELETE if value is None else StateVerb.PUT,
             scope=self._scope,
             key=self._own(key),
-            revision=invocation.inside.world.new_id("rev"),
+            revision=invocation.edition.world.new_id("rev"),
             value=value,
             expected=expected,
             ttl_seconds=None if ttl is None or value is None else round(ttl),
@@ -124,7 +124,7 @@ class KeptState:
 
     @property
     def _state(self) -> State:
-        state = self._invocation.inside.resources.state
+        state = self._invocation.edition.resources.state
         if state is None:
             raise ToolNotConfigured("no values are kept here beyond a task")
         return state
@@ -149,7 +149,7 @@ class ToolFiles:
             ToolFailed: There is no such file, or it is over `limits.read_bytes`.
         """
         self._invocation.check_running()
-        most = self._invocation.inside.world.limits.read_bytes
+        most = self._invocation.edition.world.limits.read_bytes
         return await self._invocation.workspace.read(parse_path(uri), most=most)
 
     async def write(self, uri: str, data: bytes) -> None:
@@ -173,7 +173,7 @@ class ToolFiles:
 
 async def secret_of(invocation: Invocation, key: str, shared: str | None) -> str:
     """Return a secret. From now on it is redacted in all records of the task."""
-    vault = invocation.inside.resources.vault
+    vault = invocation.edition.resources.vault
     if vault is None:
         raise ToolNotConfigured("no secrets are kept here")
     scope = Scope(ScopeKind.PROFILE, invocation.caller.profile.profile_id)

@@ -153,7 +153,7 @@ class ToolContext:
             work.close()
             raise RuntimeError("this would stop the event loop here: await it instead")
         # This thread only waits: a nested call may need a thread of the pool itself.
-        with self._invocation.inside.threads.lent():
+        with self._invocation.edition.threads.lent():
             return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def secret(self, key: str, shared: str | None = None) -> str:
@@ -303,7 +303,7 @@ class ToolContext:
             self._loop.call_soon_threadsafe(write)
 
     def _write(self, note: NoteEmitted, *, once: bool) -> None:
-        invocation, limit = self._invocation, self._invocation.inside.world.limits.events
+        invocation, limit = self._invocation, self._invocation.edition.world.limits.events
         invocation.events_written += 1
         if invocation.events_written > limit + 1:  # the one at limit + 1 becomes the warning
             return
@@ -377,7 +377,7 @@ class OutputKeeper:
         settled = invocation.ledger.find(path)
         if settled is None:
             shown = invocation.caller.secrets.bytes(data)
-            kept = await invocation.inside.resources.artifacts.keep(shown, mime, name=name)
+            kept = await invocation.edition.resources.artifacts.keep(shown, mime, name=name)
             files = redacted_files((kept,), invocation.caller.secrets)
             settled = invocation.record(path, KEEP, Envelope.success(None), files=files)
         (stored,) = settled.files

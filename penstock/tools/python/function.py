@@ -178,7 +178,7 @@ class FunctionTool(Generic[P, R]):
         values = self._values(input, signature)
         for name in signature.contexts:
             values[name] = ToolContext(invocation)
-        world = invocation.inside.world
+        world = invocation.edition.world
         function = cast("Callable[..., Any]", self._function)
         if self._is_async:
             output = await BlockingDetector(
@@ -188,7 +188,7 @@ class FunctionTool(Generic[P, R]):
                 partial(_warn, invocation),
             )
         else:
-            output = await invocation.inside.threads.run(partial(function, **values))
+            output = await invocation.edition.threads.run(partial(function, **values))
         made = to_json(output, JSON_DEPTH)
         return (
             at_bytes(made, signature.output_schema, plain_base64) if signature.gives_bytes else made

@@ -129,7 +129,7 @@ class Host:
     def ask(self, name: str, arguments: Any) -> Answer:
         """Start a host call."""
         self._asked += 1
-        most = self._invocation.inside.world.limits.host_calls
+        most = self._invocation.edition.world.limits.host_calls
         try:
             if self._asked > most:
                 raise BudgetExceeded(

@@ -36,10 +36,10 @@ class ToolCalls:
     def __init__(
         self, invocation: Invocation, recording: Recording, *, nested_calls: int | None
     ) -> None:
-        limits = invocation.inside.world.limits
+        limits = invocation.edition.world.limits
         self._invocation = invocation
         self._recording = recording
-        self._clock = invocation.inside.world.clock
+        self._clock = invocation.edition.world.clock
         self._detached = DetachedCalls(invocation, self._note)
         self._places = asyncio.Semaphore(limits.nested_in_flight)
         self._most = limits.nested_calls if nested_calls is None else nested_calls
@@ -60,7 +60,7 @@ class ToolCalls:
         except DepthExceeded as error:
             return self._recording.fresh(wire(error.envelope()))
         if self._recording.step is not None:
-            effect = self._invocation.inside.effect_of(tool_id)
+            effect = self._invocation.edition.effect_of(tool_id)
             call = replace(call, path=self._recording.placed(call.path, effect))
         outcome = self._recording.outcome(call.path)
         if outcome is not None:
@@ -100,7 +100,7 @@ class ToolCalls:
     def _compare(self, tool_id: str) -> None:
         """Warn, once per tool, if its effect is stronger than the effect in the manifest."""
         own, invocation = self._invocation.spec.effect, self._invocation
-        effect = invocation.inside.effect_of(tool_id)
+        effect = invocation.edition.effect_of(tool_id)
         if _STRENGTH[effect] <= _STRENGTH[own] or tool_id in self._warned:
             return
         self._warned.add(tool_id)

@@ -90,7 +90,7 @@ class FetchCalls:
         self._invocation = invocation
         self._recording = recording
         self._access = access
-        self._limits = invocation.inside.world.limits
+        self._limits = invocation.edition.world.limits
         self._places = asyncio.Semaphore(self._limits.nested_in_flight)
         """Each request has a connection, and a process has a limited number of them."""
 

@@ -100,7 +100,7 @@ class StateCalls:
         self._invocation = invocation
         self._recording = recording
         self._access = access
-        self._limits = invocation.inside.world.limits
+        self._limits = invocation.edition.world.limits
 
     def get(self, arguments: Any) -> Answer:
         """Return a value with its revision."""
@@ -150,7 +150,7 @@ class StateCalls:
     def _change(self, verb: StateVerb, arguments: Any) -> Answer:
         scope = self._scope(arguments, read_key(arguments))
         # The host chooses the revision: it is part of the record, so a replay returns the same.
-        revision = self._invocation.inside.world.new_id("rev")
+        revision = self._invocation.edition.world.new_id("rev")
         change = read_change(verb, scope, arguments, revision)
         if verb is not StateVerb.DELETE:
             check_key(self._access.secrets, change.key)
@@ -209,7 +209,7 @@ class FileCalls:
         return recorded or self._recording.live(path, self._read(path, file))
 
     async def _read(self, path: CallPath, file: FilePath) -> HostCallResult:
-        most = self._invocation.inside.world.limits.read_bytes
+        most = self._invocation.edition.world.limits.read_bytes
         try:
             content = await self._invocation.workspace.read(file, most=most)
         except CallError as error:

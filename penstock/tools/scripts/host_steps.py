@@ -49,7 +49,7 @@ class StepCalls:
     def __init__(self, invocation: Invocation, recording: Recording) -> None:
         self._invocation = invocation
         self._recording = recording
-        self._values = TaskValues(invocation.ledger, invocation.inside.world.clock)
+        self._values = TaskValues(invocation.ledger, invocation.edition.world.clock)
         self._open: str | None = None
         self._counted: dict[str, int] = {}
         """How often each call was counted when the step was opened."""

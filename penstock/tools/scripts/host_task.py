@@ -67,8 +67,8 @@ class ValueCalls:
     def __init__(self, invocation: Invocation, recording: Recording) -> None:
         self._invocation = invocation
         self._recording = recording
-        self._values = TaskValues(invocation.ledger, invocation.inside.world.clock)
-        self._limits = invocation.inside.world.limits
+        self._values = TaskValues(invocation.ledger, invocation.edition.world.clock)
+        self._limits = invocation.edition.world.limits
 
     def get_shared(self, arguments: Any) -> HostCallResult:
         """Return a value of the shared partition."""
@@ -129,7 +129,7 @@ class NoteCalls:
     def __init__(self, invocation: Invocation, recording: Recording) -> None:
         self._invocation = invocation
         self._recording = recording
-        self._limits = invocation.inside.world.limits
+        self._limits = invocation.edition.world.limits
         self._count = recording.counted[EMIT]
 
     def emit(self, arguments: Any) -> HostCallResult:
@@ -175,7 +175,7 @@ class PersonCalls:
     def __init__(self, invocation: Invocation, recording: Recording) -> None:
         self._invocation = invocation
         self._recording = recording
-        self._world = invocation.inside.world
+        self._world = invocation.edition.world
 
     def wait(self, arguments: Any) -> Answer:
         """Open a question and suspend. A recorded answer is returned immediately.
@@ -265,7 +265,7 @@ class ContextCalls:
         result = {
             "profile_id": profile.profile_id,
             "profile_kind": profile.kind,
-            "permissions": profile.listed(self._invocation.inside.permissions),
+            "permissions": profile.listed(self._invocation.edition.permissions),
         }
         return self._recording.settle(path, name, result)
 

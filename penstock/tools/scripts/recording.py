@@ -204,7 +204,7 @@ class Recording:
 
     def settle_read(self, path: CallPath, name: str, value: Any) -> HostCallResult:
         """Record the result of a read, or refuse it if it is over the limit."""
-        if self._bytes + _size(value) > self._invocation.inside.world.limits.recorded_bytes:
+        if self._bytes + _size(value) > self._invocation.edition.world.limits.recorded_bytes:
             return self.refuse(path, name, self._is_full())
         return self.settle(path, name, value)
 
@@ -244,7 +244,7 @@ class Recording:
 
     def now(self) -> int:
         """Return what the script's clock shows after a delivery now."""
-        return self._invocation.inside.world.clock.now()
+        return self._invocation.edition.world.clock.now()
 
     def fresh(self, value: Any = None) -> HostCallResult:
         """Return an answer that is not recorded: each entry asks again."""
@@ -261,7 +261,7 @@ class Recording:
         # From here on the script is beyond its record: its console lines are new, too.
         self.is_live = True
         self._fresh += 1
-        limits = self._invocation.inside.world.limits
+        limits = self._invocation.edition.world.limits
         if self.counted.total() + self._fresh > limits.host_calls:
             raise BudgetExceeded(
                 f"one script made more than {limits.host_calls} host calls (limits.host_calls)"
@@ -270,7 +270,7 @@ class Recording:
             raise self._is_full()
 
     def _is_full(self) -> BudgetExceeded:
-        most = size_text(self._invocation.inside.world.limits.recorded_bytes)
+        most = size_text(self._invocation.edition.world.limits.recorded_bytes)
         return BudgetExceeded(
             f"the results of one script's host calls are over {most} (limits.recorded_bytes): "
             "ask for less in one call, or fetch with record: false"

@@ -108,7 +108,7 @@ class ScriptTool:
         return output
 
     def _bounds(self, invocation: Invocation) -> Bounds:
-        world, bindings = invocation.inside.world, self._bindings
+        world, bindings = invocation.edition.world, self._bindings
         limits = world.limits
         return Bounds(
             seconds=max(invocation.deadline - world.clock.monotonic(), 0),
@@ -162,7 +162,7 @@ def _resource_calls(
     invocation: Invocation, recording: Recording, bindings: Bindings
 ) -> dict[str, HostCall]:
     """Return the calls whose resources are set up."""
-    resources, secrets = invocation.inside.resources, invocation.caller.secrets
+    resources, secrets = invocation.edition.resources, invocation.caller.secrets
     handles = SecretHandles(_handle_bytes(invocation))
     table: dict[str, HostCall] = {}
     if resources.vault is not None:

@@ -203,7 +203,7 @@ def test_each_tool_requires_its_permission(
     """§13.1: "the permissions `project.read`, `project.write` … still count"."""
     spec = next(each.spec for each in PROJECT_TOOLS if each.spec.tool_id == tool_id)
     assert spec.requires_permissions == {permission}
-    assert (spec.is_offered, spec.stays_inside) == (is_offered, False)
+    assert (spec.is_offered, spec.is_transactional) == (is_offered, False)
 
 
 async def test_a_new_key_has_no_project_permission(tmp_path: Path) -> None:

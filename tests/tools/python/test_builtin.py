@@ -27,7 +27,7 @@ def test_a_tool_is_named_like_its_function_and_comes_with_skills() -> None:
     assert (spec.tool_id, spec.description) == ("count_names", "Count.")
     assert not spec.is_offered
     assert not spec.is_global
-    assert spec.stays_inside
+    assert spec.is_transactional
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ async def test_a_tool_returns_the_result_of_its_function_and_locks_the_file_it_c
 
 
 @pytest.mark.parametrize(
-    ("effect", "fields", "takes_turns", "stays_inside"),
+    ("effect", "fields", "takes_turns", "is_transactional"),
     [
         (Effect.WRITE, {"path": URI}, True, True),
         (Effect.WRITE, {"name": NAME}, False, True),
@@ -92,7 +92,7 @@ async def test_a_tool_returns_the_result_of_its_function_and_locks_the_file_it_c
     ],
 )
 def test_only_writes_of_a_file_take_turns_and_only_writes_stay_inside(
-    effect: Effect, fields: dict[str, Json], takes_turns: bool, stays_inside: bool
+    effect: Effect, fields: dict[str, Json], takes_turns: bool, is_transactional: bool
 ) -> None:
     async def look(input: Json, invocation: Invocation) -> Any:
         return 1
@@ -100,9 +100,9 @@ def test_only_writes_of_a_file_take_turns_and_only_writes_stay_inside(
     spec = builtin("Look.", fields, effect=effect, tool_id="other")(look).spec
     assert (spec.tool_id, spec.effect) == ("other", effect)
     assert bool(spec.exclusive) is takes_turns
-    assert spec.stays_inside is stays_inside
-    outside = builtin("Look.", fields, effect=effect, stays_inside=False)(look).spec
-    assert (outside.tool_id, outside.stays_inside) == ("look", False)
+    assert spec.is_transactional is is_transactional
+    outside = builtin("Look.", fields, effect=effect, is_transactional=False)(look).spec
+    assert (outside.tool_id, outside.is_transactional) == ("look", False)
 
 
 def test_an_old_name_of_a_member_is_accepted_and_not_offered() -> None:
