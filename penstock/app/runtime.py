@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.app.parts import RuntimeParts
+from penstock.chat.direct_tools import how_to_allow
 from penstock.chat.follow import LogSource, follow, texts
 from penstock.chat.inbox import Inbox
 from penstock.chat.message import (
@@ -32,7 +33,6 @@ from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId, TaskId
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.task import QuestionRecord, TaskRecord, TaskStatus, blocked
 from penstock.engine.bus import Live
-from penstock.tools.direct import how_to_allow
 
 BLOCKED = "BLOCKED"
 

@@ -22,6 +22,7 @@ from penstock.app.parts import (
 from penstock.app.runtime import Runtime
 from penstock.chat.closer import TaskCloser
 from penstock.chat.direct_calls import CommandWork, DirectCalls
+from penstock.chat.direct_tools import DirectTools
 from penstock.chat.inbox import Inbox, TaskStarter
 from penstock.chat.runs import RunNotifier, ToolRuns
 from penstock.chat.session import ChatWork, Participants
@@ -49,7 +50,6 @@ from penstock.flows.steps.kind import StepTools
 from penstock.flows.steps.table import StepRunner
 from penstock.flows.work import FlowWork
 from penstock.tools.artifacts import Artifacts
-from penstock.tools.direct import DirectTools
 from penstock.tools.invoker import Invoker
 from penstock.tools.resources import Callbacks, FlowRequest, Resources, Runs, SubagentRequest
 from penstock.tools.tool import Registry, Tool

@@ -16,7 +16,7 @@ from penstock.core.stored_changes import FileChanges, MediaChange
 from penstock.resources.links import LinkLabel
 from penstock.store.blobs import Blobs
 from penstock.tools.invocation import Invocation
-from penstock.tools.outputs import sniff
+from penstock.tools.media import sniff
 from penstock.tools.python.builtin import NAME, TEXT, URI, builtin, place, whole
 
 MOST_BYTES = 67_108_864

@@ -33,7 +33,7 @@ from penstock.resources.hosts import read_patterns
 from penstock.resources.links import LinkLabel
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
-from penstock.tools.outputs import sniff
+from penstock.tools.media import sniff
 from penstock.tools.python.builtin import NAME, TEXT, builtin, fields_of
 
 MOST_IMAGE = 2 * 1024 * 1024

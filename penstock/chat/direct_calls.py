@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import DEFAULTS, Agent
 from penstock.agents.offer import skills_of
+from penstock.chat.direct_tools import DirectTools
 from penstock.chat.key_values import needs, read_input, usage
 from penstock.chat.representations import envelope_part
 from penstock.chat.session import Participants, profile_of
@@ -42,7 +43,6 @@ from penstock.engine.ledger import Ledger
 from penstock.engine.state import SessionState
 from penstock.engine.suspend import ask, park, withdraw
 from penstock.engine.task_state import TaskState
-from penstock.tools.direct import DirectTools
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 from penstock.tools.skills import SkillChoice, TaskSkills

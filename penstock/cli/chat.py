@@ -10,6 +10,7 @@ from rich.console import Console
 from penstock.app.parts import EngineParts, Storage
 from penstock.app.runtime import Runtime
 from penstock.chat.direct_calls import COMMANDS
+from penstock.chat.direct_tools import DirectTools
 from penstock.cli.completion import Words, agents, command_completer, sessions
 from penstock.cli.interaction.asking import ask_here
 from penstock.cli.interaction.background import Background
@@ -25,7 +26,6 @@ from penstock.core.ids import ASSISTANT, LogId, SessionId
 from penstock.core.profile import LOCAL
 from penstock.flows.project.flows import ProjectFlows
 from penstock.store.projections import Page
-from penstock.tools.direct import DirectTools
 
 LEAVING = ("/exit", "/quit")
 HELP = (

@@ -4,21 +4,14 @@ It guarantees that clipping loses nothing of an accepted output. An output over 
 is stored whole as an artifact; the event has its beginning and the artifact's id. For code
 (`clip_at` None) nothing is clipped, and an output over `limits.body_bytes` is stored apart.
 
-In what a model reads, long base64 is replaced by a placeholder before the text is clipped. Up to 16
-images and 16 other files of one result are kept for people, each at most `limits.image_bytes`; of
-the rest only the placeholder remains. Bytes that are not the image they claim to be are kept with
-an unknown type. The patterns use possessive quantifiers, so that hostile text is read in linear
-time. Proof: tests/tools/test_artifacts.py.
+`media` takes base64 out of the output before it is clipped; the bytes are kept for people. Proof:
+tests/tools/test_artifacts.py.
 """
 
-import base64
-import binascii
 import json
-import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.core.call_errors import CallError, InvalidOutput, OutputTooLarge
@@ -31,10 +24,8 @@ from penstock.core.limits import Limits
 from penstock.core.text import ERROR_CHARS, cut, one_line, preview
 from penstock.store.blobs import Blobs
 from penstock.tools.faults import bounded
-from penstock.tools.outputs import IMAGES, UNKNOWN, at_bytes, dimensions, sniff
-
-MOST_IMAGES = 16
-"""Most images, and most other files, that are kept of one result."""
+from penstock.tools.media import IMAGES, Placeholders, dimensions, may_hold_base64, sniff
+from penstock.tools.outputs import at_bytes
 
 PREVIEW_CHARS = 200
 """Characters of the one line that people see of a result."""
@@ -204,7 +195,7 @@ class Artifacts:
             total_characters=len(text),
         )
 
-    async def _keep_all(self, placeholders: "Placeholders") -> tuple[StoredFile, ...]:
+    async def _keep_all(self, placeholders: Placeholders) -> tuple[StoredFile, ...]:
         kept = []
         for part in placeholders.taken_out:
             stored = await self.keep(part.content, part.mime)
@@ -233,129 +224,3 @@ def _text_of(output: Any) -> str:
     if type(output) is str:
         return output if output.isascii() else without_surrogates(output)
     return compact(output)
-
-
-SHOWN = "[image displayed above]"
-SHORTEST = 256
-"""Characters of base64 below which it stays where it is."""
-
-_LONG_RUN = re.compile(
-    r"(?:[A-Za-z0-9+/=_\\-]{0,255}+[^A-Za-z0-9+/=_\\-])*+[A-Za-z0-9+/=_\\-]{256}"
-)
-_DATA_URL = re.compile(
-    r"data:([\w.+-]{1,127}+\\?/[\w.+-]{1,127}+)(?:;[^\s,;:/\\]*+)*?;base64,"
-    r"((?:[A-Za-z0-9+/_-]++|\\/)++=*+)",
-    re.IGNORECASE | re.ASCII,
-)
-_BARE = re.compile(r"[A-Za-z0-9+/_\r\n-]++=*+[\r\n]*+")
-_BEGINNINGS = ("iVBORw0KGgo", "/9j/", "_9j_", "R0lGOD", "UklGR", "JVBERi0", "UEsDB", "H4sI")
-_TYPE_KEYS = ("mimeType", "mime_type", "media_type")
-_URL_SAFE = str.maketrans("-_", "+/")
-_NO_BREAKS = str.maketrans("", "", "\r\n")
-
-
-class FoundBytes(Struct, frozen=True):
-    """Bytes that were taken out of an output."""
-
-    content: bytes
-    mime: str
-    is_image: bool
-
-
-def may_hold_base64(text: str) -> bool:
-    """Whether JSON text has so long a run of base64 characters at all; costs one pass over it."""
-    return len(text) >= SHORTEST and _LONG_RUN.match(text) is not None
-
-
-class Placeholders:
-    """Takes base64 out of one output, in its order; the first images of it are shown."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._images = 0
-        self._files = 0
-        self.taken_out: list[FoundBytes] = []
-        self.has_replaced = False
-
-    def replace(self, value: Any) -> Any:
-        """Return the value with placeholders; the same object if nothing was replaced."""
-        if isinstance(value, str):
-            return self._in_text(value) if len(value) >= SHORTEST else value
-        if isinstance(value, list):
-            made = [self.replace(each) for each in value]
-            return made if any(a is not b for a, b in zip(made, value, strict=True)) else value
-        if isinstance(value, dict):
-            return self._in_object(value)
-        return value
-
-    def of_bytes(self, value: Any, path: object) -> Any:
-        """Return the placeholder of a value that is base64 by its schema, if it is long."""
-        return self._placeholder(value, None) if _is_bare(value) else value
-
-    def _in_object(self, value: dict[str, Any]) -> dict[str, Any]:
-        block = _image_block(value)
-        is_base64 = value.get("encoding") == "base64"
-        made: dict[str, Any] = {}
-        for key, member in value.items():
-            if key == "data" and block is not None and _is_bare(member):
-                made[key] = self._placeholder(member, block)
-            elif is_base64 and _is_bare(member):
-                made[key] = self._placeholder(member, _mime_of(value))
-            else:
-                made[key] = self.replace(member)
-        return made if any(made[key] is not each for key, each in value.items()) else value
-
-    def _in_text(self, text: str) -> str:
-        if text.startswith(_BEGINNINGS) and _is_bare(text):
-            return self._placeholder(text, None)
-        return _DATA_URL.sub(self._in_url, text) if ";base64," in text.lower() else text
-
-    def _in_url(self, match: re.Match[str]) -> str:
-        payload = match.group(2).replace("\\/", "/")
-        if len(payload) < SHORTEST:
-            return match.group()
-        return self._placeholder(payload, match.group(1).replace("\\", "").lower())
-
-    def _placeholder(self, payload: str, mime: str | None) -> str:
-        self.has_replaced = True
-        content = _decode(payload)
-        if content is None:
-            return f"[base64 data: {len(payload) * 3 // 4} bytes, {mime or UNKNOWN}]"
-        seen = sniff(content)
-        mime = mime or seen
-        fits = len(content) <= self._limits.image_bytes
-        if fits and mime in IMAGES and mime == seen and self._images < MOST_IMAGES:
-            self._images += 1
-            self.taken_out.append(FoundBytes(content, mime, is_image=True))
-            return SHOWN
-        if fits and self._files < MOST_IMAGES:
-            self._files += 1
-            verified = UNKNOWN if mime in IMAGES and mime != seen else mime
-            self.taken_out.append(FoundBytes(content, verified, is_image=False))
-        return f"[base64 data: {len(content)} bytes, {mime}]"
-
-
-def _image_block(value: dict[str, Any]) -> str | None:
-    """Return the type of an image block, whose `data` is the image."""
-    if value.get("type") in {"image", "base64"} and isinstance(value.get("data"), str):
-        return _mime_of(value)
-    return None
-
-
-def _mime_of(value: dict[str, Any]) -> str | None:
-    return next((value[key].lower() for key in _TYPE_KEYS if isinstance(value.get(key), str)), None)
-
-
-def _is_bare(value: Any) -> bool:
-    if not isinstance(value, str) or len(value) < SHORTEST:
-        return False
-    breaks = value.count("\n") + value.count("\r")
-    return len(value) - breaks >= SHORTEST and _BARE.fullmatch(value) is not None
-
-
-def _decode(payload: str) -> bytes | None:
-    text = payload.translate(_NO_BREAKS).translate(_URL_SAFE).rstrip("=")
-    try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        return None

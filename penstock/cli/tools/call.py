@@ -8,6 +8,7 @@ import typer
 
 from penstock.app.parts import ToolParts
 from penstock.app.runtime import Runtime, outcome_of
+from penstock.chat.direct_tools import DirectTools, how_to_allow
 from penstock.chat.key_values import Read, read_pairs
 from penstock.chat.message import NewCall, Reply
 from penstock.cli.completion import direct_tools
@@ -24,7 +25,6 @@ from penstock.core.envelope import Envelope, Status
 from penstock.core.ids import ASSISTANT, QuestionId, TaskId, new_id
 from penstock.core.json_values.schema import Problem
 from penstock.core.task import QuestionRecord
-from penstock.tools.direct import DirectTools, how_to_allow
 from penstock.tools.tool import Tool
 
 Words = Annotated[

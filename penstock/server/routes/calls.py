@@ -8,6 +8,7 @@ from starlette.routing import Route
 
 from penstock.app.parts import ToolParts
 from penstock.app.runtime import outcome_of
+from penstock.chat.direct_tools import DirectTools
 from penstock.chat.message import NewCall, Reply
 from penstock.chat.representations import envelope_part, question_part
 from penstock.chat.session import unknown_skills
@@ -30,7 +31,6 @@ from penstock.server.parameters import ID, Form, Number, key_of, page_of, read_j
 from penstock.server.problem import Json
 from penstock.server.routing import Router, root_of
 from penstock.store.projections import Page
-from penstock.tools.direct import DirectTools
 from penstock.tools.faults import invalid, problem_details
 from penstock.tools.tool import Tool
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from penstock.chat.direct_tools import DirectTools, how_to_allow
 from penstock.core.call_errors import InvalidInput, NotPermitted, ToolNotFound
 from penstock.core.ids import ProfileId
 from penstock.core.profile import CHAT, LOCAL_PROFILE, Profile
 from penstock.testing.runtime import memory_runtime
-from penstock.tools.direct import DirectTools, how_to_allow
 from penstock.tools.policy import Action, Rule
 from tests.kit.tools import Act
 
