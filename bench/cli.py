@@ -10,13 +10,13 @@ from bench.harness import Line, Options
 from bench.kit import calibrate
 
 COMMAND = (sys.executable, "-m", "penstock", "--help")
-LEAST = 5
+MIN_SAMPLES = 5
 
 
 def measure(options: Options) -> Line:
     """Start the command again and again, and keep the best and the median time."""
     calibrate.expect(harness.quiet_ms())
-    got = asyncio.run(calibrate.window(_sample, options.repeat, LEAST))
+    got = asyncio.run(calibrate.window(_sample, options.repeat, MIN_SAMPLES))
     harness.note_quiet(calibrate.best_ms())
     figures = {
         "help_ms": got["min"][0] * 1e3,

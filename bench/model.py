@@ -41,7 +41,7 @@ CALLS = 2
 PAUSE_S = 0.0003
 """Between two events, when they are to arrive alone."""
 SECONDS = 4
-LEAST = 12
+MIN_SAMPLES = 12
 PARAMETERS = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 Heard = tuple[str, str, list[str], int]
@@ -71,7 +71,7 @@ async def _measured(url: str) -> Line:
     for key, path in (("stream_cpu_ms", "/burst/v1"), ("paced_cpu_ms", "/paced/v1")):
         ours, client, theirs = _native(url + path), _sdk(url + path), _pydantic_ai(url + path)
         for name, listen in (("", ours), ("_openai", client), ("_pydantic_ai", theirs)):
-            got = await calibrate.window(_sampled(listen), SECONDS, LEAST)
+            got = await calibrate.window(_sampled(listen), SECONDS, MIN_SAMPLES)
             figures[f"{key}{name}"] = got["min"][0] * 1e3
             figures["cal_ms"] = min(figures.get("cal_ms", got["cal_ms"]), got["cal_ms"])
         figures[f"{key.partition('_')[0]}_share"] = figures[key] / figures[f"{key}_openai"]

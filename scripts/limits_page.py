@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from penstock.core.call import CALL_DEPTH
 from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.resources.network import HEADER_BYTES
-from penstock.resources.redirects import MOST_REDIRECTS
+from penstock.resources.redirects import MAX_REDIRECTS
 from penstock.resources.state import STATE_KEY_BYTES
 from penstock.tools.python.capabilities import EVENT_BYTES
 from penstock.tools.scripts.script import (
@@ -53,7 +53,7 @@ FIXED: Sequence[tuple[str, int, str]] = (
     ("Timers that exist at once", TIMERS, "`RangeError`"),
     ("The payload of an event, as JSON, in bytes", EVENT_BYTES, "`TypeError`"),
     ("A key of the State, in bytes", STATE_KEY_BYTES, "`TypeError`"),
-    ("Redirects of one request", MOST_REDIRECTS, "a `FloError`, `UPSTREAM_UNAVAILABLE`"),
+    ("Redirects of one request", MAX_REDIRECTS, "a `FloError`, `UPSTREAM_UNAVAILABLE`"),
     ("The headers of a response, in bytes", HEADER_BYTES, "a `FloError`, `OUTPUT_TOO_LARGE`"),
 )
 """Limits that no setting changes."""

@@ -22,7 +22,7 @@ from typing import Any
 from bench.kit import adapter, calibrate
 
 STEPS, LONG = 100, 300
-AT_ONCE, SHORT = 10, 20
+CONCURRENT, SHORT = 10, 20
 """Ten runs at once, each of so many steps."""
 GROWTH_RUNS = 3
 
@@ -33,9 +33,9 @@ async def _measure(loaded: Any, mode: str, scratch: str) -> dict[str, Any]:
         try:
             empty = await _best(loaded, context, 1, 0)
             full = await _best(loaded, context, 1, STEPS)
-            empty_ten = await _best(loaded, context, AT_ONCE, 0)
-            ten = await _best(loaded, context, AT_ONCE, SHORT)
-            each = AT_ONCE * SHORT
+            empty_ten = await _best(loaded, context, CONCURRENT, 0)
+            ten = await _best(loaded, context, CONCURRENT, SHORT)
+            each = CONCURRENT * SHORT
             return {
                 "step_ms": (full["min"][0] - empty["min"][0]) / STEPS * 1e3,
                 "step_p50_ms": (full["p50"] - empty["p50"]) / STEPS * 1e3,

@@ -28,7 +28,7 @@ from bench.kit import adapter, calibrate
 
 LENGTHS = (10, 1000)
 CHECKED = 200
-AT_ONCE = 100
+CONCURRENT = 100
 Sample = Callable[[], Awaitable[tuple[float, ...]]]
 
 
@@ -52,7 +52,7 @@ async def _measure(loaded: Any, name: str, scratch: str) -> dict[str, Any]:
         f"read_{LENGTHS[-1]}_ms": read["min"][0] * 1e3,
         f"check_{CHECKED}_ms": checked["min"][0] * 1e3,
         f"resume_{LENGTHS[-1]}_s": resumed["min"][0],
-        "at_once_s": many["min"][0] / (AT_ONCE * LENGTHS[0]),
+        "at_once_s": many["min"][0] / (CONCURRENT * LENGTHS[0]),
         "cal_ms": max(each["cal_ms"] for each in windows),
         **loaded.META,
     }
@@ -88,7 +88,7 @@ async def _many(loaded: Any, directory: str) -> dict[str, Any]:
 
     async def sample() -> tuple[float]:
         started = time.perf_counter()
-        await asyncio.gather(*(loaded.run(context, LENGTHS[0]) for _ in range(AT_ONCE)))
+        await asyncio.gather(*(loaded.run(context, LENGTHS[0]) for _ in range(CONCURRENT)))
         return (time.perf_counter() - started,)
 
     try:

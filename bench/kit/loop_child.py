@@ -20,8 +20,8 @@ from typing import Any
 
 from bench.kit import adapter, calibrate, script
 
-MADE_AT_ONCE = 50
-BATCHES, AT_ONCE = 4, 200
+AGENTS = 50
+BATCHES, CONCURRENT = 4, 200
 Sample = Callable[[], Awaitable[tuple[float, ...]]]
 clock = time.process_time
 
@@ -47,7 +47,7 @@ async def _measure(loaded: Any, lengths: list[int]) -> dict[str, Any]:
 def _instantiate(loaded: Any) -> Sample:
     async def sample() -> tuple[float]:
         started = clock()
-        agents = [loaded.make() for _ in range(MADE_AT_ONCE)]
+        agents = [loaded.make() for _ in range(AGENTS)]
         return ((clock() - started) / len(agents),)
 
     return sample
@@ -66,8 +66,8 @@ def _batch(loaded: Any, agent: Any) -> Sample:
     async def sample() -> tuple[float]:
         started = clock()
         for _ in range(BATCHES):
-            await asyncio.gather(*[_one(loaded, agent, 1, 1) for _ in range(AT_ONCE)])
-        return ((clock() - started) / (BATCHES * AT_ONCE),)
+            await asyncio.gather(*[_one(loaded, agent, 1, 1) for _ in range(CONCURRENT)])
+        return ((clock() - started) / (BATCHES * CONCURRENT),)
 
     return sample
 
@@ -81,7 +81,7 @@ def _memory_kib(loaded: Any) -> float:
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    agents = [loaded.make() for _ in range(MADE_AT_ONCE)]
+    agents = [loaded.make() for _ in range(AGENTS)]
     gc.collect()
     used = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()

@@ -17,7 +17,7 @@ from typing import Any
 
 LAST_DELTA = b"word19"
 QUICK_S, MORE = 2, 5
-OPENING_AT_ONCE = 25
+MAX_OPENING = 25
 
 _run = itertools.count(1)
 
@@ -98,7 +98,7 @@ async def _load(spec: dict[str, Any]) -> dict[str, Any]:
 
 async def _idle(spec: dict[str, Any]) -> None:
     streams: list[Stream] = []
-    gate = asyncio.Semaphore(OPENING_AT_ONCE)
+    gate = asyncio.Semaphore(MAX_OPENING)
 
     async def hold() -> None:
         async with gate:

@@ -62,7 +62,7 @@ NOTHING_KNOWN = KnownNames()
 
 
 WHAT = "the agent"
-MOST_CHAT_TURNS = 50
+MAX_CHAT_TURNS = 50
 """Limit of a chat on `max_turns`, which is meant for flows."""
 
 
@@ -134,7 +134,7 @@ def _agent(fields: Mapping[str, Any], matter: FrontMatter, agent_profile: AgentP
     is_declared = "tools" in matter.head.value
     settings = ChatSettings(
         enabled_tools=agent_profile.tools if is_declared else None,
-        max_iterations=min(turns, MOST_CHAT_TURNS),
+        max_iterations=min(turns, MAX_CHAT_TURNS),
         selected_skills=fields[SELECTED],
         labels=fields["labels"],
     )

@@ -129,7 +129,7 @@ def _typed_value(value: Any) -> Any:
 
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-MOST_TURNS = 1000
+MAX_TURNS = 1000
 THINKING = ("off", "minimal", "low", "medium", "high", "xhigh")
 SELECTED = "selected_skills"
 _TEXT = Text(expected="text")
@@ -219,7 +219,7 @@ FIELDS = (
     ),
     _row(
         "max_turns",
-        AuthoredInteger(low=1, high=MOST_TURNS),
+        AuthoredInteger(low=1, high=MAX_TURNS),
         "Model calls in one visit of a step; in a chat at most 50.",
     ),
     _row(

@@ -34,8 +34,8 @@ BUILT_IN = Path(__file__).parent / "builtin"
 """The agents that every project has for flows."""
 HANDBOOKS = Path(__file__).parent / "handbooks"
 """The handbooks that every project has."""
-MOST_FILES = 2000
-MOST_BYTES = 1024 * 1024
+MAX_FILES = 2000
+MAX_BYTES = 1024 * 1024
 """Limit on the size of one file, of an agent or of a flow."""
 WHERE = "an agent file must be agents/NAME.md or .pi/flows/agents/NAME.md"
 SUFFIX = ".md"
@@ -138,11 +138,11 @@ def _read(
         result.diagnostics.append(escape)
         return
     names = _names(folder.path)
-    if len(names) > MOST_FILES:
-        message = f"the folder has {len(names)} files, only {MOST_FILES} are read"
+    if len(names) > MAX_FILES:
+        message = f"the folder has {len(names)} files, only {MAX_FILES} are read"
         finding = Diagnostic(code="too-many-files", message=message, file=folder.label)
         result.diagnostics.append(finding)
-    for name in names[:MOST_FILES]:
+    for name in names[:MAX_FILES]:
         file = f"{folder.label}/{shown(name)}"
         escape = folder.escape(name)
         refused = escape and ParsedAgent(findings=[escape])
@@ -162,7 +162,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _read_file(path: Path, file: str, known: KnownNames, tier: Tier) -> ParsedAgent:
-    content = read_bounded(path, MOST_BYTES)
+    content = read_bounded(path, MAX_BYTES)
     if isinstance(content, UnreadReason):
         return _refused(content.code, content.message, file)
     try:

@@ -23,9 +23,9 @@ from penstock.core.events.events import CallSettled
 from penstock.core.json_values.json_text import canonical
 
 SUGGESTION = "Use the results you have, change the arguments, or answer now."
-MOST_BLOCKED = 2
+MAX_BLOCKED = 2
 """After this many blocked calls a task must answer."""
-_LONGEST_CYCLE = 6
+_MAX_CYCLE = 6
 _REPETITIONS = 3
 
 
@@ -152,7 +152,7 @@ class LoopGuard:
             else:
                 del counts[old]
         self._admitted.append(key)
-        if len(self._admitted) > _LONGEST_CYCLE * _REPETITIONS:
+        if len(self._admitted) > _MAX_CYCLE * _REPETITIONS:
             del self._admitted[0]
 
     def _no_progress(self, call: ToolCall) -> Verdict | None:
@@ -173,7 +173,7 @@ class LoopGuard:
         if not self._settings.loop_cycles or key not in self._admitted:
             return None
         keys = [*self._admitted, key]
-        for period in range(2, _LONGEST_CYCLE + 1):
+        for period in range(2, _MAX_CYCLE + 1):
             block = keys[-period:]
             # A block of equal calls is the business of `identical`, which has a limit of its own.
             if len(keys) < period * _REPETITIONS or len(set(block)) == 1:

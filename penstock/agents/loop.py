@@ -13,7 +13,7 @@ Proof: `tests/agents/test_loop.py::test_it_goes_on_from_wherever_the_task_is`.
 
 from msgspec import Struct
 
-from penstock.agents.guard import MOST_BLOCKED
+from penstock.agents.guard import MAX_BLOCKED
 from penstock.agents.turn import Turns
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.envelope import ErrorDetail
@@ -73,7 +73,7 @@ def _ending(turns: Turns) -> str | ErrorDetail | None:
     """Return why the last calls end the task, or None if another turn follows."""
     if not turns.dialogue.rounds:
         return None
-    if turns.blocked >= MOST_BLOCKED:
+    if turns.blocked >= MAX_BLOCKED:
         return "loop_detected"
     errors = [settled.envelope.error for settled in turns.dialogue.rounds[-1].settled.values()]
     final = [error for error in errors if error is not None and not error.continuable]

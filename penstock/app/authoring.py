@@ -27,7 +27,7 @@ from penstock.tools.resources import Authoring, ProjectFolder
 
 RunDry = Callable[[Flow, str, DryRunContext], DryRun]
 FindDryProblems = Callable[[ParsedFlow, DryRun], Sequence[Diagnostic]]
-_MOST_REPORTED = 100
+_MAX_REPORTED = 100
 """A report lists at most this many findings."""
 
 
@@ -158,7 +158,7 @@ class ProjectAuthoring:
         report: Json = {
             "agents": [each.name for each in self.agents.catalog.of_files()],
             "flows": sorted(flows.files),
-            "diagnostics": [str(each) for each in diagnostics[:_MOST_REPORTED]],
+            "diagnostics": [str(each) for each in diagnostics[:_MAX_REPORTED]],
         }
         self._notify(report)
         return report

@@ -23,9 +23,9 @@ from penstock.models.resolve import Models
 from penstock.tools.policy import Rules
 from penstock.tools.tool import Registry, Tool
 
-MOST_OFFERED = 20
+MAX_OFFERED = 20
 """Models choose worse among more tools, and every request pays for all of them."""
-LEAST_DESCRIPTION = 20
+MIN_DESCRIPTION = 20
 """A shorter description does not explain when to call a tool."""
 
 
@@ -45,11 +45,11 @@ def check_offers(settings: Settings, project: Project) -> Iterator[Diagnostic]:
     for agent in agents.values():
         tools = offered(agent, shelf, settings.local.profile)
         described |= {each.spec.tool_id: each for each in tools}
-        if len(tools) > MOST_OFFERED:
+        if len(tools) > MAX_OFFERED:
             yield Diagnostic(
                 code="many-tools",
                 message=f'agent "{agent.name}" is offered {len(tools)} tools, more than '
-                f"{MOST_OFFERED}: a model chooses worse among many, and each request pays for all",
+                f"{MAX_OFFERED}: a model chooses worse among many, and each request pays for all",
                 file=agent.profile.file or FILE,
                 line=1,
                 severity=Severity.WARNING,
@@ -63,14 +63,14 @@ def _check_descriptions(tools: Iterable[Tool], project: Project) -> Iterator[Dia
     for tool in tools:
         tool_id = tool.spec.tool_id
         description = tool.spec.description.strip()
-        if tool.spec.kind == "builtin" or len(description) >= LEAST_DESCRIPTION:
+        if tool.spec.kind == "builtin" or len(description) >= MIN_DESCRIPTION:
             continue
         manifest = manifests.get(tool_id)
         file, line = (manifest.file, manifest.line) if manifest else _place(tool, project.root)
         yield Diagnostic(
             code="short-description",
             message=f'the description of tool "{tool_id}" has {len(description)} characters, '
-            f"fewer than {LEAST_DESCRIPTION}",
+            f"fewer than {MIN_DESCRIPTION}",
             file=file,
             line=line,
             severity=Severity.WARNING,

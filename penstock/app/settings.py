@@ -56,7 +56,7 @@ FIXED_LIMITS = frozenset(
     )
 )
 """Former limits that are constants now; the error for one says so."""
-MOST = {"workflow_max_concurrent": 100, "workflow_seconds": 86_400}
+MAXIMA = {"workflow_max_concurrent": 100, "workflow_seconds": 86_400}
 """The limits that have a maximum."""
 
 
@@ -69,8 +69,8 @@ def _in_range(limits: Limits) -> Limits:
     if wrong:
         listed = ", ".join(f"{name} is {values[name]}" for name in wrong)
         raise ValueError(f"must be more than 0 and finite: {listed}")
-    if high := [name for name, most in MOST.items() if values[name] > most]:
-        listed = ", ".join(f"{name} is {values[name]:g}, at most {MOST[name]}" for name in high)
+    if high := [name for name, most in MAXIMA.items() if values[name] > most]:
+        listed = ", ".join(f"{name} is {values[name]:g}, at most {MAXIMA[name]}" for name in high)
         raise ValueError(f"must not be so high: {listed}")
     return limits
 

@@ -13,7 +13,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.json_values.json_text import parse_json
 from penstock.manifest.files import UnreadReason, read_bounded
 
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 PathInSettings = tuple[str, ...]
 """The names of sections and then of a key, such as `("server", "port")`."""
 
@@ -69,7 +69,7 @@ def settings_error(problems: list[str]) -> ConfigError:
 
 
 def _read(file: Path) -> str:
-    content = read_bounded(file, _MOST_BYTES)
+    content = read_bounded(file, _MAX_BYTES)
     if isinstance(content, UnreadReason):
         if content.is_missing:
             return ""

@@ -27,8 +27,8 @@ from penstock.manifest.tool import ToolManifest
 CODE = "type-error"
 SECONDS = 120
 """The time limit of one run."""
-AT_ONCE = 2
-MOST_MESSAGE = 1000
+MAX_THREADS = 2
+MAX_MESSAGE = 1000
 OPTIONS = {
     "lib": ["esnext"],
     "types": [f"./{FILE}"],
@@ -48,7 +48,7 @@ def check_types(project: Project) -> list[Diagnostic]:
     """Return the type errors of the scripts that can be read."""
     with TemporaryDirectory(prefix="penstock-types-") as folder:
         place = _Workspace(Path(folder).resolve(), project)
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(MAX_THREADS) as pool:
             return [found for some in pool.map(place.check, place.groups()) for found in some]
 
 
@@ -157,7 +157,7 @@ class _Workspace:
         code, _, text = message.rpartition(" [ERROR]: ")
         known = f" ({code})" if code else ""
         text = self._relative(text.removeprefix("error: "))
-        message_text = cut(one_line(text), MOST_MESSAGE) + known
+        message_text = cut(one_line(text), MAX_MESSAGE) + known
         if at is not None:
             return self._placed(message_text, unquote(at[1]), int(at[2]), int(at[3]))
         places = [(each.file, each.line) for each in group.tools]

@@ -26,12 +26,12 @@ from penstock.resources.workspace import Workspace, inside
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import URI, builtin, list_of, place, read_place
 
-MOST_ENTRIES = 10_000
-MOST_UNPACKED = 256 * 1024 * 1024
-MOST_RATIO = 200
-_MOST_HEADERS = 10 * MOST_ENTRIES
+MAX_ENTRIES = 10_000
+MAX_UNPACKED = 256 * 1024 * 1024
+MAX_RATIO = 200
+_MAX_HEADERS = 10 * MAX_ENTRIES
 """An archive with more signatures of entries is refused unread. Some may be part of a file."""
-_AT_ONCE = 16
+_BATCH_SIZE = 16
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
 _PLAIN = {0, stat.S_IFREG, stat.S_IFDIR}
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -56,7 +56,7 @@ async def pack(input: Json, invocation: Invocation) -> Any:
     packed = BytesIO()
     with ZipFile(packed, "w") as archive:
         for name, path in entries.items():
-            content = await workspace.read(path, most=MOST_UNPACKED)
+            content = await workspace.read(path, most=MAX_UNPACKED)
             write = partial(archive.writestr, _entry(name), content, ZIP_DEFLATED)
             await invocation.edition.threads.run(write)
             _check_size(packed.tell(), invocation)
@@ -95,8 +95,8 @@ async def unpack(input: Json, invocation: Invocation) -> Any:
             changes[path] = await workspace.write(path, content, replaces=False)
 
         try:
-            for first in range(0, len(infos), _AT_ONCE):
-                part = slice(first, first + _AT_ONCE)
+            for first in range(0, len(infos), _BATCH_SIZE):
+                part = slice(first, first + _BATCH_SIZE)
                 read = partial(_contents, archive, infos[part], source)
                 contents = await invocation.edition.threads.run(read)
                 await _every(map(write, targets[part], contents))
@@ -124,7 +124,7 @@ async def _entries(inputs: Sequence[FilePath], workspace: Workspace) -> dict[str
     unpacked = 0
     for path in inputs:
         if await workspace.is_directory(path):
-            files = await workspace.below(path, most=MOST_ENTRIES + 1)
+            files = await workspace.below(path, most=MAX_ENTRIES + 1)
         else:
             files = [await workspace.file(path)]
         above = path.path.rpartition("/")[0]
@@ -146,12 +146,12 @@ def _entry(name: str) -> ZipInfo:
 
 
 def _check_bounds(entries: int, unpacked: int, what: str) -> None:
-    if entries > MOST_ENTRIES:
+    if entries > MAX_ENTRIES:
         raise tool_failure(
-            "too_large", f"an archive has at most {MOST_ENTRIES} files, {what} have more"
+            "too_large", f"an archive has at most {MAX_ENTRIES} files, {what} have more"
         )
-    if unpacked > MOST_UNPACKED:
-        raise tool_failure("too_large", f"{what} have more than {MOST_UNPACKED} bytes, unpacked")
+    if unpacked > MAX_UNPACKED:
+        raise tool_failure("too_large", f"{what} have more than {MAX_UNPACKED} bytes, unpacked")
 
 
 def _check_size(size: int, invocation: Invocation) -> None:
@@ -160,8 +160,8 @@ def _check_size(size: int, invocation: Invocation) -> None:
 
 
 def _opened(packed: bytes, source: FilePath) -> ZipFile:
-    if packed.count(b"PK\1\2") > _MOST_HEADERS:
-        raise _unsafe(f"{str(source)!r} has more than {MOST_ENTRIES} entries")
+    if packed.count(b"PK\1\2") > _MAX_HEADERS:
+        raise _unsafe(f"{str(source)!r} has more than {MAX_ENTRIES} entries")
     try:
         return ZipFile(BytesIO(packed))
     except _BROKEN as error:
@@ -175,8 +175,8 @@ def _checked(archive: ZipFile, packed: bytes, source: FilePath) -> list[ZipInfo]
         _check(info)
     files = [info for info in infos if not info.is_dir()]
     unpacked = sum(info.file_size for info in files)
-    if unpacked > MOST_RATIO * len(packed):
-        raise _unsafe(f"{str(source)!r} unpacks to more than {MOST_RATIO} times its size")
+    if unpacked > MAX_RATIO * len(packed):
+        raise _unsafe(f"{str(source)!r} unpacks to more than {MAX_RATIO} times its size")
     _check_bounds(len(infos), unpacked, f"the files of {str(source)!r}")
     return files
 

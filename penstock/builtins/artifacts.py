@@ -14,7 +14,7 @@ from penstock.core.text import cut
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec
 
-MOST_BYTES = 16_384
+MAX_BYTES = 16_384
 _NAMED = 5
 _AROUND = 400
 """Characters of a result around the part that was read."""
@@ -43,7 +43,7 @@ class ReadArtifact:
                     "description": "Such as /results/3/title; without it the whole output.",
                 },
                 "offset": {"type": "integer", "minimum": 0},
-                "limit": {"type": "integer", "minimum": 1, "maximum": MOST_BYTES},
+                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_BYTES},
             },
         },
         effect=Effect.READ,
@@ -61,7 +61,7 @@ class ReadArtifact:
         settled = _find(invocation, input["artifact_id"])
         text = await invocation.edition.resources.artifacts.text(settled)
         value = _at(text if settled.is_text else json.loads(text), input.get("json_pointer", ""))
-        offset, limit = input.get("offset", 0), input.get("limit", MOST_BYTES)
+        offset, limit = input.get("offset", 0), input.get("limit", MAX_BYTES)
         room = _room(invocation)
         if isinstance(value, list):
             return _items(value, offset, limit, room=room)
@@ -150,7 +150,7 @@ def _find(invocation: Invocation, artifact_id: str) -> CallSettled:
 def _room(invocation: Invocation) -> int:
     """Return how many characters the result may have, so that it is not truncated again."""
     most = invocation.caller.clip_at
-    return MOST_BYTES + _AROUND if most is None else max(min(most, MOST_BYTES), 2 * _AROUND)
+    return MAX_BYTES + _AROUND if most is None else max(min(most, MAX_BYTES), 2 * _AROUND)
 
 
 def _at(value: Any, pointer: str) -> Any:

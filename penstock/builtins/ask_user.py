@@ -86,8 +86,8 @@ OFFERED: Json = {
     },
 }
 """The form with a `type`: its answer is always `{answer}`. The form without one is for scripts."""
-MOST_BYTES = {"question": 4_096, "context": 8_192}
-MOST_OPTIONS, MOST_TEXT = 20, 512
+MAX_BYTES = {"question": 4_096, "context": 8_192}
+MAX_OPTIONS, MAX_TEXT = 20, 512
 """Options of a question without a type, and bytes of a text of one; a select may have more."""
 FOLLOW_UP = (
     "The person said something else instead: answer it, then ask again if you still need to."
@@ -144,11 +144,11 @@ class AskUser:
 
 def _check_sizes(input: Json) -> None:
     """Raise InvalidInput for a text of too many bytes; the schema counts characters."""
-    sizes = {name: _size(input.get(name, "")) for name in MOST_BYTES}
+    sizes = {name: _size(input.get(name, "")) for name in MAX_BYTES}
     problems = [
-        Problem(f"/{name}", f"has {size} bytes, at most {MOST_BYTES[name]} may be")
+        Problem(f"/{name}", f"has {size} bytes, at most {MAX_BYTES[name]} may be")
         for name, size in sizes.items()
-        if size > MOST_BYTES[name]
+        if size > MAX_BYTES[name]
     ]
     if problems:
         raise invalid(ASK_USER, problems)
@@ -184,15 +184,15 @@ def _texts(input: Json) -> list[str]:
 
 def _plain(input: Json) -> QuestionForm:
     options = tuple(_option(each) for each in input.get("options", ()))
-    if len(options) > MOST_OPTIONS:
-        problem = f"are {len(options)}, at most {MOST_OPTIONS} may be"
+    if len(options) > MAX_OPTIONS:
+        problem = f"are {len(options)}, at most {MAX_OPTIONS} may be"
         raise invalid(ASK_USER, [Problem("/options", problem)])
     spellings = [text for each in options for text in {*map(_spelling, _words(each))}]
     if len(set(spellings)) < len(spellings):
         problem = "labels, values and aliases must be unique, ignoring case and spaces"
         raise invalid(ASK_USER, [Problem("/options", problem)])
-    if any(_size(text) > MOST_TEXT for each in options for text in _words(each)):
-        problem = f"a text of an option has at most {MOST_TEXT} bytes"
+    if any(_size(text) > MAX_TEXT for each in options for text in _words(each)):
+        problem = f"a text of an option has at most {MAX_TEXT} bytes"
         raise invalid(ASK_USER, [Problem("/options", problem)])
     return QuestionForm(options=options, context=input.get("context"))
 

@@ -24,8 +24,8 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import builtin, whole
 from penstock.tools.shell import ShellRun, ShellSettings, check_on, run_in_project
 
-SECONDS, MOST_SECONDS = 120, 600
-MOST_BYTES = 50 * 1024
+SECONDS, MAX_SECONDS = 120, 600
+MAX_BYTES = 50 * 1024
 _MARGIN_MS = 30_000
 """Part of the tool's timeout: to end the command and remove its sandbox."""
 _SIGNALLED = 128
@@ -45,7 +45,7 @@ _ENDS = frozenset("|;&\n)")
     "Run a shell command (sh -c) in the project's folder. Each stream of its output is kept up to "
     "50 KB, the first and the last half. An exit code other than 0 is not a failure of the call. "
     "Files are changed when the command has ended; `refused` lists changes that were dropped.",
-    {"command": _COMMAND, "timeout?": whole(1, MOST_SECONDS, "Seconds; 120 if it is left out")},
+    {"command": _COMMAND, "timeout?": whole(1, MAX_SECONDS, "Seconds; 120 if it is left out")},
     effect=Effect.WRITE,
     is_transactional=False,
 )
@@ -56,7 +56,7 @@ async def bash(input: Json, invocation: Invocation) -> Any:
     command = input["command"]
     seconds = input.get("timeout", SECONDS)
     task = invocation.ledger.task.task_id
-    run = ShellRun(text=command, seconds=seconds, most_bytes=MOST_BYTES, task=task)
+    run = ShellRun(text=command, seconds=seconds, most_bytes=MAX_BYTES, task=task)
     end = await run_in_project(run, files, settings, invocation.edition.threads)
     if end.is_late:
         raise ToolTimeout(
@@ -104,7 +104,7 @@ TOOLS = (
             check_bounds=_check_bounds,
             asks_in_chats=True,
             requires_permissions=frozenset({"project.bash"}),
-            timeout_ms=MOST_SECONDS * 1000 + _MARGIN_MS,
+            timeout_ms=MAX_SECONDS * 1000 + _MARGIN_MS,
         ),
     ),
 )

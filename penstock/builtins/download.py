@@ -12,8 +12,8 @@ from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import TEXT, URI, builtin, place, whole
 
-MOST_BYTES = 67_108_864
-USUAL_BYTES = 16_777_216
+MAX_BYTES = 67_108_864
+DEFAULT_BYTES = 16_777_216
 SECONDS = 60.0
 _GOOD = range(200, 300)
 
@@ -22,13 +22,13 @@ _GOOD = range(200, 300)
     "Download a file of the web (http or https) into the workspace; an existing file is "
     "overwritten. Fails with http_status unless the server answers 2xx, and with too_large for "
     "more than max_bytes.",
-    {"url": TEXT, "output_path": URI, "max_bytes?": whole(1, MOST_BYTES)},
+    {"url": TEXT, "output_path": URI, "max_bytes?": whole(1, MAX_BYTES)},
     effect=Effect.WRITE,
 )
 async def download_url_to_file(input: Json, invocation: Invocation) -> Any:
     """Write the body of a response to a file."""
     target = place(input, "output_path", invocation)
-    answer = await _fetch(input["url"], input.get("max_bytes", USUAL_BYTES), invocation)
+    answer = await _fetch(input["url"], input.get("max_bytes", DEFAULT_BYTES), invocation)
     if answer.status not in _GOOD:
         raise tool_failure("http_status", f"{answer.url} answered with the status {answer.status}")
     change = await invocation.workspace.write(target, answer.body)

@@ -12,20 +12,20 @@ from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import TEXT, URI, builtin, place, whole
 
-MOST_READ = 16_384
-MOST_WRITTEN = 65_536
-MOST_ENCODED = 262_144
+MAX_READ = 16_384
+MAX_WRITTEN = 65_536
+MAX_ENCODED = 262_144
 
 
 @builtin(
     "Read a UTF-8 text file of the workspace, whole. A file over max_bytes fails with too_large: "
     "read it with a tool that takes parts.",
-    {"path": URI, "max_bytes?": whole(1, MOST_READ)},
+    {"path": URI, "max_bytes?": whole(1, MAX_READ)},
     effect=Effect.READ,
 )
 async def read_text_file(input: Json, invocation: Invocation) -> Any:
     """Return the text of a file."""
-    path, most = place(input, "path", invocation), input.get("max_bytes", MOST_READ)
+    path, most = place(input, "path", invocation), input.get("max_bytes", MAX_READ)
     content = await invocation.workspace.read(path, most=most)
     try:
         text = content.decode()
@@ -52,12 +52,12 @@ async def write_text_file(input: Json, invocation: Invocation) -> Any:
 @builtin(
     "Read a file of the workspace as base64, whole: images, PDF and the like. A file over "
     "max_bytes fails with too_large.",
-    {"path": URI, "max_bytes?": whole(1, MOST_ENCODED)},
+    {"path": URI, "max_bytes?": whole(1, MAX_ENCODED)},
     effect=Effect.READ,
 )
 async def read_file_base64(input: Json, invocation: Invocation) -> Any:
     """Return the bytes of a file."""
-    path, most = place(input, "path", invocation), input.get("max_bytes", MOST_ENCODED)
+    path, most = place(input, "path", invocation), input.get("max_bytes", MAX_ENCODED)
     content = await invocation.workspace.read(path, most=most)
     return {
         "path": str(path),
@@ -95,9 +95,9 @@ def _encoded(text: str, invocation: Invocation) -> bytes:
     except UnicodeEncodeError:
         problem = Problem("/content", "is Unicode text without lone surrogates")
         raise invalid(invocation.spec.tool_id, [problem]) from None
-    if len(content) > MOST_WRITTEN:
+    if len(content) > MAX_WRITTEN:
         raise tool_failure(
-            "too_large", f"a text file has at most {MOST_WRITTEN} bytes, this has {len(content)}"
+            "too_large", f"a text file has at most {MAX_WRITTEN} bytes, this has {len(content)}"
         )
     return content
 

@@ -6,7 +6,7 @@ from functools import cache
 from mimetypes import MimeTypes
 from typing import Any
 
-from penstock.chat.representations import MOST
+from penstock.chat.representations import MAX_ATTACHMENTS
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotConfigured, quota, tool_failure
 from penstock.core.clock import Moment, to_iso
@@ -19,9 +19,9 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.media import sniff
 from penstock.tools.python.builtin import NAME, TEXT, URI, builtin, place, whole
 
-MOST_BYTES = 67_108_864
-MOST_DECODED = 4_194_304
-MOST_ATTACHED = 262_144
+MAX_BYTES = 67_108_864
+MAX_DECODED = 4_194_304
+MAX_ATTACHED = 262_144
 """From this size on, a link is sent instead, in bytes."""
 TTL = whole(60, 2_592_000, "How long the id works; without it a week.")
 A_WEEK = 604_800
@@ -62,9 +62,9 @@ async def media_push_vfs(input: Json, invocation: Invocation) -> Any:
     """Keep a file as media."""
     source = place(input, "input_path", invocation)
     file = await invocation.workspace.file(source)
-    if file.size > MOST_BYTES:
+    if file.size > MAX_BYTES:
         raise tool_failure(
-            "too_large", f"media have at most {MOST_BYTES} bytes, this has {file.size}"
+            "too_large", f"media have at most {MAX_BYTES} bytes, this has {file.size}"
         )
     name = input.get("filename", source.name)
     media_type = _types().guess_type(name, strict=True)[0]
@@ -121,11 +121,11 @@ async def send_media_attachment(input: Json, invocation: Invocation) -> Any:
     kept = await _find(input["media_id"], invocation)
     name = input.get("filename", kept.filename)
     shown = _shown(kept, name)
-    if kept.size >= MOST_ATTACHED:
+    if kept.size >= MAX_ATTACHED:
         return {"send_as_attachment": False, **shown, **_link(kept, invocation, name)}
     claimed = invocation.ledger.claims[invocation.spec.tool_id]
-    if len((_attached(invocation) | claimed) - {kept.media_id}) >= MOST:
-        raise quota(f"an answer has at most {MOST} attachments")
+    if len((_attached(invocation) | claimed) - {kept.media_id}) >= MAX_ATTACHMENTS:
+        raise quota(f"an answer has at most {MAX_ATTACHMENTS} attachments")
     claimed.add(kept.media_id)
     try:
         content = await _blobs(invocation).get(kept.blob_id)
@@ -195,8 +195,8 @@ def _decoded(text: str) -> bytes:
         content = base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError) as error:
         raise tool_failure("bad_format", f"base64_data is not base64: {error}") from None
-    if len(content) > MOST_DECODED:
-        most = MOST_DECODED
+    if len(content) > MAX_DECODED:
+        most = MAX_DECODED
         raise tool_failure(
             "too_large", f"at most {most} bytes are accepted as base64, found {len(content)}"
         )

@@ -36,8 +36,8 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.media import sniff
 from penstock.tools.python.builtin import NAME, TEXT, builtin, fields_of
 
-MOST_IMAGE = 2 * 1024 * 1024
-MOST_FILE = 20 * 1024 * 1024
+MAX_IMAGE_BYTES = 2 * 1024 * 1024
+MAX_FILE_BYTES = 20 * 1024 * 1024
 SECONDS = 10.0
 PEOPLE: Json = {"type": "array", "items": NAME, "maxItems": 100}
 MEDIA = fields_of({"media_id": TEXT})
@@ -179,7 +179,7 @@ async def _enclosure(
     content, upload_id = b"", ""
     if channel.kind is ChannelKind.WECOM:
         room = invocation.edition.world.limits.fetch_request_bytes - _AROUND
-        most = min(MOST_IMAGE if is_image else MOST_FILE, room)
+        most = min(MAX_IMAGE_BYTES if is_image else MAX_FILE_BYTES, room)
         if kept.size > most:
             raise tool_failure("too_large", f"wecom takes at most {most} bytes, found {kept.size}")
         content = await resources.blobs.get(kept.blob_id)

@@ -27,7 +27,7 @@ from penstock.tools.skills import NO_SKILLS, Selection, TaskSkills
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 
-MOST_TEXT = 65_536
+MAX_TEXT = 65_536
 SKILL: Json = {"type": "string", "description": "As list_available_skills says it."}
 MODE: Json = {"enum": ["text", "import_to_vfs"]}
 
@@ -134,10 +134,10 @@ async def _give(
 ) -> dict[str, Any]:
     if input["mode"] == "import_to_vfs":
         return await _import(skill, resource, input, invocation)
-    if resource.size > MOST_TEXT:
+    if resource.size > MAX_TEXT:
         raise tool_failure(
             "too_large",
-            f"{resource.path!r} has {resource.size} bytes; at most {MOST_TEXT} are read as text. "
+            f"{resource.path!r} has {resource.size} bytes; at most {MAX_TEXT} are read as text. "
             "Take it into the workspace with import_to_vfs.",
         )
     content = await _bytes(skill, resource, invocation)

@@ -137,7 +137,7 @@ TASK = "task"
 NOT_STARTED = "Nothing was started: the flow needs"
 STARTED = "What was said before is not read any more, and no skill is selected. Go on."
 _NAME_CHARACTERS = 64
-_MOST_NAMED = 30
+_MAX_NAMED = 30
 """Commands and flows to list if no name was given."""
 
 
@@ -310,9 +310,9 @@ class CommandWork:
 def _unknown(name: str, why: NotFound) -> str:
     """Return the answer to an unknown command; `why` may name the nearest flow."""
     names = [*COMMANDS, *why.known]
-    known = ", ".join(f"/{each}" for each in names[:_MOST_NAMED])
-    if len(names) > _MOST_NAMED:
-        known += f" and {len(names) - _MOST_NAMED} more"
+    known = ", ".join(f"/{each}" for each in names[:_MAX_NAMED])
+    if len(names) > _MAX_NAMED:
+        known += f" and {len(names) - _MAX_NAMED} more"
     _, dot, hint = str(why).partition(". Did you mean")
     return (
         f'Unknown command "/{cut(name, _NAME_CHARACTERS)}". Known commands: {known}. '

@@ -20,7 +20,7 @@ from penstock.store.projections import Page, Projections, SessionSort, TasksOf
 
 UNTITLED = "New conversation"
 _NEWEST = Page(limit=1)
-_MANY = Page(limit=200)
+_PAGE = Page(limit=200)
 
 
 class Directory:
@@ -83,7 +83,7 @@ class Directory:
     async def delete_all(self, agent: str, profile: Profile, erasure: Erasure) -> None:
         """Delete every conversation of this profile with the agent."""
         while True:
-            sessions, _ = await self.list(agent, profile, page=_MANY)
+            sessions, _ = await self.list(agent, profile, page=_PAGE)
             if not sessions:
                 return
             await self._delete(sessions, erasure)
@@ -97,7 +97,7 @@ class Directory:
     async def _stop(self, session: SessionRecord) -> None:
         """Cancel the tasks of a conversation, and the flow runs that they wait for."""
         log_id = LogId(session.session_id)
-        tasks, _ = await self._projections.tasks(log_id=log_id, page=_MANY)
+        tasks, _ = await self._projections.tasks(log_id=log_id, page=_PAGE)
         at_work = [task for task in tasks if not task.status.is_final]
         for task in at_work:
             await self._cancel(task)
@@ -110,7 +110,7 @@ class Directory:
         log_id, awaiting = LogId(session.session_id), list[TaskRecord]()
         for status in (each for each in TaskStatus if not each.is_final):
             runs, _ = await self._projections.tasks(
-                profile_id=session.profile_id, of=TasksOf(kind=FLOW, status=status), page=_MANY
+                profile_id=session.profile_id, of=TasksOf(kind=FLOW, status=status), page=_PAGE
             )
             awaiting += [each for each in runs if await self._waiter_of(each) == log_id]
         return awaiting

@@ -24,7 +24,7 @@ from penstock.core.task import TaskRecord
 from penstock.store.logs.log import Log
 from penstock.store.projections import Page, Projections
 
-_AT_ONCE = 50
+_PAGE_SIZE = 50
 Message = dict[str, Any]
 
 
@@ -201,7 +201,7 @@ class History:
         log_id, offset = LogId(session_id), 0
         replaced: TaskId | None = None
         while True:
-            page = Page(limit=_AT_ONCE, offset=offset)
+            page = Page(limit=_PAGE_SIZE, offset=offset)
             tasks, _ = await self._projections.tasks(log_id=log_id, page=page)
             for task in tasks:
                 if replaced is None and task.kind == "message":
@@ -210,9 +210,9 @@ class History:
                     yield task_messages
                 elif task.task_id == replaced:
                     replaced = (await self._read(task)).supersedes
-            if len(tasks) < _AT_ONCE:
+            if len(tasks) < _PAGE_SIZE:
                 return
-            offset += _AT_ONCE
+            offset += _PAGE_SIZE
 
     async def _read(self, task: TaskRecord) -> TaskMessages:
         task_messages = TaskMessages(task)

@@ -27,7 +27,7 @@ _SCALARS = {"string", "integer", "number", "boolean", "null"}
 _NUMBER = re.compile(r"-?\d{1,300}(\.\d{1,300})?([eE][+-]?\d{1,3})?")
 _INTEGER = re.compile(r"-?\d{1,300}")
 _SHOWN_CHARACTERS = 100
-_DEEPEST = 20
+_MAX_DEPTH = 20
 """References are followed at most this many times."""
 
 
@@ -221,7 +221,7 @@ def _types(schema: Mapping[str, Any], root: Json, depth: int = 0) -> set[str]:
     ref, named = schema.get("$ref"), schema.get("type")
     if named is not None:
         return {named} if isinstance(named, str) else set(named)
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         return set()
     if isinstance(ref, str):
         return _types(_at(root, ref), root, depth + 1)

@@ -24,7 +24,7 @@ LinkTo = Callable[[StoredFile], str]
 """Returns a temporary link to a stored file."""
 TOOL = "send_media_attachment"
 """Calls of this tool add attachments, at any depth."""
-MOST = 20
+MAX_ATTACHMENTS = 20
 """An answer has at most this many."""
 
 
@@ -41,7 +41,7 @@ class Attachments:
         output = settled.envelope.output
         if settled.tool_id != TOOL or not settled.files or not isinstance(output, dict):
             return
-        has_room = len(self._files) < MOST
+        has_room = len(self._files) < MAX_ATTACHMENTS
         if has_room and output.get("send_as_attachment") is True:
             self._files.setdefault(output["media_id"], settled.files[0])
 

@@ -71,10 +71,10 @@ Cancel = Annotated[
     bool, typer.Option("--cancel", help="Cancel the question; at a fork, this ends the run.")
 ]
 
-_LEAST_INPUT = 40
+_MIN_INPUT = 40
 _WAITER_SECONDS = 60
 """How long to wait for a task that waited for the answered run; another process may run it."""
-_MOST_SHOWN = 300
+_MAX_SHOWN = 300
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -133,7 +133,7 @@ def _row(record: QuestionRecord) -> tuple[str | None, ...]:
     if question.kind is QuestionKind.APPROVAL:
         input_text = f"{question.tool_id} {compact(dict(question.input or {}))}"
         # at most a third: the text column needs the rest
-        input_text = cut(input_text, max(_LEAST_INPUT, width() // 3))
+        input_text = cut(input_text, max(_MIN_INPUT, width() // 3))
     return (
         question.question_id,
         question.kind,
@@ -225,7 +225,7 @@ def _status_line(reply: Reply | None) -> str:
     if reply is None:
         return "it is still running"
     text = reply.error.message if reply.error is not None else reply.content
-    return f"{reply.status.value} {cut(one_line(text), _MOST_SHOWN)}".rstrip()
+    return f"{reply.status.value} {cut(one_line(text), _MAX_SHOWN)}".rstrip()
 
 
 def _show(taken: QuestionRecord, reply: Reply | None, *, as_json: bool) -> int:

@@ -37,7 +37,7 @@ from penstock.store.sql_projections import SqlProjections
 from penstock.tools.tool import Tool
 
 Value = TypeVar("Value")
-_MOST = 50
+_MAX_OFFERED = 50
 
 
 def direct_tools(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -66,7 +66,7 @@ def tasks(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the newest tasks."""
 
     async def work(projections: Projections) -> list[str]:
-        records, _ = await projections.tasks(page=Page(limit=_MOST))
+        records, _ = await projections.tasks(page=Page(limit=_MAX_OFFERED))
         return [each.task_id for each in records]
 
     return _fitting(_stored(ctx, work), incomplete)
@@ -76,7 +76,7 @@ def questions(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the questions that are open."""
 
     async def work(projections: Projections) -> list[str]:
-        page = Page(limit=_MOST)
+        page = Page(limit=_MAX_OFFERED)
         records, _ = await projections.questions(status=QuestionStatus.OPEN, page=page)
         return [each.question.question_id for each in records]
 
@@ -87,7 +87,7 @@ def sessions(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the newest sessions of the local profile."""
 
     async def work(projections: Projections) -> list[str]:
-        records, _ = await projections.sessions(profile_id=LOCAL, page=Page(limit=_MOST))
+        records, _ = await projections.sessions(profile_id=LOCAL, page=Page(limit=_MAX_OFFERED))
         return [each.session_id for each in records]
 
     return _fitting(_stored(ctx, work), incomplete)
@@ -107,7 +107,7 @@ def runs(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the newest runs of flows."""
 
     async def work(projections: Projections) -> list[str]:
-        records, _ = await projections.tasks(of=TasksOf(kind=FLOW), page=Page(limit=_MOST))
+        records, _ = await projections.tasks(of=TasksOf(kind=FLOW), page=Page(limit=_MAX_OFFERED))
         return [each.task_id for each in records]
 
     return _fitting(_stored(ctx, work), incomplete)
@@ -176,7 +176,7 @@ def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
 
 ANY_TEXT = "TEXT"
 """Placeholder for an answer as free text."""
-_MOST_LINES = 6
+_MAX_LINES = 6
 """Answers that are listed as commands; the question itself shows all options."""
 
 
@@ -184,7 +184,7 @@ def how_to_answer(record: QuestionRecord) -> str:
     """Return a command for each answer to a question, quoted for a shell."""
     answers = answers_to(record)
     command = ("penstock", "answer", record.question.question_id)
-    lines = [pasted(*command, each) for each in answers[:_MOST_LINES]]
+    lines = [pasted(*command, each) for each in answers[:_MAX_LINES]]
     left = len(answers) - len(lines)
     more = f"\n       or one of {left} more, by name or number" if left else ""
     return "answer it: " + "\n       or: ".join(lines) + more

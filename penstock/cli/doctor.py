@@ -69,7 +69,7 @@ EXTRAS = {
 }
 """The distributions that each extra of penstock installs."""
 _CONNECT_SECONDS = 2.0
-MOST_LOGS = 200
+MAX_LOGS = 200
 """Limit of the unfinished logs that are read completely: reading is linear in their length."""
 
 
@@ -290,17 +290,17 @@ async def _tasks(log: SqlLog, projections: SqlProjections) -> list[Finding]:
     """Report blocked tasks, unfinished tasks whose log is corrupt, and quarantined logs."""
     findings = [_suspect(each) for each in await log.suspects()]
     of = TasksOf(status=TaskStatus.BLOCKED)
-    for task in (await projections.tasks(of=of, page=Page(limit=MOST_LOGS)))[0]:
+    for task in (await projections.tasks(of=of, page=Page(limit=MAX_LOGS)))[0]:
         text = (
             f"{task.task_id} is blocked until a process has {names_of(task.blocked_on)}; "
             f"to cancel it: penstock tasks cancel {task.task_id}"
         )
         findings.append(Finding(FindingLevel.NOTE, "tasks", text))
-    for pending in await log.pending(limit=MOST_LOGS):
+    for pending in await log.pending(limit=MAX_LOGS):
         try:
             await log.read(pending.log_id)
         except StoreCorrupt as error:
-            records, _ = await projections.tasks(log_id=pending.log_id, page=Page(limit=MOST_LOGS))
+            records, _ = await projections.tasks(log_id=pending.log_id, page=Page(limit=MAX_LOGS))
             waiting = [each.task_id for each in records if not each.status.is_final]
             text = f"{', '.join(waiting) or 'an unfinished task'} cannot continue: {error}"
             findings.append(Finding(FindingLevel.WRONG, "tasks", text))

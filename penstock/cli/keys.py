@@ -18,7 +18,7 @@ from penstock.core.text import count
 from penstock.manifest.bundle import load_bundle
 from penstock.store.database import open_database
 
-_MOST_DAYS = 36_500
+_MAX_DAYS = 36_500
 Value = TypeVar("Value")
 KeyName = Annotated[str, typer.Argument(metavar="NAME", help="The key's name.")]
 Permissions = Annotated[
@@ -32,7 +32,7 @@ Permissions = Annotated[
 Days = Annotated[
     int | None,
     typer.Option(
-        "--days", min=1, max=_MOST_DAYS, help="Days until the key expires; default: never."
+        "--days", min=1, max=_MAX_DAYS, help="Days until the key expires; default: never."
     ),
 ]
 _DAY_MS = 24 * 3600 * 1000

@@ -16,7 +16,7 @@ from penstock.core.errors import NameTaken
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its id: letters, digits, _ . and -.")]
 _ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_MOST = 64
+_MAX_NAME_LENGTH = 64
 _GREET = "_greet"
 """Suffix of the id of a new skill's tool."""
 _TOOL = """\
@@ -74,7 +74,7 @@ _TSCONFIG = """\
 
 def new_tool(name: Name, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
     """Create a tool in tools/: manifest, script, and types for editors. Overwrites nothing."""
-    root, existing = _read(name, project, _MOST)
+    root, existing = _read(name, project, _MAX_NAME_LENGTH)
     _check(name, _tools(existing), "tool")
     files = {
         f"tools/{name}.tool.yaml": _TOOL.format(tool=name, file=name),
@@ -86,7 +86,7 @@ def new_tool(name: Name, *, project: ProjectFolder = None, as_json: AsJson = Fal
 
 def new_skill(name: Name, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
     """Create a skill in a folder below skills/, with its own tool. Overwrites nothing."""
-    root, existing = _read(name, project, _MOST - len(_GREET))
+    root, existing = _read(name, project, _MAX_NAME_LENGTH - len(_GREET))
     tool, folder = f"{name}{_GREET}", f"skills/{name}"
     _check(name, {*existing.every_skill, *existing.bundle.broken_skills}, "skill")
     _check(tool, _tools(existing), "tool")

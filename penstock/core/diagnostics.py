@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from penstock.core.envelope import Json
 
-FEW_EDITS = 2
+ALLOWED_EDITS = 2
 """A name with at most this many edits is suggested, however short it is."""
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 """Longer names get no suggestion: the search would take too long."""
 
 
@@ -103,10 +103,10 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     best: tuple[int, str] | None = None
     for candidate in set(names):
         longer = max(len(name), len(candidate))
-        most = max(FEW_EDITS, longer // 3)
+        most = max(ALLOWED_EDITS, longer // 3)
         if best:
             most = min(most, best[0])
-        if longer > LONGEST_NAME or abs(len(name) - len(candidate)) > most:
+        if longer > MAX_NAME_LENGTH or abs(len(name) - len(candidate)) > most:
             continue
         scored = (edits(name, candidate), candidate)
         if scored[0] <= most and (best is None or scored < best):

@@ -40,7 +40,7 @@ _LETTER_OF = (_ALPHABET * 8).encode()
 """Translates each byte to a letter, which has 5 of its bits."""
 _LETTERS = 10
 """Random letters that are drawn for each id."""
-_DRAWN_AT_ONCE = 256 * _LETTERS
+_BATCH_BYTES = 256 * _LETTERS
 _LAST = (1 << 30) - 1
 _TIME_BITS = 50
 
@@ -53,7 +53,7 @@ class IdSource:
         self._time = 0
         self._spelled_time = ""
         self._count = 0
-        self._drawn, self._letters, self._at = b"", "", _DRAWN_AT_ONCE
+        self._drawn, self._letters, self._at = b"", "", _BATCH_BYTES
         os.register_at_fork(after_in_child=self._forget)
 
     def __call__(self, prefix: str) -> str:
@@ -73,10 +73,10 @@ class IdSource:
     def _draw(self) -> int:
         """Return the position of unused random letters."""
         at = self._at
-        if at == _DRAWN_AT_ONCE:
+        if at == _BATCH_BYTES:
             # for many ids at once: each system call releases the interpreter lock to other
             # threads, which costs more than all the rest of an id
-            self._drawn = os.urandom(_DRAWN_AT_ONCE)
+            self._drawn = os.urandom(_BATCH_BYTES)
             self._letters = self._drawn.translate(_LETTER_OF).decode()
             at = 0
         self._at = at + _LETTERS
@@ -85,7 +85,7 @@ class IdSource:
     def _forget(self) -> None:
         """Discard randomness that the parent process has, too; the lock may be held there."""
         self._lock = threading.Lock()
-        self._at = _DRAWN_AT_ONCE
+        self._at = _BATCH_BYTES
 
     def _begin(self, now: int) -> None:
         """Format the time once for all ids of one millisecond, and restart the count."""

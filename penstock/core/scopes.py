@@ -38,9 +38,9 @@ class Scope(Struct, frozen=True):
         return f"{self.kind}:{self.id}"
 
 
-MOST_BYTES = 512
-MOST_SEGMENTS = 32
-_MOST_CHARACTERS = 4 * MOST_BYTES
+MAX_BYTES = 512
+MAX_SEGMENTS = 32
+_MAX_CHARACTERS = 4 * MAX_BYTES
 """Checked before the text is normalized: normalizing a million combining marks takes minutes."""
 _KINDS = {"task": ScopeKind.TASK, "session": ScopeKind.SESSION}
 
@@ -70,15 +70,15 @@ def parse_path(uri: str) -> FilePath:
     scheme, separator, rest = uri.partition("://")
     if not separator or scheme not in _KINDS:
         raise ValueError(f"a path begins with task:// or session://, found {uri!r}")
-    if len(rest) > _MOST_CHARACTERS:
-        raise ValueError(f"a path has at most {MOST_BYTES} bytes, this has {len(rest)} characters")
+    if len(rest) > _MAX_CHARACTERS:
+        raise ValueError(f"a path has at most {MAX_BYTES} bytes, this has {len(rest)} characters")
     try:
         path = unicodedata.normalize("NFC", rest)
         size = len(f"{scheme}://{path}".encode())
     except UnicodeEncodeError:
         raise ValueError(f"a path is Unicode text without lone surrogates: {uri!r}") from None
-    if size > MOST_BYTES:
-        raise ValueError(f"a path has at most {MOST_BYTES} bytes, this has {size}")
+    if size > MAX_BYTES:
+        raise ValueError(f"a path has at most {MAX_BYTES} bytes, this has {size}")
     if path:
         _check_segments(path, uri)
     return FilePath(_KINDS[scheme], path)
@@ -94,8 +94,8 @@ def _check_segments(path: str, uri: str) -> None:
     if "\\" in path or any(unicodedata.category(each) == "Cc" for each in path):
         raise ValueError(f"a path has no backslash and no control character: {uri!r}")
     segments = path.split("/")
-    if len(segments) > MOST_SEGMENTS:
-        raise ValueError(f"a path has at most {MOST_SEGMENTS} segments, this has {len(segments)}")
+    if len(segments) > MAX_SEGMENTS:
+        raise ValueError(f"a path has at most {MAX_SEGMENTS} segments, this has {len(segments)}")
     for segment in segments:
         if segment in {"", ".", ".."}:
             raise ValueError(f"a path has no segment {segment!r}: {uri!r}")

@@ -266,9 +266,9 @@ def catch_up(state: SessionState, records: Iterable[Record]) -> None:
 CACHED_STATES = 512
 """Folded states that a process keeps in memory for their next turn."""
 
-_AT_ONCE = 4_000
+_MAX_EVENTS = 4_000
 """Events in memory at once while a long log is folded."""
-_SIZE_AT_ONCE = 8 * MIB
+_MAX_SIZE = 8 * MIB
 """Characters of their bodies, not counting the last one."""
 
 
@@ -364,14 +364,14 @@ class StateCache:
                 state, read = SessionState(log_id), part[-1].seq
             else:
                 catch_up(state, part)
-                if len(part) < _AT_ONCE and state.seq >= max(head, read):
+                if len(part) < _MAX_EVENTS and state.seq >= max(head, read):
                     break
             part = await self._part(state)
         return state
 
     async def _part(self, state: SessionState) -> Sequence[Record]:
         return await self._log.read(
-            state.log_id, after=state.seq, limit=_AT_ONCE, size=_SIZE_AT_ONCE
+            state.log_id, after=state.seq, limit=_MAX_EVENTS, size=_MAX_SIZE
         )
 
     def _is_here(self, log_id: LogId) -> bool:

@@ -15,7 +15,7 @@ from penstock.flows.checks.templates import check_templates
 from penstock.flows.parsed import ParsedFlow
 from penstock.flows.steps.table import KINDS
 
-MOST_FINDINGS = 1000
+MAX_FINDINGS = 1000
 """Limit per check."""
 
 
@@ -42,9 +42,9 @@ def check_flow(read: ParsedFlow, check_context: CheckContext) -> Sequence[Diagno
     view = FlowView(read, check_context)
     findings: list[Diagnostic] = []
     for check in (_of_text, *CHECKS):
-        some = list(islice(check(view), MOST_FINDINGS + 1))
-        findings += some[:MOST_FINDINGS]
-        if len(some) > MOST_FINDINGS:
+        some = list(islice(check(view), MAX_FINDINGS + 1))
+        findings += some[:MAX_FINDINGS]
+        if len(some) > MAX_FINDINGS:
             findings.append(_too_many(read.file))
     return in_file_order(findings)
 
@@ -54,5 +54,5 @@ def _of_text(view: FlowView) -> Iterator[Diagnostic]:
 
 
 def _too_many(file: str) -> Diagnostic:
-    message = f"there are more than {MOST_FINDINGS} findings of a kind; the others are not shown"
+    message = f"there are more than {MAX_FINDINGS} findings of a kind; the others are not shown"
     return Diagnostic(code="too-many-findings", message=message, file=file)

@@ -37,7 +37,7 @@ from penstock.tools.policy import SCRIPT, Caller
 from penstock.tools.scripts.script import ScriptTool
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 
-SOONEST_SHARE, MOST_EARLY_MS = 10, 100
+SOONEST_SHARE, MAX_EARLY_MS = 10, 100
 """`ctx.signal` fires a tenth of the timeout early, at most 100 ms, so that code can react."""
 HARD_ERROR = "FlowHardError"
 """Name of the error class that ends the flow."""
@@ -176,7 +176,7 @@ def _spec(step: Code) -> ToolSpec:
 
 def _input(visit: CodeVisit, command: str) -> dict[str, Any]:
     step = visit.step
-    early = min(step.timeout // SOONEST_SHARE, MOST_EARLY_MS)
+    early = min(step.timeout // SOONEST_SHARE, MAX_EARLY_MS)
     return {
         "input": dict(visit.inputs),
         "about": {"flowName": command, "stepId": step.step_id, "task": visit.task},

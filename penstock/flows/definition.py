@@ -19,7 +19,7 @@ from penstock.core.events.flow_events import STANDARD_FIELDS, Output, ValueType
 
 ON_COMPLETE, ON_ERROR, BRANCHES = "on_complete", "on_error", "branches"
 CAP = "cap"
-AGENTS_AT_ONCE = 4
+DEFAULT_PARALLEL = 4
 """Default of `max_concurrent`: agent steps of a segment that work at once."""
 
 
@@ -222,7 +222,7 @@ class Flow(Struct, frozen=True, kw_only=True, dict=True):
     """Display name. The command follows from the path of the file."""
     description: str
     steps: tuple[Step, ...]
-    max_concurrent: int = AGENTS_AT_ONCE
+    max_concurrent: int = DEFAULT_PARALLEL
     needs_task: bool = False
     task_prompt: str | None = None
     config: Mapping[str, Any] = field(default_factory=dict)

@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.agents.folders import MOST_BYTES
+from penstock.agents.folders import MAX_BYTES
 from penstock.core.diagnostics import has_error
 from penstock.core.events.flow_events import FlowStarted, ValueType
-from penstock.flows.definition import AGENTS_AT_ONCE, Flow, RunInput
+from penstock.flows.definition import DEFAULT_PARALLEL, Flow, RunInput
 from penstock.flows.parsed import ParsedFlow, ParsedStep
 from penstock.flows.step_parsing import read_steps
 from penstock.flows.steps.kind import CONFIG, IgnoredValue, LenientBoolean
@@ -43,8 +43,8 @@ from penstock.manifest.yaml_document import (
 MARKDOWN = "```"
 SEVERAL = "yaml-many-documents"
 WHAT = "the flow"
-MOST_AT_ONCE = 64
-_MOST_KEPT = 32
+MAX_PARALLEL = 64
+_CACHE_SIZE = 32
 """Number of parsed flows that are kept, so that their next run need not parse them."""
 _TEXT = Text(expected="text", least=1)
 _TOP = SourceRange(line=1, column=1)
@@ -74,9 +74,9 @@ FIELDS = (
     Field(key="description", kind=_TEXT, meaning="for lists", required=True, default=""),
     Field(
         key="max_concurrent",
-        kind=AuthoredInteger(low=1, high=MOST_AT_ONCE),
+        kind=AuthoredInteger(low=1, high=MAX_PARALLEL),
         meaning="agent steps of a segment at once",
-        default=AGENTS_AT_ONCE,
+        default=DEFAULT_PARALLEL,
     ),
     Field(
         key="task_required", kind=LenientBoolean(), meaning="a start needs a task", default=False
@@ -109,7 +109,7 @@ def read_flow(text: str | bytes, file: str = "") -> ParsedFlow:
     )
 
 
-@lru_cache(_MOST_KEPT)
+@lru_cache(_CACHE_SIZE)
 def flow_of(text: str, file: str) -> Flow | None:
     """Return the flow of a text, or None if it has errors. Cached for later runs of the text."""
     return read_flow(text, file).flow
@@ -248,9 +248,9 @@ def _called(value_type: ValueType) -> str:
 
 def _decoded(text: str | bytes, document: Document) -> str | None:
     """Return the text without a byte order mark, or None if it is too long or not UTF-8."""
-    size = len(text) if isinstance(text, bytes) or len(text) > MOST_BYTES else _size(text)
-    if size > MOST_BYTES:
-        message = f"the flow has {size} bytes; the limit is {MOST_BYTES}"
+    size = len(text) if isinstance(text, bytes) or len(text) > MAX_BYTES else _size(text)
+    if size > MAX_BYTES:
+        message = f"the flow has {size} bytes; the limit is {MAX_BYTES}"
         document.problem("file-too-large", message, _TOP)
         return None
     try:

@@ -15,9 +15,9 @@ LETTER = 7.2
 SMALL = 0.88
 """Width of a caption's letters relative to that."""
 NODE_HEIGHT = 44.0
-MOST_IN_A_ROW = 5
-MOST_LETTERS = 26
-LEAST_WIDTH = 132.0
+MAX_PER_ROW = 5
+MAX_LETTERS = 26
+MIN_WIDTH = 132.0
 MISSING = "no such step"
 _GAP, _ROW_GAP, _PADDING, _MARGIN = 24.0, 52.0, 26.0, 20.0
 LABEL_LETTERS = 16
@@ -206,7 +206,7 @@ def _node_width(flow: Flow, missing: Sequence[str]) -> float:
     """Return the width of the steps: that of the longest name or caption, up to a limit."""
     names = [letters(each) for each in [*flow.by_id, *missing]]
     captions = [letters(_caption(each)) * SMALL for each in flow.steps]
-    return max(LEAST_WIDTH, min(max(*names, *captions), MOST_LETTERS) * LETTER + 28)
+    return max(MIN_WIDTH, min(max(*names, *captions), MAX_LETTERS) * LETTER + 28)
 
 
 def _caption(step: Step | None) -> str:
@@ -229,9 +229,9 @@ def _rows(segment: Sequence[Step], segments: Segments) -> list[list[str]]:
         depth = depths[step.step_id] = 1 + max(before, default=-1)
         layers.setdefault(depth, []).append(step.step_id)
     return [
-        layer[start : start + MOST_IN_A_ROW]
+        layer[start : start + MAX_PER_ROW]
         for _, layer in sorted(layers.items())
-        for start in range(0, len(layer), MOST_IN_A_ROW)
+        for start in range(0, len(layer), MAX_PER_ROW)
     ]
 
 

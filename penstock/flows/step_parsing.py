@@ -12,10 +12,10 @@ from penstock.flows.steps.table import FIELDS_OF, KINDS, KNOWN, inferred, owners
 from penstock.manifest.authored_kinds import meant, warn
 from penstock.manifest.fields import OWN, WRONG, Node, described, quoted
 
-MOST_STEPS = 1000
-MOST_FOREIGN = 100
+MAX_STEPS = 1000
+MAX_UNKNOWN_FIELDS = 100
 """Limit on warnings about unknown fields of one step."""
-LONGEST_ID = 64
+MAX_ID_LENGTH = 64
 STEP_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _BLANK: dict[str, Any] = {"branches": {}, "max_iterations": None}
 """Placeholders for required fields that are missing; for other fields it is an empty text."""
@@ -30,8 +30,8 @@ def read_steps(node: Node) -> Sequence[ParsedStep]:
     count = len(node.value)
     if not count:
         node.bad_value(expected)
-    if count > MOST_STEPS:
-        node.bad_value(f"a list of at most {MOST_STEPS} steps", f"array of {count}")
+    if count > MAX_STEPS:
+        node.bad_value(f"a list of at most {MAX_STEPS} steps", f"array of {count}")
         return ()
     steps: list[ParsedStep] = []
     lines: dict[str, int] = {}
@@ -76,8 +76,8 @@ def _step_id(item: Node) -> str:
         node.refuse("wrong-type", message, suggestion="put it into quotes")
     elif not STEP_ID.fullmatch(node.value):
         message = f'step id {quoted(node.value)} may use only letters, digits, "_" and "-"'
-        is_long = len(node.value) > LONGEST_ID
-        note = f"use at most {LONGEST_ID} characters" if is_long else None
+        is_long = len(node.value) > MAX_ID_LENGTH
+        note = f"use at most {MAX_ID_LENGTH} characters" if is_long else None
         node.refuse("bad-step-id", message, at=place_of(item), suggestion=note)
     else:
         return node.value
@@ -140,7 +140,7 @@ def _warn_weak(node: StepNode, row: StepField) -> None:
 def _warn_foreign(node: StepNode, kind: str) -> None:
     """Warn about fields of other kinds, and unknown ones."""
     keys = (key for key in node.value if key not in COMMON and key not in FIELDS_OF[kind])
-    for key in islice((key for key in keys if not key.startswith(OWN)), MOST_FOREIGN):
+    for key in islice((key for key in keys if not key.startswith(OWN)), MAX_UNKNOWN_FIELDS):
         if others := owners(key):
             message = f'field "{key}" does nothing in {label(node)} of type {kind}'
             suggestion = f"it belongs to {', '.join(others)}"

@@ -16,7 +16,7 @@ from penstock.manifest.fields import FOUND_CHARACTERS, OWN, WRONG, Invalid, Kind
 from penstock.manifest.kinds import Boolean, Text
 from penstock.manifest.yaml_document import SourceRange
 
-MOST_UNKNOWN = 100
+MAX_UNKNOWN = 100
 """Unknown keys of one mapping that are named; the others are counted."""
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 OUTPUT_FIELDS = ("name", "description", "type", "pattern", "required")
@@ -117,10 +117,10 @@ def part(node: Node, key: str, kind: Kind, default: Any) -> Any:
 def warn_unknown(node: Node, known: Sequence[str], title: str) -> None:
     """Warn of unknown keys of a mapping, each with the nearest known one."""
     unknown = [key for key in node.value if key not in known and not key.startswith(OWN)]
-    for key in unknown[:MOST_UNKNOWN]:
+    for key in unknown[:MAX_UNKNOWN]:
         message = f"unknown field {quoted(key)} in {title}"
         warn(node.at(key), "unknown-field", message, meant(nearest(key, known)))
-    if more := unknown[MOST_UNKNOWN:]:
+    if more := unknown[MAX_UNKNOWN:]:
         message = f"there are {len(more)} more unknown fields in {title}"
         warn(node.at(more[0]), "unknown-field", message)
 

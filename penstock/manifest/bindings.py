@@ -10,7 +10,7 @@ from penstock.manifest.kinds import ID, ListOf, OneOf, RecordKind, SetOf, Text, 
 
 SCOPES = ("profile", "session", "task", "shared")
 VAULT_SCOPES = ("profile", "shared")
-MOST = 64
+MAX_BINDINGS = 64
 _VAULT_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _SCOPE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}")
 
@@ -45,7 +45,7 @@ def _state_binding(node: Node, values: dict[str, Any]) -> StateBinding:
 
 def refuse_overlaps(state: Node) -> None:
     """Report prefixes of one scope kind that start with another one."""
-    bindings = state.value[:MOST] if isinstance(state.value, list) else []
+    bindings = state.value[:MAX_BINDINGS] if isinstance(state.value, list) else []
     before: list[tuple[str, str, str]] = []
     for number, binding in enumerate(bindings):
         each = binding if isinstance(binding, dict) else {}
@@ -106,10 +106,10 @@ STATE_FIELDS = (
 VAULT = ListOf(
     item=RecordKind(fields=VAULT_FIELDS, build=from_fields(VaultKey)),
     expected="a list of {key, scope_kinds}",
-    most=MOST,
+    most=MAX_BINDINGS,
 )
 STATE = ListOf(
     item=RecordKind(fields=STATE_FIELDS, build=_state_binding),
     expected="a list of {name, key_prefix, scope_kind, scope_id}",
-    most=MOST,
+    most=MAX_BINDINGS,
 )

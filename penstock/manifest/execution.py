@@ -9,7 +9,7 @@ from penstock.manifest.kinds import OneOf, RecordKind, Text, exactly_one
 from penstock.manifest.paths import SCRIPTS, FilePathKind
 from penstock.manifest.yaml_document import SourceRange
 
-MOST_SOURCE_BYTES = 262_144
+MAX_SOURCE_BYTES = 262_144
 ENGINES = ("wasm", "deno")
 ENTRYPOINT = "run"
 
@@ -79,9 +79,7 @@ FIELDS = (
     ),
     Field(
         key="script",
-        kind=Text(
-            expected="JavaScript or TypeScript source", least=1, most_bytes=MOST_SOURCE_BYTES
-        ),
+        kind=Text(expected="JavaScript or TypeScript source", least=1, most_bytes=MAX_SOURCE_BYTES),
         meaning="The source, as TypeScript. Set either this or `script_file`.",
     ),
     Field(

@@ -28,7 +28,7 @@ from penstock.core.exhaustion import raise_exhaustion
 NOUNS = ("tool", "skill", "permissions", "prompts")
 LATER = (".schedule.yaml",)
 NOT_SEARCHED = frozenset({"node_modules", "__pycache__"})
-MOST_MANIFESTS = 2000
+MAX_MANIFESTS = 2000
 TOO_LARGE = "file-too-large"
 
 
@@ -55,11 +55,11 @@ def discover(root: Path) -> FoundManifests:
         elif near := _near_miss(name, path):
             message = f'looks like a manifest but is not read; rename it to "{near}"'
             diagnostics.append(_warning("near-miss-name", path, message))
-    if len(files) > MOST_MANIFESTS:
-        message = f"the project has {len(files)} manifests; the limit is {MOST_MANIFESTS}"
-        beyond = shown(files[MOST_MANIFESTS][1])
+    if len(files) > MAX_MANIFESTS:
+        message = f"the project has {len(files)} manifests; the limit is {MAX_MANIFESTS}"
+        beyond = shown(files[MAX_MANIFESTS][1])
         diagnostics.append(Diagnostic(code="bundle-too-large", message=message, file=beyond))
-    return FoundManifests(files=files[:MOST_MANIFESTS], diagnostics=diagnostics)
+    return FoundManifests(files=files[:MAX_MANIFESTS], diagnostics=diagnostics)
 
 
 def shown(path: str) -> str:

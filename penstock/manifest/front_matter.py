@@ -26,7 +26,7 @@ from penstock.manifest.yaml_document import (
 
 TWICE = "yaml-duplicate-key"
 _FILE_START = SourceRange(line=1, column=1)
-DEEPEST = 4
+MAX_DEPTH = 4
 """Deeper nesting is ignored."""
 _KEY = re.compile(r"(?P<key>[A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(?P<value>.*))?")
 _BLOCKS = {"|": "\n", "|-": "\n", "|+": "\n", ">": " ", ">-": " ", ">+": " "}
@@ -145,7 +145,7 @@ class _Lines:
         if text:
             return _scalar(text)
         below = self._peek()
-        if below is None or len(path) >= DEEPEST:
+        if below is None or len(path) >= MAX_DEPTH:
             return None
         is_list = below.text == "-" or below.text.startswith("- ")
         if is_list and below.indent >= line.indent:
@@ -219,7 +219,7 @@ class _Lines:
 
 def _scalar(text: str, depth: int = 0) -> Any:
     """Return a string without its pair of quotes, or a list of strings."""
-    if text.startswith("[") and text.endswith("]") and depth < DEEPEST:
+    if text.startswith("[") and text.endswith("]") and depth < MAX_DEPTH:
         parts = (part.strip() for part in text[1:-1].split(","))
         return [_scalar(part, depth + 1) for part in parts if part]
     quote = text[:1]

@@ -24,7 +24,7 @@ INDEX = "SKILL.md"
 FILE_BYTES = 256 * 1024
 LISTED_CHARACTERS = 4_000
 """Characters of all handbooks in the description of the tool that reads them."""
-MOST_HANDBOOKS = 2_000
+MAX_HANDBOOKS = 2_000
 _LIST = re.compile(r"^[ \t]*(?:\*\*)?files:(?:\*\*)?[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _ITEM = re.compile(r"^[ \t]*[-*][ \t]+(.+)$")
 _WRAPPED = re.compile(r"^[ \t]+\S")
@@ -169,7 +169,7 @@ def find_folders(folder: Path) -> list[str]:
             names = sorted(each.name for each in entries if leads_to_folder(each))
     except OSError:
         return []
-    return names[:MOST_HANDBOOKS]
+    return names[:MAX_HANDBOOKS]
 
 
 def read_text(path: Path) -> str:

@@ -22,7 +22,7 @@ from penstock.manifest.yaml_document import Document, SourceRange, YamlPath
 
 _TOP = SourceRange(line=1, column=1)
 _NO_TEXT = f"is not text of at most {FILE_BYTES} bytes"
-_MOST_SEEN = 2000
+_MAX_SEEN = 2000
 """At most this many files are compared to suggest a name."""
 
 
@@ -121,7 +121,7 @@ def _fault(folder: Path, name: str) -> tuple[str, str | None]:
 
 
 def _files(folder: Path) -> list[str]:
-    paths = (each for each, _ in zip(folder.rglob("*"), range(_MOST_SEEN), strict=False))
+    paths = (each for each, _ in zip(folder.rglob("*"), range(_MAX_SEEN), strict=False))
     names = [each.relative_to(folder).as_posix() for each in paths if each.is_file()]
     return sorted(shown(each) for each in names if each != INDEX)
 

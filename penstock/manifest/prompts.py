@@ -10,7 +10,7 @@ from penstock.manifest.kinds import Integer, RecordKind, from_fields
 from penstock.manifest.paths import FilePathKind
 from penstock.manifest.yaml_document import SourceRange
 
-MOST_BYTES = 65_536
+MAX_BYTES = 65_536
 
 
 class PromptResolver(Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class _Preamble(Struct, frozen=True, kw_only=True):
         """Return the text."""
         if not isinstance(node.value, str):
             return node.wrong_type(self.expected)
-        if not node.value.strip() or len(node.value.encode()) > MOST_BYTES:
+        if not node.value.strip() or len(node.value.encode()) > MAX_BYTES:
             return node.bad_value(self.expected)
         return node.value
 

@@ -24,10 +24,10 @@ from penstock.manifest.tool import ToolManifest
 
 MCP = "mcp__"
 """Prefix of the ids of MCP tools."""
-MOST_PLACES = 5
-MOST_SUGGESTIONS = 200
+MAX_PLACES = 5
+MAX_SUGGESTIONS = 200
 """After so many unknown ids no nearest id is suggested, because each takes time."""
-MOST_SHOWN = 10
+MAX_SHOWN = 10
 """Ids of a cycle in a message; the middle of a longer cycle is left out."""
 
 
@@ -124,7 +124,7 @@ def _check_ids(
 def duplicate(noun: str, name: str, places: Sequence[Definition], own: Definition) -> str:
     """Return the message at one definition of a duplicate id; it lists at most five places."""
     others = [place for place in places if place != own]
-    shown = sorted([own, *others[: MOST_PLACES - 1]], key=lambda place: (place.file, place.line))
+    shown = sorted([own, *others[: MAX_PLACES - 1]], key=lambda place: (place.file, place.line))
     more = len(others) - len(shown) + 1
     last = f"{more} more" if more else str(shown.pop())
     return f"{noun} {quoted(name)} is defined in {', '.join(map(str, shown))} and in {last}"
@@ -202,7 +202,7 @@ class References:
 
     def _nearest(self, noun: str, name: str, known: frozenset[str]) -> str | None:
         if (noun, name) not in self._near:
-            if len(self._near) >= MOST_SUGGESTIONS:
+            if len(self._near) >= MAX_SUGGESTIONS:
                 return None
             self._near[noun, name] = nearest(name, known)
         return self._near[noun, name]
@@ -247,8 +247,8 @@ def check_cycles(skills: Mapping[str, ParsedSkill]) -> None:
 
 def _note_cycle(skill: ParsedSkill, back_to: str, path: Sequence[str]) -> None:
     cycle = [*path[path.index(back_to) :], back_to]
-    if len(cycle) > MOST_SHOWN:
-        cycle = [*cycle[: MOST_SHOWN // 2], "…", *cycle[-MOST_SHOWN // 2 :]]
+    if len(cycle) > MAX_SHOWN:
+        cycle = [*cycle[: MAX_SHOWN // 2], "…", *cycle[-MAX_SHOWN // 2 :]]
     listed = skill.node.at("requires_skills")
     node = listed.at(listed.value.index(back_to))
     node.refuse("skill-cycle", f"requires_skills makes a cycle: {' -> '.join(cycle)}")

@@ -42,11 +42,11 @@ from penstock.manifest.tool import (
     read_tool,
 )
 
-MOST_INSTRUCTION_BYTES = 65_536
-MOST_INLINE = 100
+MAX_INSTRUCTION_BYTES = 65_536
+MAX_INLINE = 100
 TIERS = ("nano", "small", "medium", "large", "frontier")
 """From the weakest to the strongest."""
-MOST_RESOURCES = 200
+MAX_RESOURCES = 200
 _MANIFESTS = (*(f".{noun}.yaml" for noun in NOUNS), *LATER)
 _SECRET = (".env", "-shm")
 _FOR_EDITORS = frozenset({"deno.json", "tsconfig.json"})
@@ -104,15 +104,15 @@ def read_skill(node: Node) -> SkillManifest:
 
 def _inline(node: Node, skill_id: str) -> tuple[ToolManifest, ...]:
     items = node.value if isinstance(node.value, list) else []
-    count = len(items) if len(items) <= MOST_INLINE else 0
+    count = len(items) if len(items) <= MAX_INLINE else 0
     tools = [read_tool(node.at(number), skill=skill_id) for number in range(count)]
     return tuple(tool for tool in tools if isinstance(tool, ToolManifest))
 
 
 def _read_instruction(node: Node) -> str | None:
     """Return the text of the file, or report why it cannot be used."""
-    expected = f"a UTF-8 file of 1 to {MOST_INSTRUCTION_BYTES} bytes"
-    content = read_bounded(node.home.folder / node.value, MOST_INSTRUCTION_BYTES)
+    expected = f"a UTF-8 file of 1 to {MAX_INSTRUCTION_BYTES} bytes"
+    content = read_bounded(node.home.folder / node.value, MAX_INSTRUCTION_BYTES)
     if isinstance(content, UnreadReason):
         if content.code == TOO_LARGE:
             node.bad_value(expected, "a larger file")
@@ -202,7 +202,7 @@ def list_resources(root: Path, skill: SkillManifest) -> tuple[Resource, ...]:
             media_type=_types().guess_type(path)[0] or "application/octet-stream",
             size=size,
         )
-        for number, (path, size) in enumerate(files[:MOST_RESOURCES], start=1)
+        for number, (path, size) in enumerate(files[:MAX_RESOURCES], start=1)
     )
 
 
@@ -246,8 +246,8 @@ class _Definitions(Struct, frozen=True, kw_only=True):
         """Report a value that is not a list or is too long."""
         if not isinstance(node.value, list):
             return node.wrong_type(self.expected)
-        if len(node.value) > MOST_INLINE:
-            return node.too_long(self.expected, MOST_INLINE)
+        if len(node.value) > MAX_INLINE:
+            return node.too_long(self.expected, MAX_INLINE)
         return ()
 
 
@@ -272,7 +272,7 @@ FIELDS = (
     ),
     Field(
         key="instruction",
-        kind=Text(expected="a non-empty string", least=1, most_bytes=MOST_INSTRUCTION_BYTES),
+        kind=Text(expected="a non-empty string", least=1, most_bytes=MAX_INSTRUCTION_BYTES),
         meaning="Text that joins the prompt. Set either this or `instruction_file`.",
     ),
     Field(

@@ -29,9 +29,9 @@ _SINGLE = re.compile(
     rf"|loop\.{_NAME.pattern}\.(?:iteration|max)|fork\.{_NAME.pattern}\.(?:answer|notes)"
     r")[ \t]*\}(?!\})"
 )
-_MOST_KEPT = 4_096
+_CACHE_SIZE = 4_096
 """Parsed templates in the cache."""
-_LONGEST_KEPT = 8_192
+_MAX_CACHED_LENGTH = 8_192
 """Characters; a longer template is not cached, so that the cache's memory is bounded."""
 
 
@@ -151,10 +151,10 @@ def shown(value: Any) -> str:
 
 def parse(text: str) -> Template:
     """Parse a text; invalid placeholders are among its pieces."""
-    return _parsed_once(text) if len(text) <= _LONGEST_KEPT else _parsed(text)
+    return _parsed_once(text) if len(text) <= _MAX_CACHED_LENGTH else _parsed(text)
 
 
-@lru_cache(_MOST_KEPT)
+@lru_cache(_CACHE_SIZE)
 def _parsed_once(text: str) -> Template:
     return _parsed(text)
 

@@ -39,7 +39,7 @@ class ToolLimits(Struct, frozen=True, kw_only=True):
     log_bytes: int | None = None
 
 
-USUAL = ToolLimits()
+DEFAULT_LIMITS = ToolLimits()
 """No limits of its own: the project's limits apply."""
 
 
@@ -66,7 +66,7 @@ class ToolManifest(Struct, frozen=True, kw_only=True):
     egress: tuple[str, ...] | None = None
     """None means the project's setting."""
     labels: tuple[str, ...] = ()
-    limits: ToolLimits = USUAL
+    limits: ToolLimits = DEFAULT_LIMITS
     trust: str | None = None
     trusted_source: bool = False
     file: str
@@ -280,7 +280,7 @@ FIELDS = (
     Field(
         key="limits",
         kind=RecordKind(fields=LIMIT_FIELDS, build=from_fields(ToolLimits)),
-        default=USUAL,
+        default=DEFAULT_LIMITS,
         meaning="Limits of one call.",
     ),
     Field(

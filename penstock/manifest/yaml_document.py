@@ -28,7 +28,7 @@ from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.errors import DeclarationError
 from penstock.core.text import cut
 
-DEEPEST = 64
+MAX_DEPTH = 64
 FENCE = "---"
 KEY_CHARACTERS = 60
 """Characters of a key that a diagnostic shows."""
@@ -251,8 +251,8 @@ class _Builder:
         kind = type(event)
         if kind is yaml.ScalarEvent:
             return _scalar(event.value) if event.implicit[0] else event.value
-        if len(path) > DEEPEST:
-            message = f"not valid YAML: nested more than {DEEPEST} levels deep"
+        if len(path) > MAX_DEPTH:
+            message = f"not valid YAML: nested more than {MAX_DEPTH} levels deep"
             raise self._refusal("yaml-syntax", message, event)
         if kind is yaml.SequenceStartEvent:
             return self._sequence(stream, path)

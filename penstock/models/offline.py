@@ -37,7 +37,7 @@ from penstock.models.offline_steps import step_calls
 OFFLINE = ModelCard(model_id="offline", name="offline", provider="offline")
 NOTICE = "I am the offline model: a handful of rules, not a language model."
 CONFIGURE = "For real answers, name a model in penstock.toml under [models]."
-MOST_TOOLS = 20
+MAX_TOOLS = 20
 READ_CHARS = 4000
 """Characters of a message that the rules read."""
 
@@ -192,9 +192,9 @@ def _listed(tools: Sequence[ToolDefinition]) -> str:
     if not tools:
         return "No tools are offered here."
     shown = [tool for tool in tools if not tool.is_builtin] or tools
-    lines = [f"- `{tool.name}`: {_sentence(tool.description)}" for tool in shown[:MOST_TOOLS]]
-    if len(shown) > MOST_TOOLS:
-        lines.append(f"- … and {len(shown) - MOST_TOOLS} more")
+    lines = [f"- `{tool.name}`: {_sentence(tool.description)}" for tool in shown[:MAX_TOOLS]]
+    if len(shown) > MAX_TOOLS:
+        lines.append(f"- … and {len(shown) - MAX_TOOLS} more")
     if len(shown) < len(tools):
         lines.append(f"- … and {len(tools) - len(shown)} that are built in")
     return "I can call these tools when you name them:\n\n" + "\n".join(lines)

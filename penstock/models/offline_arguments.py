@@ -33,8 +33,8 @@ _TRAILING = re.compile(
 )
 _PAIR = re.compile(r"(?<![\w.-])([\w-]+)\s?([=:])\s?(?=\S)")
 _AROUND = " \t\r\n:,;.!?`\"'()-"
-MOST_TEXT = 2000
-SHORTEST_NAME = 3
+MAX_TEXT = 2000
+MIN_NAME_LENGTH = 3
 """Shorter parameter names are ignored: people rarely write them before a value."""
 _NUMERIC = frozenset(("integer", "number"))
 _TRUE = frozenset(("true", "yes", "on"))
@@ -144,7 +144,7 @@ class _Reading:
     def take_neighbours(self, properties: Mapping[str, Json], filled: FilledArguments) -> None:
         """Take `order A1`, `amount of 10` and `3 seconds`."""
         for name, schema in properties.items():
-            if name in filled.arguments or len(name) < SHORTEST_NAME or "enum" in schema:
+            if name in filled.arguments or len(name) < MIN_NAME_LENGTH or "enum" in schema:
                 continue
             kind, word = _kind(schema), re.escape(name.rstrip("s")) + "s?"
             link = r"(?:\s+(?:of|is|to|number|no\.?))?\s+"
@@ -176,7 +176,7 @@ class _Reading:
 
     def rest(self) -> str:
         """Return the unused text without words such as `please` around it."""
-        text = _LEADING.sub("", self._text[:MOST_TEXT]).rstrip(_AROUND)
+        text = _LEADING.sub("", self._text[:MAX_TEXT]).rstrip(_AROUND)
         return _TRAILING.sub("", text).rstrip(_AROUND)
 
     def _option(self, options: list[Any]) -> Any:

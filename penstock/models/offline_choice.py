@@ -14,9 +14,9 @@ from msgspec import Struct
 from penstock.models.model import ToolDefinition
 
 NAME_WEIGHT = 2.0
-ENOUGH = 2.0
+MIN_SCORE = 2.0
 """The score at which an unnamed tool is called: a word of its name, or two of its description."""
-SHORTEST_STEM = 3
+MIN_STEM_LENGTH = 3
 
 _SMALL_WORDS = frozenset(
     re.findall(
@@ -108,7 +108,7 @@ def best_match(text: str, tools: Sequence[ToolDefinition]) -> ToolMention | None
         for index, words in enumerate(names)
     ]
     best = max(scores, default=0.0)
-    if best < ENOUGH or scores.count(best) > 1:
+    if best < MIN_SCORE or scores.count(best) > 1:
         return None
     return ToolMention(tools[scores.index(best)], text, named=False)
 
@@ -145,7 +145,7 @@ def own_first(tools: Iterable[ToolDefinition]) -> list[ToolDefinition]:
 def stem(word: str) -> str:
     """Return the word without a common ending."""
     for ending in ("ing", "ies", "es", "ed", "s", "e"):
-        if word.endswith(ending) and len(word) - len(ending) >= SHORTEST_STEM:
+        if word.endswith(ending) and len(word) - len(ending) >= MIN_STEM_LENGTH:
             return word[: -len(ending)]
     return word
 

@@ -8,8 +8,8 @@ from penstock.core.json_values.json_text import parse_json
 from penstock.core.messages import ToolMessage
 from penstock.core.text import cut, one_line
 
-MOST_CHARS = 3000
-MOST_LINES = 10
+MAX_CHARS = 3000
+MAX_LINES = 10
 CELL_CHARS = 300
 
 
@@ -26,7 +26,7 @@ def values_in(results: Sequence[ToolMessage]) -> str:
     """
     values = [_value(result) for result in results if result.ok]
     failures = [f"It failed: {_reason(result)}" for result in results if not result.ok]
-    return cut("; ".join(values or failures), MOST_CHARS)
+    return cut("; ".join(values or failures), MAX_CHARS)
 
 
 def found_values(results: Sequence[ToolMessage]) -> dict[str, Any]:
@@ -44,18 +44,18 @@ def _value(result: ToolMessage) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}: {_cell(each)}" for key, each in value.items()) or "nothing"
     if isinstance(value, list):
-        return ", ".join(map(_item, value[:MOST_LINES])) or "nothing"
+        return ", ".join(map(_item, value[:MAX_LINES])) or "nothing"
     return _cell(value).rstrip(".") if value is not None else "nothing"
 
 
 def _success(result: ToolMessage) -> str:
     shown = _shown(_parsed(result.content))
     gap = "\n" if "\n" in shown or shown.startswith("- ") else " "
-    return f"`{result.name}` returned:{gap}{cut(shown, MOST_CHARS)}"
+    return f"`{result.name}` returned:{gap}{cut(shown, MAX_CHARS)}"
 
 
 def _failure(result: ToolMessage) -> str:
-    return f"`{result.name}` failed: {cut(_reason(result), MOST_CHARS)}"
+    return f"`{result.name}` failed: {cut(_reason(result), MAX_CHARS)}"
 
 
 def _reason(result: ToolMessage) -> str:
@@ -110,6 +110,6 @@ def _cell(value: Any) -> str:
 
 
 def _lines(lines: list[str]) -> str:
-    if len(lines) > MOST_LINES:
-        lines = [*lines[:MOST_LINES], f"- … and {len(lines) - MOST_LINES} more"]
+    if len(lines) > MAX_LINES:
+        lines = [*lines[:MAX_LINES], f"- … and {len(lines) - MAX_LINES} more"]
     return "\n".join(lines)

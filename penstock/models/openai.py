@@ -26,7 +26,7 @@ from penstock.models.openai_stream import SHOWN_CHARS, ChatStream, error_text, w
 from penstock.models.providers import ModelConfig
 from penstock.models.wire_names import WireNames
 
-MOST_IDLE = 32
+MAX_IDLE = 32
 """Most idle connections."""
 ERROR_BYTES = 64 * KIB
 """Bytes to read of the body of an error."""
@@ -113,7 +113,7 @@ class OpenAIModel:
             timeout=httpx2.Timeout(
                 limits.model_silence_seconds, connect=limits.model_connect_seconds, pool=None
             ),
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=MOST_IDLE),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=MAX_IDLE),
         )
 
     async def _drain(self, blocks: AsyncGenerator[bytes, None]) -> None:

@@ -13,7 +13,7 @@ from penstock.models.wire_names import WireNames
 _OWN_HOST = "api.openai.com"
 _REASONS = re.compile(r"o\d|gpt-5")
 """OpenAI's models with reasoning: they refuse a temperature and accept a level of thinking."""
-_USUAL = {"off": "none", "minimal": "low", "xhigh": "high"}
+_DEFAULT_WORDS = {"off": "none", "minimal": "low", "xhigh": "high"}
 """The words of most servers for levels that they do not know."""
 _EFFORTS: Sequence[tuple[re.Pattern[str], Mapping[str, str]]] = (
     (re.compile(r"o\d"), {"off": "low", "minimal": "low", "xhigh": "high"}),
@@ -95,8 +95,8 @@ def _message(message: Message, names: WireNames) -> dict[str, Any] | None:
 
 def _effort(level: str, config: ModelConfig) -> str:
     if _OWN_HOST not in (config.base_url or ""):
-        return _USUAL.get(level, level)
-    words = next((words for name, words in _EFFORTS if name.match(config.model)), _USUAL)
+        return _DEFAULT_WORDS.get(level, level)
+    words = next((words for name, words in _EFFORTS if name.match(config.model)), _DEFAULT_WORDS)
     return words.get(level, level)
 
 

@@ -20,7 +20,7 @@ from penstock.core.text import cut
 from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta, failure
 
 SHOWN_CHARS = 200
-SHORTEST_KEY = 8
+MIN_KEY_LENGTH = 8
 """A shorter key is a placeholder; replacing it would damage the message."""
 _REASONS = {
     "tool_calls": "tool_calls",
@@ -200,7 +200,7 @@ def error_text(error: Any) -> str:
 
 def without_key(text: str, key: str | None) -> str:
     """Return the text with the key replaced: some providers repeat it in their errors."""
-    return text.replace(key, "[key]") if key and len(key) >= SHORTEST_KEY else text
+    return text.replace(key, "[key]") if key and len(key) >= MIN_KEY_LENGTH else text
 
 
 def _starts_new_call(slot: _Slot, call_id: str, name: str) -> bool:

@@ -16,8 +16,8 @@ from functools import lru_cache
 
 from penstock.core.json_values.schema import Schema
 
-MOST_CHARS = 20_000
-MOST_DEPTH = 50
+MAX_CHARS = 20_000
+MAX_DEPTH = 50
 WORD = "example"
 _DIGITS = "1234567890"
 _OTHERS = string.ascii_letters + _DIGITS + "-_ .,:;/@#+=!?*()[]{}<>\"'$%&|~^\\`\t\n" + "éÉßжЖ中あ😀"
@@ -61,7 +61,7 @@ class _Pattern:
 
     def choice(self, at: int, depth: int) -> tuple[str, int]:
         """Return a text for the first alternative that has one, and the end of the last."""
-        if depth > MOST_DEPTH:
+        if depth > MAX_DEPTH:
             raise ValueError(at)
         texts = [""]
         while at < len(self._pattern) and self._pattern[at] != ")":
@@ -79,7 +79,7 @@ class _Pattern:
         least, most, after = self._times(end)
         if isinstance(part, _Characters):
             return part.text(least, most), after
-        return _bounded(part * min(least, MOST_CHARS)) if part else "", after
+        return _bounded(part * min(least, MAX_CHARS)) if part else "", after
 
     def _part(self, at: int, depth: int) -> tuple["str | _Characters", int]:
         match self._pattern[at]:
@@ -175,12 +175,12 @@ def _nearest(fits: str, place: int) -> str:
 
 
 def _counted(count: int) -> range:
-    if count > MOST_CHARS:
+    if count > MAX_CHARS:
         raise ValueError(count)
     return range(count)
 
 
 def _bounded(text: str) -> str:
-    if len(text) > MOST_CHARS:
+    if len(text) > MAX_CHARS:
         raise ValueError(text)
     return text

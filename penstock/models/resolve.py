@@ -30,7 +30,7 @@ from penstock.models.providers import (
     provider_of,
 )
 
-MOST_MODELS = 1000
+MAX_MODELS = 1000
 """Most models in use at once; each name `provider:model` is one."""
 
 log = logging.getLogger(__name__)
@@ -74,9 +74,9 @@ class Models:
         model_name = name or self.default
         if (model := self._made.get(model_name)) is None:
             # Each model keeps connections, and names come from requests: so there is a bound.
-            if len(self._made) >= MOST_MODELS:
+            if len(self._made) >= MAX_MODELS:
                 raise ConfigError(
-                    f"{MOST_MODELS} models are in use, the maximum of one process, so "
+                    f"{MAX_MODELS} models are in use, the maximum of one process, so "
                     f"{model_name!r} is refused; use one of them, or restart the process"
                 )
             model = self._made[model_name] = self._make(model_name)

@@ -14,7 +14,7 @@ from hashlib import sha256
 
 from penstock.models.model import CallDelta, ModelEvent, ModelRequest
 
-LONGEST = 64
+MAX_LENGTH = 64
 _FITTING = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
 _DIGITS = 8
@@ -55,7 +55,7 @@ class WireNames:
         digits = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
         for count in range(_DIGITS, len(digits) - 1):
             ending = f"_{digits[:count]}"
-            candidate = _beginning(name)[: LONGEST - len(ending)] + ending
+            candidate = _beginning(name)[: MAX_LENGTH - len(ending)] + ending
             if candidate not in self._meant:
                 return candidate
         raise AssertionError(name)  # 48 taken names, each equal to a digest of this one

@@ -16,11 +16,11 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-LEAST_UNITS = 6
+MIN_UNITS = 6
 """Fewer numbers in a row are in other texts, too."""
 _CHUNK = 64
 """Units that are looked for together; of a longer secret each chunk is found by itself."""
-_MOST_CHUNKS = 16
+_MAX_CHUNKS = 16
 _APART = r"""[\s,;"'\\]|(?<=\\)[nrt]"""
 _DECIMAL = rf"""(?:{_APART}){{1,40}}+(?:[0-9]{{1,6}}\\{{0,8}}["']?+:\s{{0,40}}+)?+"""
 _HEX = rf"(?:{_APART}|[:-]|(?<=\\)x){{0,40}}+(?:0x)?+"
@@ -62,13 +62,13 @@ class ByteLists:
         """Yield where the secret, or a chunk of it, begins and ends."""
         for notation in self._notations:
             yield from notation.places(text)
-        if len(self._content) >= LEAST_UNITS and _DUMP_MARK in text:
+        if len(self._content) >= MIN_UNITS and _DUMP_MARK in text:
             yield from self._dumped(text)
 
     def runs(self, items: Sequence[Any]) -> Iterator[tuple[int, int]]:
         """Yield where the secret begins and ends in a list of numbers, characters or hex pairs."""
         text = _unlisted(items)
-        for spelled in self._spelled if len(self._content) >= LEAST_UNITS else ():
+        for spelled in self._spelled if len(self._content) >= MIN_UNITS else ():
             if (at := text.find(spelled)) >= 0:
                 yield at, at + len(spelled)
 
@@ -98,7 +98,7 @@ class _Notation:
 
     def __init__(self, units: Sequence[str], between: str, cut_off: str = "") -> None:
         self._units, self._between, self._cut_off = units, between, cut_off
-        self._first = re.compile(between.join(units[:LEAST_UNITS]))
+        self._first = re.compile(between.join(units[:MIN_UNITS]))
         self._patterns: list[re.Pattern[str]] = []
 
     def places(self, text: str) -> Iterator[tuple[int, int]]:
@@ -130,8 +130,8 @@ def _unlisted(items: Sequence[Any]) -> str:
 
 def _chunks(units: Units) -> Iterator[Units]:
     """Yield the units in chunks; the last one is longer where little is left."""
-    count = max(round(len(units) / _CHUNK), 1) if len(units) >= LEAST_UNITS else 0
-    for number in range(min(count, _MOST_CHUNKS)):
+    count = max(round(len(units) / _CHUNK), 1) if len(units) >= MIN_UNITS else 0
+    for number in range(min(count, _MAX_CHUNKS)):
         end = (number + 1) * _CHUNK if number < count - 1 else len(units)
         yield units[number * _CHUNK : end]
 

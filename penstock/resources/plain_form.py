@@ -22,11 +22,11 @@ from typing import Any
 
 from penstock.core.json_values.json_text import parse_json
 
-LEAST_OF_A_PART = 16
+MIN_PART_LENGTH = 16
 """Least length of a line, or of a text in a JSON object, that is searched by itself."""
-MOST_PARTS = 100
+MAX_PARTS = 100
 """Most parts of one secret that are searched by themselves."""
-_LEAST_OF_BASE64 = 6
+_MIN_BASE64_LENGTH = 6
 """Least length of a piece of base64: a shorter one matches unrelated text."""
 _LAYERS = 3
 _ODD = re.compile(r"[%&\\\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -140,12 +140,12 @@ def spellings(value: str) -> Iterator[str]:
 
 
 def parts(value: str) -> Iterator[str]:
-    """Yield at most `MOST_PARTS` parts of a secret that are secret by themselves.
+    """Yield at most `MAX_PARTS` parts of a secret that are secret by themselves.
 
     These are the lines of a text of several lines, and the texts in a JSON object, except those
     that are short, contain spaces or are an address.
     """
-    waiting, left = [value], MOST_PARTS
+    waiting, left = [value], MAX_PARTS
     while waiting and left:
         each = waiting.pop()
         if each.lstrip()[:1] in {"{", "["}:
@@ -153,7 +153,7 @@ def parts(value: str) -> Iterator[str]:
                 waiting += _texts_in(parse_json(each))
                 continue
         for line in map(str.strip, each.splitlines()[:left]):
-            if len(line) >= LEAST_OF_A_PART and line != value and not _NO_PART.search(line):
+            if len(line) >= MIN_PART_LENGTH and line != value and not _NO_PART.search(line):
                 left -= 1
                 yield line
 
@@ -195,7 +195,7 @@ def _pieces(content: bytes, encode: Callable[[bytes], bytes]) -> Iterator[str]:
     for before in range(3):
         whole = encode(bytes(before) + content).decode()
         piece = whole[-(-before * 8 // 6) : (before + len(content)) * 8 // 6]
-        if len(piece) >= _LEAST_OF_BASE64:
+        if len(piece) >= _MIN_BASE64_LENGTH:
             yield piece
 
 

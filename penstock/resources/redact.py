@@ -18,16 +18,16 @@ from itertools import product, zip_longest
 from types import MappingProxyType
 from typing import Any
 
-from penstock.resources.byte_lists import LEAST_UNITS, ByteLists
+from penstock.resources.byte_lists import MIN_UNITS, ByteLists
 from penstock.resources.plain_form import PlainForm, is_plain, parts, spellings
 
-LEAST_BYTES = 4
+MIN_BYTES = 4
 """A shorter secret would match unrelated text."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 _APART = "\0"
 _WIDE = ("utf-16-le", "utf-16-be")
 _TOKEN, _NOT_JSON = "unexpected token: '", " is not valid JSON"
-_LEAST_QUOTED = 3
+_MIN_QUOTED = 3
 _QUOTED = re.compile(
     r"unexpected token: '([^']{3,})'"
     r"|, (?:\.\.\.)?\"(.{3,40}?)\"(?:\.\.\.)? is not valid JSON",
@@ -37,9 +37,9 @@ _QUOTED = re.compile(
 _CUT = 40
 _QUOTED_START = re.compile(f"'([^'\\n]{{{_CUT},80}})")
 """Quotations that are cut: QuickJS cuts names after 63 bytes, penstock after 79."""
-_CUT_MARK, _LEAST_CUT = "…", 8
+_CUT_MARK, _MIN_CUT = "…", 8
 """The mark behind a text that was cut; the characters of a secret that must precede it."""
-_MOST_CUT = 1000
+_MAX_CUT = 1000
 """Matches of a secret's beginning that are examined: a text can repeat it without end."""
 
 Found = tuple[int, int, str]
@@ -67,14 +67,14 @@ class Redactor:
 
     def add(self, key: str, value: str) -> None:
         """Redact this secret from now on, in all its spellings. A very short one is ignored."""
-        if value in self._values or len(value.encode()) < LEAST_BYTES:
+        if value in self._values or len(value.encode()) < MIN_BYTES:
             return
         self._values = {**self._values, value: key}
         spelled = (*spellings(value), *parts(value))
-        new = {each: key for each in spelled if len(each.encode("utf-8", "replace")) >= LEAST_BYTES}
+        new = {each: key for each in spelled if len(each.encode("utf-8", "replace")) >= MIN_BYTES}
         self._forms = {**new, **self._forms}
         self._byte_lists = (*self._byte_lists, (ByteLists(value), key))
-        self._least = min(*map(len, self._forms), _LEAST_CUT)
+        self._least = min(*map(len, self._forms), _MIN_CUT)
 
     def text(self, text: str) -> str:
         """Return the text with `[secret:KEY]` for each secret in it."""
@@ -155,7 +155,7 @@ class Redactor:
             group = match.lastindex or 0
             quoted, (start, end) = match[group], match.span(group)
             for value, key in self._values.items():
-                for length in range(len(quoted), _LEAST_QUOTED - 1, -1):
+                for length in range(len(quoted), _MIN_QUOTED - 1, -1):
                     if quoted[-length:] in value:
                         yield end - length, end, key
                         break
@@ -167,8 +167,8 @@ class Redactor:
         """Yield the beginnings of secrets at the end of a text that was cut before redaction."""
         for form, key in self._forms.items():
             at = -1
-            for _ in range(_MOST_CUT if len(form) > _LEAST_CUT else 0):
-                if (at := text.find(form[:_LEAST_CUT], at + 1)) < 0:
+            for _ in range(_MAX_CUT if len(form) > _MIN_CUT else 0):
+                if (at := text.find(form[:_MIN_CUT], at + 1)) < 0:
                     break
                 end = text.find(_CUT_MARK, at, at + len(form) + 1)
                 if end >= 0 and form.startswith(text[at:end]):
@@ -195,7 +195,7 @@ class Redactor:
 
     def _runs(self, items: Sequence[Any]) -> list[Found]:
         """Return the hits in a list of bytes or characters."""
-        if len(items) < LEAST_UNITS:
+        if len(items) < MIN_UNITS:
             return []
         return _apart(
             (start, end, key)

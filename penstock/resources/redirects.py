@@ -39,7 +39,7 @@ from penstock.resources.hosts import (
 from penstock.resources.network import WireRequest, ask_dns, exchange
 from penstock.resources.vault import SecretHandles
 
-MOST_REDIRECTS = 5
+MAX_REDIRECTS = 5
 """Most redirects that are followed."""
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -88,7 +88,7 @@ class RedirectFollower:
 
     async def _follow(self, request: Request, asker: EgressCaller) -> HttpResponse:
         """Send, and follow redirects; each hop passes the same checks."""
-        for _ in range(MOST_REDIRECTS + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             answer = await self._send(request, asker)
             location = answer.headers.get("location")
             if answer.status not in _REDIRECTS or location is None:
@@ -98,7 +98,7 @@ class RedirectFollower:
             if request.redirect is Redirect.ERROR:
                 raise UpstreamUnavailable(f"{answer.url} redirects, and redirect is 'error'")
             request = _redirected(request, answer.status, location, asker.handles)
-        raise UpstreamUnavailable(f"{request.url} is behind more than {MOST_REDIRECTS} redirects")
+        raise UpstreamUnavailable(f"{request.url} is behind more than {MAX_REDIRECTS} redirects")
 
     async def _send(self, request: Request, asker: EgressCaller) -> HttpResponse:
         url = _parsed(request.url)

@@ -18,9 +18,9 @@ from penstock.store.tables import state
 STATE_KEY_BYTES = 512
 """Maximum size of a key in bytes."""
 
-LONGEST_TTL = 31_536_000
+MAX_TTL_SECONDS = 31_536_000
 """Maximum TTL in seconds: one year."""
-MOST_ENTRIES = 1000
+MAX_ENTRIES = 1000
 _ENTRIES = 100
 
 
@@ -141,8 +141,8 @@ def read_limit(arguments: Json) -> int:
     limit = arguments.get("limit")
     if limit is None:
         return _ENTRIES
-    if type(limit) is not int or not 1 <= limit <= MOST_ENTRIES:
-        raise TypeError(f"limit must be from 1 to {MOST_ENTRIES}, found {limit!r} (flo.state)")
+    if type(limit) is not int or not 1 <= limit <= MAX_ENTRIES:
+        raise TypeError(f"limit must be from 1 to {MAX_ENTRIES}, found {limit!r} (flo.state)")
     return limit
 
 
@@ -182,8 +182,8 @@ def _ttl(arguments: Json) -> int | None:
     seconds = arguments.get("ttl_seconds")
     if isinstance(seconds, float) and seconds.is_integer():
         seconds = int(seconds)
-    if seconds is None or (type(seconds) is int and 1 <= seconds <= LONGEST_TTL):
+    if seconds is None or (type(seconds) is int and 1 <= seconds <= MAX_TTL_SECONDS):
         return seconds
     raise TypeError(
-        f"ttl_seconds must be from 1 to {LONGEST_TTL}, found {seconds!r:.80} (flo.state)"
+        f"ttl_seconds must be from 1 to {MAX_TTL_SECONDS}, found {seconds!r:.80} (flo.state)"
     )

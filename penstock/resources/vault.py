@@ -24,7 +24,7 @@ from penstock.core.profile import LOCAL
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.manifest.bindings import VaultKey
 from penstock.resources.cipher import Cipher, Sealed
-from penstock.resources.redact import LEAST_BYTES
+from penstock.resources.redact import MIN_BYTES
 from penstock.store.changes import of_scope
 from penstock.store.database import Database
 from penstock.store.tables import secrets
@@ -174,10 +174,10 @@ def check_secret(scope: Scope, key: str, value: str) -> None:
 
 def warning_of(value: str) -> str | None:
     """Return a warning for the person who sets a secret, or None."""
-    if len(value.encode()) >= LEAST_BYTES:
+    if len(value.encode()) >= MIN_BYTES:
         return None
     return (
-        f"a secret under {LEAST_BYTES} bytes cannot be redacted from logs and output: "
+        f"a secret under {MIN_BYTES} bytes cannot be redacted from logs and output: "
         "choose a longer one"
     )
 

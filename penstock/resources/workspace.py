@@ -24,7 +24,7 @@ from penstock.store.database import Database
 from penstock.store.statements import Statements
 from penstock.store.tables import files, media
 
-MOST_CHILDREN = 1000
+MAX_CHILDREN = 1000
 
 
 class File(Struct, frozen=True, kw_only=True):
@@ -170,9 +170,9 @@ class Workspace:
     async def children(self, path: FilePath) -> tuple[Sequence[DirectoryEntry], bool]:
         """Return the entries of a directory, by name, and whether there are more."""
         await self._check_directory(path)
-        most = MOST_CHILDREN + 1
+        most = MAX_CHILDREN + 1
         entries = await self._files.children(self.scope(path), path.path, most=most)
-        return sorted(entries[:MOST_CHILDREN], key=lambda each: each.name), len(entries) == most
+        return sorted(entries[:MAX_CHILDREN], key=lambda each: each.name), len(entries) == most
 
     async def below(self, path: FilePath, *, most: int) -> Sequence[File]:
         """Return the files at any depth below a directory."""

@@ -31,7 +31,7 @@ _BLOCK = 64
 """Bytes of a BLAKE2b hash, and the most of a key."""
 _HEAD = 256
 """Characters allowed before the arguments, for the name and the number of the host call."""
-MOST_RANDOM_BYTES = 65_536
+MAX_RANDOM_BYTES = 65_536
 """Most random bytes at once: the limit of crypto.getRandomValues."""
 _REAL_FUNCTIONS = {"sha-1": "sha1", "sha-256": "sha256", "sha-384": "sha384", "sha-512": "sha512"}
 
@@ -114,9 +114,9 @@ class MachineWorld(Struct, kw_only=True):
 
     def draw(self, count: int) -> bytes:
         """Return random bytes. Bounded, because no alarm can interrupt a host function."""
-        if not 0 <= count <= MOST_RANDOM_BYTES:
+        if not 0 <= count <= MAX_RANDOM_BYTES:
             raise ScriptError(
-                f"the script asked for {count} random bytes; at most {MOST_RANDOM_BYTES}"
+                f"the script asked for {count} random bytes; at most {MAX_RANDOM_BYTES}"
             )
         return self.random_bytes(count)
 

@@ -24,8 +24,8 @@ from penstock.core.json_values.json_text import parse_json
 ENDINGS = {"done", "large", "missing", "fail"}
 """The kinds of a script's last message."""
 KINDS = ENDINGS | {"ask", "drop", "print", "rejected"}
-_MOST_DIGITS = 9
-MOST_PARTS = 1 << 16
+_MAX_DIGITS = 9
+MAX_PARTS = 1 << 16
 _WORD = 4
 _PLAIN = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 """Shared, because creating an encoder costs more than parsing a message."""
@@ -119,8 +119,8 @@ class FrameReader:
         if len(unread) < _WORD:
             return None
         count = int.from_bytes(unread[:_WORD], "little")
-        if not 1 <= count <= MOST_PARTS:
-            raise ValueError(f"a frame has 1 to {MOST_PARTS} parts, found {count}")
+        if not 1 <= count <= MAX_PARTS:
+            raise ValueError(f"a frame has 1 to {MAX_PARTS} parts, found {count}")
         at = _WORD * (count + 1)
         if len(unread) < at:
             return None
@@ -146,7 +146,7 @@ def frame_of(kind: str, parts: Sequence[bytes] = ()) -> bytes:
 
 
 def _is_number(digits: str) -> bool:
-    return digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS
+    return digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS
 
 
 def _read_ask(number: int, text: str, attachments: Sequence[bytes], depth: int) -> Message:

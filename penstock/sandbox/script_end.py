@@ -33,11 +33,11 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.sandbox.messages import Message
 from penstock.sandbox.script import Bounds, Module, Script
 
-_MOST_CHARACTERS = 512 * 1024
+_MAX_CHARACTERS = 512 * 1024
 """Characters of a message or a name that are read. The final cut (`error_chars`) comes after the
 redaction of secrets: a secret that is cut in half would not be recognised."""
-_LONGEST_STACK = 8192
-_MOST_READ = 4 * _LONGEST_STACK
+_MAX_STACK = 8192
+_MAX_READ = 4 * _MAX_STACK
 _OURS = re.compile(r"\((?:flo:|ext:|native\)|<anonymous>\))|\b(?:flo:guest|ext:)")
 _FRAME = re.compile(r"\s+at ")
 _NO_MEMORY = {
@@ -70,7 +70,7 @@ _MADE = re.compile(r"(?:\bnew\s+)?(?P<callee>[\w$][\w$.]*)\s*$")
 _CALLEE = re.compile(r"[\w$.]+")
 _FARTHEST = 4000
 """Most characters between the `new` and the reported position."""
-_LONGEST_NAME = 200
+_MAX_NAME_LENGTH = 200
 
 
 def conclude(ending: Message, script: Script, bounds: Bounds) -> Any:
@@ -117,8 +117,8 @@ def _too_large(bounds: Bounds) -> OutputTooLarge:
 def _thrown(thrown: Any, script: Script) -> CallError:
     if not isinstance(thrown, dict):
         return ScriptError("the script threw an error that cannot be read")
-    message = str(thrown.get("message", ""))[:_MOST_CHARACTERS]
-    name = str(thrown.get("name", "Error"))[:_MOST_CHARACTERS]
+    message = str(thrown.get("message", ""))[:_MAX_CHARACTERS]
+    name = str(thrown.get("name", "Error"))[:_MAX_CHARACTERS]
     kind, code = thrown.get("kind"), str(thrown.get("code", ""))
     if kind == "tool" and is_free(code):
         return _failed(thrown, message, code)
@@ -129,10 +129,10 @@ def _thrown(thrown: Any, script: Script) -> CallError:
     if (name, message) in _NO_MEMORY:
         return OutOfMemory()
     # Frames of the engine and of the guest sources are not the author's: they would only confuse.
-    lines = str(thrown.get("stack", ""))[:_MOST_READ].splitlines()
+    lines = str(thrown.get("stack", ""))[:_MAX_READ].splitlines()
     frames = [line for line in lines if _FRAME.match(line) and not _OURS.search(line)]
     stack = "\n".join(point_at_new(frames, name, script.modules))
-    details = {"name": name, "stack": stack[:_LONGEST_STACK]}
+    details = {"name": name, "stack": stack[:_MAX_STACK]}
     return ScriptError(message or "the script threw an error without a message", details=details)
 
 
@@ -227,7 +227,7 @@ def _start(source: str, offset: int, name: str) -> int | None:
 
 def _start_of_callee(text: str, name: str) -> int | None:
     """Return where `new NAME` (or `NAME`) starts at the end of a text, or None."""
-    skipped = max(len(text) - _LONGEST_NAME, 0)
+    skipped = max(len(text) - _MAX_NAME_LENGTH, 0)
     matched = _MADE.search(text[skipped:])
     if matched is None or matched["callee"].rpartition(".")[2] != name:
         return None

@@ -147,14 +147,14 @@ def _component_answer(name: str | None) -> dict[str, Any]:
     return {"description": name, "content": {JSON_TYPE: {"schema": ref(name)}}}
 
 
-MOST_SECONDS = 300
-USUAL_SECONDS = 120
+MAX_SECONDS = 300
+DEFAULT_SECONDS = 120
 """How many seconds a request waits for a call."""
 REFUSALS = ("400", "401", "409", "413", "415", "429")
 """Status codes before a call starts; their answers have the format of all errors."""
 _VALUES = {"const", "default", "enum", "examples"}
 """JSON Schema keywords whose values are not schemas."""
-_WAIT: Schema = {"type": "number", "minimum": 0, "maximum": MOST_SECONDS, "default": USUAL_SECONDS}
+_WAIT: Schema = {"type": "number", "minimum": 0, "maximum": MAX_SECONDS, "default": DEFAULT_SECONDS}
 _KEY: Schema = {"type": "string", "minLength": 1, "maxLength": KEY_CHARACTERS}
 
 

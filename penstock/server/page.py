@@ -24,7 +24,7 @@ _HTML, _STYLE, _SCRIPT, _RUNS, _VIEW, _PLAIN = (
     (_FOLDER / name).read_bytes()
     for name in ("index.html", "page.css", "page.js", "runs.js", "view.js", "plain.css")
 )
-_LONGEST = b"{content_chars}"
+_CONTENT_CHARS = b"{content_chars}"
 """The placeholder in the page for the longest message."""
 _METHODS = ["GET", "HEAD"]
 
@@ -32,7 +32,7 @@ _METHODS = ["GET", "HEAD"]
 @router.api_route("/", methods=_METHODS)
 async def page(request: Request) -> Response:
     """Return the page, with the limit on the length of a message."""
-    html = _HTML.replace(_LONGEST, str(context_of(request).limits.content_chars).encode())
+    html = _HTML.replace(_CONTENT_CHARS, str(context_of(request).limits.content_chars).encode())
     return Response(html, headers=HEADERS, media_type="text/html")
 
 

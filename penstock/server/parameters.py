@@ -22,7 +22,7 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import BadRequest, InvalidRequest, TooLarge, UnsupportedType
 from penstock.core.ids import MessageId, TaskId
 from penstock.core.json_values.json_text import canonical, parse_json
-from penstock.core.json_values.schema import MOST_PROBLEMS, Schema
+from penstock.core.json_values.schema import MAX_PROBLEMS, Schema
 from penstock.core.text import cut
 from penstock.server.problem import Json
 from penstock.store.projections import Page
@@ -90,7 +90,7 @@ class Form:
             if name not in plain
         ]
         if problems:
-            raise InvalidRequest(problems[:MOST_PROBLEMS])
+            raise InvalidRequest(problems[:MAX_PROBLEMS])
         return {name: value for name, value in plain.items() if value is not None}
 
     def _of(

@@ -201,7 +201,7 @@ async def open_link(token: str, request: Request) -> Response:
     )
 
 
-AT_ONCE = 200
+PAGE_SIZE = 200
 WHO = {"user": "You", "assistant": "Agent"}
 
 
@@ -217,7 +217,7 @@ async def show_conversation(
     session = await context.storage.projections.find_session(SessionId(session_id))
     if session is None or not profile.owns(session.profile_id, session.session_id):
         raise NotFound(f"there is no conversation {session_id!r}")
-    history_range = HistoryRange(limit=AT_ONCE, before=MessageId(before) if before else None)
+    history_range = HistoryRange(limit=PAGE_SIZE, before=MessageId(before) if before else None)
     page = await context.history.page(session.session_id, history_range)
     live = f"{up}#{quote(session.agent, safe='')}/{quote(session_id, safe='')}"
     parts = [_message_element(each) for each in page.messages]

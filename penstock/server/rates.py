@@ -9,7 +9,7 @@ from penstock.core.clock import Moment
 from penstock.core.errors import RateLimited
 
 WINDOW_SECONDS = 60
-MOST_WRONG_KEYS = 5
+MAX_WRONG_KEYS = 5
 GENERAL = "general"
 CHAT = "chat"
 BULK = "bulk"
@@ -82,10 +82,10 @@ class WrongKeys:
         if window != self._window:
             self._window = window
             self._counts.clear()
-        if self._counts[address] >= MOST_WRONG_KEYS:
+        if self._counts[address] >= MAX_WRONG_KEYS:
             wait = max((window + 1) * WINDOW_SECONDS - now // 1000, 1)
             raise RateLimited(
-                f"{MOST_WRONG_KEYS} wrong keys were tried in this minute; try again in {wait} s",
+                f"{MAX_WRONG_KEYS} wrong keys were tried in this minute; try again in {wait} s",
                 details={"retryAfter": wait},
             )
         self._counts[address] += 1

@@ -41,7 +41,7 @@ from penstock.store.logs.log_units import SendUnit
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import (
     FREED,
-    SWEPT_AT_ONCE,
+    SWEEP_SIZE,
     LooseBlob,
     RunRequest,
     blobs_of,
@@ -237,7 +237,7 @@ class Erasure:
             since = Moment(self._clock.now() + 1)  # erased blobs were stored earlier
             await self._drop({each.blob_id: since for each in blobs})
             await self._database.write(partial(forget, blobs))
-            while await self.sweep() == SWEPT_AT_ONCE:
+            while await self.sweep() == SWEEP_SIZE:
                 pass
         finally:
             is_overwritten = await self._database.scrub()

@@ -53,7 +53,7 @@ class RunRequest(Struct, frozen=True):
 
 
 _ERASED = MessagesErased(of_task=TaskId(""), user=False, answer=False)
-_AT_ONCE = 250
+_MAX_LOGS = 250
 """Logs in one statement: SQLite refuses expressions of more than 1,000 levels."""
 _BLOB_ID = re.compile(r"\b[0-9a-f]{64}\b")
 
@@ -94,7 +94,7 @@ def newest_of(log_id: LogId, connection: Connection) -> int:
 def erased_since(known: Mapping[LogId, int], connection: Connection) -> set[LogId]:
     """Return those of these logs that were deleted, or had text erased after the known event."""
     rows = iter(known.items())
-    parts = iter(lambda: dict(islice(rows, _AT_ONCE)), {})
+    parts = iter(lambda: dict(islice(rows, _MAX_LOGS)), {})
     return set().union(*(_erased_since(part, connection) for part in parts))
 
 
@@ -167,7 +167,7 @@ def has_traces(log_id: LogId, connection: Connection) -> bool:
     return any(connection.execute(each).first() is not None for each in statements)
 
 
-SWEPT_AT_ONCE = 500
+SWEEP_SIZE = 500
 FREED = BlobId("")
 """A marker: rows were deleted whose text is still in the files of the database."""
 
@@ -216,7 +216,7 @@ def claim_loose(before: Moment | None, now: Moment, connection: Connection) -> S
     """Release expired media, then claim due blobs: no other process sweeps them meanwhile."""
     drop_expired(connection, now)
     due = _is_due(before)
-    some = select(loose_blobs.c.blob_id).where(due).limit(SWEPT_AT_ONCE)
+    some = select(loose_blobs.c.blob_id).where(due).limit(SWEEP_SIZE)
     taken = loose_blobs.update().where(due, loose_blobs.c.blob_id.in_(some)).values(at=now)
     return connection.execute(taken.returning(loose_blobs.c.blob_id)).scalars().all()
 

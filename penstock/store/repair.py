@@ -41,8 +41,8 @@ from penstock.store.statements import Statements, cursor_of
 from penstock.store.tables import REVISION, events, logs, questions, sessions, tasks
 
 _SOUND = "ok"
-MOST_READ = 100_000
-MOST_NAMED = 20
+MAX_READ = 100_000
+MAX_NAMED = 20
 
 
 class Check(Struct, frozen=True):
@@ -102,7 +102,7 @@ async def check(database: Database) -> Health:
 
 
 async def read_back(
-    database: Database, blobs: Blobs, *, most: int = MOST_READ
+    database: Database, blobs: Blobs, *, most: int = MAX_READ
 ) -> tuple[int, tuple[str, ...]]:
     """Read the newest events. Return their number, and the names of those that cannot be read."""
     read, broken, large = await database.read(partial(_read_back, most))
@@ -112,7 +112,7 @@ async def read_back(
             await rows.records(log_id, [row])
         except StoreCorrupt:
             broken.append(_named(log_id, row[0]))
-    return read, tuple(sorted(broken)[:MOST_NAMED])
+    return read, tuple(sorted(broken)[:MAX_NAMED])
 
 
 async def gaps(database: Database) -> tuple[str, ...]:
@@ -180,7 +180,7 @@ def _gaps(connection: Connection) -> tuple[str, ...]:
         .group_by(logs.c.log_id, logs.c.head)
         .having(or_(count != logs.c.head, func.max(events.c.seq) != logs.c.head))
         .order_by(logs.c.log_id)
-        .limit(MOST_NAMED)
+        .limit(MAX_NAMED)
     )
     return tuple(
         f"{_named(log_id, _first_gap(connection, log_id))}, which has {number} of {head}"
@@ -235,7 +235,7 @@ def _messages(checks: Sequence[tuple[str, Select[Any]]], connection: Connection)
     return [
         message.format(*row)
         for message, statement in checks
-        for row in connection.execute(statement.limit(MOST_NAMED))
+        for row in connection.execute(statement.limit(MAX_NAMED))
     ]
 
 
@@ -279,7 +279,7 @@ def _of_logs() -> _Checks:
     yield _BACK, select(logs.c.log_id, logs.c.epoch).where(logs.c.epoch < 1, was_held)
 
 
-_NAMED_AT_ONCE = 500
+_MAX_IDS = 500
 """Ids in one statement."""
 
 
@@ -336,8 +336,8 @@ def _again(
     for key in (tasks.c.task_id, questions.c.question_id):
         table = key.table
         connection.execute(delete(table).where(table.c.log_id == log_id))
-        for start in range(0, len(own), _NAMED_AT_ONCE):
-            connection.execute(delete(table).where(key.in_(own[start : start + _NAMED_AT_ONCE])))
+        for start in range(0, len(own), _MAX_IDS):
+            connection.execute(delete(table).where(key.in_(own[start : start + _MAX_IDS])))
     connection.execute(delete(sessions).where(sessions.c.session_id == log_id))
     cursor = cursor_of(connection)
     for record in records:

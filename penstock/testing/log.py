@@ -41,7 +41,7 @@ from penstock.testing.projections import MemoryProjections
 from penstock.testing.resources import MemoryChanges
 from penstock.testing.rows import LogOwner
 
-_AT_ONCE = Moment(0)
+_IMMEDIATELY = Moment(0)
 
 
 class MemoryLog(MemoryProjections):
@@ -82,7 +82,7 @@ class MemoryLog(MemoryProjections):
         log = log or _Kept(_owned(log_id, entries))
         self.admit(log.owned, entries, self._clock.now())
         self._logs[log_id] = self._in_need[log_id] = log
-        log.wake_at = _AT_ONCE
+        log.wake_at = _IMMEDIATELY
         records = self._write(log, entries)
         log.outside += [each for each in records if is_outside(each.event)]
         log.held_from += len(records)
@@ -214,7 +214,7 @@ class MemoryLog(MemoryProjections):
         if log.epoch == lease.epoch:
             log.owner = None
             log.deaths *= log.standing.is_stuck
-            log.wake_at = _AT_ONCE
+            log.wake_at = _IMMEDIATELY
             self._in_need[lease.log_id] = log
 
     async def read(
@@ -306,7 +306,7 @@ class _Kept(Struct):
     watch_ms: int = 0
     known: int = 0
     """How many events the holder knows of."""
-    wake_at: Moment = _AT_ONCE
+    wake_at: Moment = _IMMEDIATELY
 
     @property
     def standing(self) -> LeaseHistory:

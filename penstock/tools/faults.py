@@ -152,7 +152,7 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 
 CUT = "truncated"
 """The member of the details that reports what was cut."""
-MOST_OF_A_CHARACTER = 6
+MAX_CHARACTER_BYTES = 6
 """Bytes of an escaped character (`\\u00e9`), the longest form in JSON."""
 
 
@@ -189,7 +189,7 @@ def _beginning(value: Any, room: int) -> Any:
     if _size(value) <= room:
         return value
     if isinstance(value, str):
-        characters = room // MOST_OF_A_CHARACTER - 1
+        characters = room // MAX_CHARACTER_BYTES - 1
         return cut(value, characters) if characters > 0 else None
     return _first(value, room) if isinstance(value, list | tuple) else None
 

@@ -37,7 +37,7 @@ _FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 _WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
 """JPEG markers without a length."""
 
-MOST_IMAGES = 16
+MAX_IMAGES = 16
 """Most images, and most other files, that are kept of one result."""
 SHOWN = "[image displayed above]"
 SHORTEST = 256
@@ -157,11 +157,11 @@ class Placeholders:
         seen = sniff(content)
         mime = mime or seen
         fits = len(content) <= self._limits.image_bytes
-        if fits and mime in IMAGES and mime == seen and self._images < MOST_IMAGES:
+        if fits and mime in IMAGES and mime == seen and self._images < MAX_IMAGES:
             self._images += 1
             self.taken_out.append(FoundBytes(content, mime, is_image=True))
             return SHOWN
-        if fits and self._files < MOST_IMAGES:
+        if fits and self._files < MAX_IMAGES:
             self._files += 1
             verified = UNKNOWN if mime in IMAGES and mime != seen else mime
             self.taken_out.append(FoundBytes(content, verified, is_image=False))

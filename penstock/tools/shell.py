@@ -28,7 +28,7 @@ from penstock.sandbox.processes.shell import (
 )
 from penstock.sandbox.processes.slots import ProcessSlots
 
-_MOST_REFUSALS = 20
+_MAX_REFUSALS = 20
 """Most refused changes that are reported one by one."""
 
 
@@ -129,6 +129,6 @@ def _enclosure(files: ProjectFiles, settings: ShellSettings) -> Enclosure | None
 
 
 def _reports(refused: list[Refused]) -> tuple[str, ...]:
-    shown = [str(each) for each in refused[:_MOST_REFUSALS]]
+    shown = [str(each) for each in refused[:_MAX_REFUSALS]]
     more = len(refused) - len(shown)
     return (*shown, f"{more} more changes were refused.") if more else tuple(shown)

@@ -15,7 +15,7 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json, own_copy
 from penstock.tools.redaction import check_key, check_value
 
-MOST_SECONDS = 365 * 24 * 3600
+MAX_SECONDS = 365 * 24 * 3600
 KEY_CHARACTERS = 256
 GET, PUT = "state.get", "state.put"
 
@@ -150,8 +150,8 @@ class ToolState:
 
 def check_ttl(ttl: float | None) -> None:
     """Raise ValueError if the time is out of bounds."""
-    if ttl is not None and not 1 <= ttl <= MOST_SECONDS:
-        raise ValueError(f"ttl must be from 1 to {MOST_SECONDS} seconds, is {ttl}")
+    if ttl is not None and not 1 <= ttl <= MAX_SECONDS:
+        raise ValueError(f"ttl must be from 1 to {MAX_SECONDS} seconds, is {ttl}")
 
 
 def check_state_key(key: str) -> None:

@@ -9,8 +9,8 @@ from penstock.agents.agent_profile import Tier
 from penstock.agents.file import NOTHING_KNOWN, KnownNames
 from penstock.agents.folders import (
     HANDBOOKS,
-    MOST_BYTES,
-    MOST_FILES,
+    MAX_BYTES,
+    MAX_FILES,
     WHERE,
     WrittenAgent,
     load_agents,
@@ -111,7 +111,7 @@ def test_a_broken_file_leaves_the_others_untouched(tmp_path: Path) -> None:
     root = write(tmp_path, {"agents/good.md": "d"})
     (root / "agents/bad.md").write_text("no fence")
     (root / "agents/binary.md").write_bytes(b"\xff\xfe")
-    (root / "agents/huge.md").write_text("x" * (MOST_BYTES + 1))
+    (root / "agents/huge.md").write_text("x" * (MAX_BYTES + 1))
     (root / "agents/folder.md").mkdir()
     (root / "agents/gone.md").symlink_to(root / "nowhere")
     found = load_agents(root)
@@ -167,7 +167,7 @@ def test_a_pipe_is_no_file(tmp_path: Path) -> None:
 @pytest.mark.slow("two thousand files")
 def test_too_many_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
-    for number in range(MOST_FILES + 1):
+    for number in range(MAX_FILES + 1):
         (tmp_path / "agents" / f"{number}.md").touch()
     codes = {each.code for each in load_agents(tmp_path).diagnostics}
     assert codes == {"no-front-matter", "too-many-files"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.app.checks import LEAST_DESCRIPTION, MOST_OFFERED, check_offers, check_thinking
+from penstock.app.checks import MAX_OFFERED, MIN_DESCRIPTION, check_offers, check_thinking
 from penstock.app.flows import check_flows
 from penstock.app.project import load_project
 from penstock.app.settings import load
@@ -21,14 +21,14 @@ def reports_of(project: ProjectFolder) -> list[str]:
 
 def tools(count: int) -> str:
     one = '@tool(effect="none")\ndef t{0}() -> str:\n    """{1}"""\n    return ""\n'
-    return TOP + "".join(one.format(each, "d" * LEAST_DESCRIPTION) for each in range(count))
+    return TOP + "".join(one.format(each, "d" * MIN_DESCRIPTION) for each in range(count))
 
 
 @pytest.mark.parametrize(("over", "is_reported"), [(0, False), (1, True)])
 def test_an_agent_with_more_than_20_tools_is_reported(
     project: ProjectFolder, over: int, is_reported: bool
 ) -> None:
-    project.write("tools/many.py", tools(MOST_OFFERED - 3 + over))  # three are built in
+    project.write("tools/many.py", tools(MAX_OFFERED - 3 + over))  # three are built in
     project.write("agents/few.md", "---\nname: few\ndescription: Has few.\ntools: t1\n---\n")
     findings = reports_of(project)
     assert len(findings) == is_reported
@@ -36,7 +36,7 @@ def test_an_agent_with_more_than_20_tools_is_reported(
 
 
 def test_a_description_under_20_characters_is_reported_at_its_line(project: ProjectFolder) -> None:
-    short, long = "d" * (LEAST_DESCRIPTION - 1), "d" * LEAST_DESCRIPTION
+    short, long = "d" * (MIN_DESCRIPTION - 1), "d" * MIN_DESCRIPTION
     one = '@tool(effect="none")\ndef {0}() -> str:\n    """{1}"""\n    return ""\n'
     project.write("tools/own.py", TOP + one.format("brief", short) + one.format("whole", long))
     (finding,) = reports_of(project)

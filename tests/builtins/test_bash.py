@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.builtins.bash import MOST_BYTES, TOOLS, check_denied, fits, parts
+from penstock.builtins.bash import MAX_BYTES, TOOLS, check_denied, fits, parts
 from penstock.core.call_errors import NotPermitted
 from penstock.resources.project.access import OPEN
 from penstock.tools.shell import OFF, ShellSettings
@@ -82,7 +82,7 @@ async def test_long_output_keeps_its_first_and_last_half(folder: Folder) -> None
     stdout = output["stdout"]
     assert stdout.startswith("1\n2\n")
     assert stdout.endswith("19999\n20000\n")
-    assert MOST_BYTES < len(stdout) < MOST_BYTES + 50
+    assert MAX_BYTES < len(stdout) < MAX_BYTES + 50
     assert (output["truncated"], output["stderr"]) == (True, "end\n")
 
 

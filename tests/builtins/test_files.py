@@ -21,7 +21,7 @@ from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.workbench import Desk, open_desk
 
-LONGEST = "x" * 65_536
+MAX_CONTENT = "x" * 65_536
 
 
 async def furnished() -> Desk:
@@ -98,7 +98,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("write_text_file", {"path": "task://a.txt/b", "content": ""}, "not_a_directory"),
     ("write_text_file", {"path": "session://d", "content": ""}, "is_directory"),
     ("write_text_file", {"path": "task://", "content": ""}, "is_directory"),
-    ("write_text_file", {"path": "task://x", "content": f"{LONGEST}x"}, "too_large"),
+    ("write_text_file", {"path": "task://x", "content": f"{MAX_CONTENT}x"}, "too_large"),
     ("write_text_file", {"path": "task://x", "content": "é" * 32_769}, "too_large"),
     ("write_text_file", {"path": "task://x"}, "invalid"),
     ("write_text_file", {"path": "task://x", "content": "\ud800"}, "invalid"),
@@ -124,7 +124,7 @@ async def test_an_invalid_path_or_size_is_refused(
 
 async def test_a_file_is_made_with_its_directories_and_overwritten() -> None:
     desk = await open_desk(*TOOLS)
-    for content in ("first", LONGEST, ""):
+    for content in ("first", MAX_CONTENT, ""):
         output = await desk.made("write_text_file", path="task://a/b/c.txt", content=content)
         assert output == {"path": "task://a/b/c.txt", "bytes_written": len(content)}
         assert await desk.get("task://a/b/c.txt") == content.encode()

@@ -29,7 +29,7 @@ from tests.kit.logs import code, settled
 from tests.kit.tools import Act
 from tests.kit.workbench import Desk, open_desk
 
-LONGEST = "x" * 65_536
+MAX_CONTENT = "x" * 65_536
 
 
 def skill(skill_id: str, **more: Any) -> SkillManifest:
@@ -48,8 +48,8 @@ def skills(tmp_path: Path) -> Skills:
     files: dict[str, bytes] = {
         "docs/a.txt": b"Read me.",
         "docs/icon.png": b"\x89PNG",
-        "docs/long.txt": LONGEST.encode(),
-        "docs/longer.txt": LONGEST.encode() + b"x",
+        "docs/long.txt": MAX_CONTENT.encode(),
+        "docs/longer.txt": MAX_CONTENT.encode() + b"x",
     }
     for name, content in files.items():
         place = tmp_path / name
@@ -141,7 +141,7 @@ async def test_a_file_of_a_skill_is_read_as_text(skills: Skills) -> None:
     longest = await desk.made(
         "read_skill_resource", skill_id="docs", resource_id="resource.3", mode="text"
     )
-    assert longest["content"] == LONGEST
+    assert longest["content"] == MAX_CONTENT
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ import pytest
 from penstock.core.clock import SystemClock
 
 PROGRAM = Path(__file__).with_name("crowd.py")
-MOST_DEATHS = 40
+MAX_DEATHS = 40
 Calls = list[tuple[str, dict[str, Any]]]
 CLOCK = SystemClock()
 PATIENCE = 60
@@ -49,7 +49,7 @@ class Crowd:
             if self._process.stdout.readline() == "0\n":
                 return
             calls, self.deaths = [], self.deaths + 1
-            assert self.deaths <= MOST_DEATHS, ends(self._directory)
+            assert self.deaths <= MAX_DEATHS, ends(self._directory)
 
     def close(self) -> None:
         assert self._process.stdin

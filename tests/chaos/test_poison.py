@@ -9,7 +9,7 @@ import pytest
 from penstock.core.limits import Limits
 from tests.chaos.harness import Moment, Nursery, Talk
 
-MOST = Limits().recoveries
+MAX_DEATHS = Limits().recoveries
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def test_a_process_that_dies_at_the_same_place_again_and_again(
     """Each dies while its model is asked; the sixth says so instead of dying."""
     talk = Talk()
     asked = Moment("ask", 1, "the model is asked")
-    for number in range(MOST + 1):
+    for number in range(MAX_DEATHS + 1):
         with nursery.start(tmp_path, asked, signal.SIGKILL) as server:
             talk.go_on(server)
-            assert server.is_gone == (number < MOST)
+            assert server.is_gone == (number < MAX_DEATHS)
     assert talk.frames[-1][1]["type"] == "error"
-    assert f"died {MOST} times in a row at the same place" in talk.frames[-1][1]["message"]
+    assert f"died {MAX_DEATHS} times in a row at the same place" in talk.frames[-1][1]["message"]

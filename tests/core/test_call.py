@@ -51,17 +51,17 @@ def test_a_call_begins_in_the_frame_of_its_agent_and_a_visit_in_that_of_its_run(
 
 STEADY = RetryPolicy(initial_backoff_ms=100, multiplier=1)
 QUICK = RetryPolicy(initial_backoff_ms=0)
-USUAL = RetryPolicy(max_attempts=9)
+DEFAULT = RetryPolicy(max_attempts=9)
 
 
 @pytest.mark.parametrize(
     ("policy", "attempt", "wait"),
     [
-        (USUAL, 1, 200),
-        (USUAL, 2, 400),
-        (USUAL, 6, 6_400),
-        (USUAL, 7, 10_000),
-        (USUAL, 50, 10_000),
+        (DEFAULT, 1, 200),
+        (DEFAULT, 2, 400),
+        (DEFAULT, 6, 6_400),
+        (DEFAULT, 7, 10_000),
+        (DEFAULT, 50, 10_000),
         (STEADY, 9, 100),
         (QUICK, 9, 0),
     ],

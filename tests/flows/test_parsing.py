@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.agents.folders import MOST_BYTES
+from penstock.agents.folders import MAX_BYTES
 from penstock.core.events.flow_events import ValueType
 from penstock.flows.definition import RunInput
 from penstock.flows.parsing import flow_of, parse_flow, read_flow
@@ -266,7 +266,7 @@ def test_a_text_that_is_no_flow_is_reported(text: str | bytes, expected: list[st
 )
 def test_no_text_raises_and_every_invalid_one_has_a_finding(text: str) -> None:
     assert findings_of(text)
-    assert len(text) < MOST_BYTES
+    assert len(text) < MAX_BYTES
 
 
 def test_two_parts_are_merged_with_the_lines_of_the_file() -> None:

@@ -43,7 +43,7 @@ NAMED = re.compile(r"id: ([\w-]+), agent: \w+")
 SPEAKER = re.compile(r"You are ([\w-]+)\.")
 ON = ShellSettings(is_on=True, is_enclosed=False)
 SOFT, HARD = finish("no", status="error"), fail(401, "no key")
-OVER_AT_ONCE = 0.01
+START_DELAY = 0.01
 """How much later a step ends that started later, of steps of equal length."""
 
 
@@ -199,7 +199,7 @@ async def seen(example: Example, folder: Path) -> Told:
         requests[step_id].append(request)
         visit = f"{step_id}/{len(requests[step_id])}"
         number = sum(map(len, requests.values()))
-        takes = example.lasts.get(step_id, 1) + number * OVER_AT_ONCE
+        takes = example.lasts.get(step_id, 1) + number * START_DELAY
         prompts = example.says.get(visit, example.says.get(step_id, finish(f"{step_id} said")))
         return slow(takes) + prompts
 

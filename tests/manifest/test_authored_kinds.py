@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.events.flow_events import Output, ValueType
 from penstock.manifest.authored_kinds import (
-    MOST_UNKNOWN,
+    MAX_UNKNOWN,
     Names,
     Outputs,
     fits,
@@ -51,9 +51,9 @@ def test_the_first_unknown_keys_are_named_and_the_others_counted() -> None:
     node = Node(document=document, home=home, what="x", value=document.value)
     warn_unknown(node, ("name",), "the flow")
     *named, last = document.problems
-    assert len(named) == MOST_UNKNOWN
-    assert last.message == f"there are {3_000 - MOST_UNKNOWN} more unknown fields in the flow"
-    assert (last.code, last.line) == ("unknown-field", MOST_UNKNOWN + 1)
+    assert len(named) == MAX_UNKNOWN
+    assert last.message == f"there are {3_000 - MAX_UNKNOWN} more unknown fields in the flow"
+    assert (last.code, last.line) == ("unknown-field", MAX_UNKNOWN + 1)
 
 
 RESERVED = (

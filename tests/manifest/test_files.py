@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.manifest.files import (
-    MOST_MANIFESTS,
+    MAX_MANIFESTS,
     ManifestFolder,
     UnreadReason,
     discover,
@@ -71,14 +71,14 @@ def test_a_schedule_gets_a_warning_that_it_is_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.slow("two thousand files")
 def test_at_most_two_thousand_manifests_are_read(tmp_path: Path) -> None:
-    for number in range(MOST_MANIFESTS + 1):
+    for number in range(MAX_MANIFESTS + 1):
         (tmp_path / f"{number:04}.tool.yaml").touch()
     manifests = discover(tmp_path)
     message = "the project has 2001 manifests; the limit is 2000"
     assert [str(each) for each in manifests.diagnostics] == [
         f"2000.tool.yaml:1:1: error bundle-too-large: {message}"
     ]
-    assert len(manifests.files) == MOST_MANIFESTS
+    assert len(manifests.files) == MAX_MANIFESTS
 
 
 def test_a_file_name_that_is_not_utf8_can_be_shown(tmp_path: Path) -> None:

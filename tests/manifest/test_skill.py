@@ -6,7 +6,7 @@ import pytest
 
 from penstock.manifest.skill import (
     FIELDS,
-    MOST_RESOURCES,
+    MAX_RESOURCES,
     Resource,
     SkillGrants,
     SkillManifest,
@@ -361,7 +361,7 @@ def test_the_resources_of_a_skill_are_its_own_files(tmp_path: Path) -> None:
 @pytest.mark.slow("two hundred files")
 def test_a_skill_has_at_most_two_hundred_resources_by_path(tmp_path: Path) -> None:
     manifest = load(tmp_path, {"s.skill.yaml": skill()}).skills["s"]
-    write(tmp_path, {f"{number:03}.txt": "" for number in range(MOST_RESOURCES + 5)})
+    write(tmp_path, {f"{number:03}.txt": "" for number in range(MAX_RESOURCES + 5)})
     resources = list_resources(tmp_path, manifest)
-    assert len(resources) == MOST_RESOURCES
+    assert len(resources) == MAX_RESOURCES
     assert (resources[-1].resource_id, resources[-1].path) == ("resource.200", "199.txt")

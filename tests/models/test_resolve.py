@@ -11,7 +11,7 @@ from penstock.models.model import ModelCard, ModelRequest, TextDelta
 from penstock.models.offline import OfflineModel
 from penstock.models.openai import OpenAIModel
 from penstock.models.providers import ModelConfig
-from penstock.models.resolve import MOST_MODELS, LazyModel, Models
+from penstock.models.resolve import MAX_MODELS, LazyModel, Models
 from penstock.models.scripted import ScriptedModel, say
 from tests.kit.model_server import Canned, delta, events, fake_server
 
@@ -150,7 +150,7 @@ async def test_a_model_that_fails_to_close_is_logged_and_the_others_are_closed(
 
 async def test_names_without_an_entry_are_bounded() -> None:
     models = Models([LOCAL])
-    for number in range(MOST_MODELS):
+    for number in range(MAX_MODELS):
         models.get(f"offline:{number}")
     with pytest.raises(ConfigError, match="1000 models are in use, the maximum of one process"):
         models.get("offline:one-more")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.resources.plain_form import MOST_PARTS, PlainForm, is_plain, parts, spellings
+from penstock.resources.plain_form import MAX_PARTS, PlainForm, is_plain, parts, spellings
 from tests.kit.json_values import FEW
 
 PLAIN = [
@@ -88,5 +88,5 @@ def test_a_secret_without_parts(value: str) -> None:
 
 
 def test_so_many_parts_and_no_more() -> None:
-    assert len(list(parts("\n".join(f"{n:020}" for n in range(1000))))) == MOST_PARTS
+    assert len(list(parts("\n".join(f"{n:020}" for n in range(1000))))) == MAX_PARTS
     assert len(list(parts("[" * 100_000))) == 0

@@ -8,7 +8,7 @@ from starlette.requests import Request
 
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.server.plain_pages import AT_ONCE, HEADERS, button_to, element, html_page, link
+from penstock.server.plain_pages import HEADERS, PAGE_SIZE, button_to, element, html_page, link
 from penstock.testing.clock import FakeClock
 from tests.kit.server import CHAT, HERE, InMemoryServer, served
 from tests.kit.tools import Act, echo
@@ -229,12 +229,12 @@ async def test_a_transcript_links_to_the_chat() -> None:
 async def test_a_long_transcript_has_pages() -> None:
     async with served() as server:
         name = (await server.say("/call")).headers["x-conversation-id"]
-        for _ in range(AT_ONCE // 2):
+        for _ in range(PAGE_SIZE // 2):
             await server.say("/call", conversationId=name)
         newest = (await server.client.get(f"/c/{name}")).text
         older = newest.partition(f'href="../c/{name}?')[2].partition('"')[0]
         oldest = (await server.client.get(f"/c/{name}?{older}")).text
-    assert (newest.count("<article>"), oldest.count("<article>")) == (AT_ONCE, 2)
+    assert (newest.count("<article>"), oldest.count("<article>")) == (PAGE_SIZE, 2)
     assert "Older messages" not in oldest
 
 

@@ -58,7 +58,7 @@ async def test_a_call_that_never_ran_took_no_time() -> None:
 
 
 BIG = Schema({"properties": {"amount": {"minimum": 100}}, "required": ["amount"]})
-MOST = 10
+MAX_AMOUNT = 10
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ async def test_plugin_guards_check_a_call_before_a_person_and_again_after_an_edi
     refund = Act("refund", echo, effect=Effect.WRITE, requires_approval=True)
 
     def small(made: Call) -> str | None:
-        return None if made.input["amount"] < MOST else f"{made.input['amount']} is too much"
+        return None if made.input["amount"] < MAX_AMOUNT else f"{made.input['amount']} is too much"
 
     session = SessionGuard(agent="g", declared=("refund",), guards=(small,))
     bench = await open_workbench(refund)

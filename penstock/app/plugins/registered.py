@@ -126,7 +126,7 @@ log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 2.0
 """A check that takes longer counts as false."""
-_MOST_THREADS = 4
+_MAX_THREADS = 4
 Check = Callable[[], bool | Awaitable[bool]]
 
 
@@ -154,7 +154,7 @@ class GateList:
     def __init__(self, seconds: float = CHECK_SECONDS) -> None:
         self._gates: list[PluginGate] = []
         self._seconds = seconds
-        self._threads = Threads(_MOST_THREADS)
+        self._threads = Threads(_MAX_THREADS)
 
     def add(self, gate: PluginGate) -> None:
         """Add a gate."""

@@ -66,11 +66,11 @@ def check_bounds_below(input: Json, files: ProjectFiles, _: ShellSettings) -> No
     files.start(input.get("path", "."))
 
 
-MOST_LINES = 2000
-MOST_BYTES = 50 * 1024
-MOST_FILE = 1 << 30
+MAX_LINES = 2000
+MAX_BYTES = 50 * 1024
+MAX_SIZE = 1 << 30
 """Largest file: all its lines are counted, which takes half a second for this size."""
-MOST_NAMES = 500
+MAX_NAMES = 500
 _CHUNK = 1 << 20
 _PIECE = 1 << 16
 
@@ -105,7 +105,7 @@ def _check_bounds(input: Json, files: ProjectFiles, _: ShellSettings) -> None:
         "path?": PATH,
         "file_path?": {**PATH, "description": "The same as path"},
         "offset?": whole(1, 1 << 31, "The first line, from 1"),
-        "limit?": whole(1, MOST_LINES, "How many lines"),
+        "limit?": whole(1, MAX_LINES, "How many lines"),
     },
     check_bounds=_check_bounds,
 )
@@ -113,7 +113,7 @@ async def read(input: Json, invocation: Invocation) -> Any:
     """Return the text of a file, or of some lines."""
     files, first = invocation.project, input.get("offset", 1)
     path = _file(input, files)
-    most = input.get("limit", MOST_LINES)
+    most = input.get("limit", MAX_LINES)
     part = await invocation.edition.threads.run(partial(_part, files, path, first, most))
     return _text(part, path)
 
@@ -127,16 +127,16 @@ async def read(input: Json, invocation: Invocation) -> Any:
 async def ls(input: Json, invocation: Invocation) -> Any:
     """Return the names in a folder."""
     files, named = invocation.project, input.get("path", ".")
-    limit = input.get("limit", MOST_NAMES)
+    limit = input.get("limit", MAX_NAMES)
     return await invocation.edition.threads.run(partial(_listed, files, named, limit))
 
 
 def _part(files: ProjectFiles, path: ProjectPath, first: int, most: int) -> FilePart:
     with files.opened(path) as file:
         size = os.fstat(file.fileno()).st_size
-        if size > MOST_FILE:
+        if size > MAX_SIZE:
             raise tool_failure(
-                "too_large", f"{path.named!r} has {size} bytes; read takes files of {MOST_FILE}"
+                "too_large", f"{path.named!r} has {size} bytes; read takes files of {MAX_SIZE}"
             )
         return read_part(file, first, most)
 
@@ -153,7 +153,7 @@ def read_part(file: BinaryIO, first: int, most: int) -> FilePart:
         line, size = _line(file)
         if not size:
             return FilePart(content=content, first=first, last=number - 1, total=number - 1)
-        if len(content) + size > MOST_BYTES:
+        if len(content) + size > MAX_BYTES:
             if content:
                 return _ended(content, first, number - 1, number + _lines_left(file))
             total = number + _lines_left(file)
@@ -170,7 +170,7 @@ def _line(file: BinaryIO) -> tuple[bytes, int]:
     while piece and not piece.endswith(b"\n"):
         piece = file.readline(_PIECE)
         size += len(piece)
-    return line[:MOST_BYTES], size
+    return line[:MAX_BYTES], size
 
 
 def _ended(content: bytes, first: int, last: int, total: int) -> FilePart:

@@ -27,10 +27,10 @@ from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import whole
 
-MOST_FILES = 100_000
+MAX_FILES = 100_000
 """`grep` searches at most this many files."""
-MOST_MATCHES = 100
-MOST_PATHS = 1000
+MAX_MATCHES = 100
+MAX_PATHS = 1000
 _PATTERN: Json = {"type": "string", "minLength": 1, "maxLength": 1000}
 
 
@@ -65,7 +65,7 @@ async def grep(input: Json, invocation: Invocation) -> Any:
         ignore_case=input.get("ignoreCase", False),
         is_literal=input.get("literal", False),
         context=input.get("context", 0),
-        limit=input.get("limit", MOST_MATCHES),
+        limit=input.get("limit", MAX_MATCHES),
     )
     slot = await invocation.project_folder.searches.acquire(invocation.ledger.task.task_id)
     try:
@@ -86,7 +86,7 @@ async def grep(input: Json, invocation: Invocation) -> Any:
 )
 async def find(input: Json, invocation: Invocation) -> Any:
     """Return the matching paths, sorted."""
-    files, limit = invocation.project, input.get("limit", MOST_PATHS)
+    files, limit = invocation.project, input.get("limit", MAX_PATHS)
     named, pattern = input.get("path", "."), input["pattern"]
     paths = await invocation.edition.threads.run(partial(_paths, files, named, pattern, limit))
     more = [f"[the first {limit} files; there are more]"] if len(paths) > limit else []
@@ -96,9 +96,9 @@ async def find(input: Json, invocation: Invocation) -> Any:
 def _searched(files: ProjectFiles, named: str, names: str | None) -> SearchedFiles:
     start = files.start(named)
     fitting = _fitting(files, start, names)
-    matching = tuple(islice(fitting, MOST_FILES + 1))
+    matching = tuple(islice(fitting, MAX_FILES + 1))
     _check(files, start, is_empty=not matching)
-    return SearchedFiles(files=matching[:MOST_FILES], is_cut=len(matching) > MOST_FILES)
+    return SearchedFiles(files=matching[:MAX_FILES], is_cut=len(matching) > MAX_FILES)
 
 
 def _paths(files: ProjectFiles, named: str, pattern: str, limit: int) -> list[str]:
@@ -134,7 +134,7 @@ def _notes(hits: SearchHits, query: SearchQuery, searched: SearchedFiles) -> Ite
     if hits.is_late:
         yield f"[stopped after {SECONDS:g} s; narrow the pattern or the path]"
     if searched.is_cut:
-        yield f"[only the first {MOST_FILES} files were searched; narrow the path]"
+        yield f"[only the first {MAX_FILES} files were searched; narrow the path]"
 
 
 glob = replace(find, spec=replace(find.spec, tool_id="glob", is_offered=False))

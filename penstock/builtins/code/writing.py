@@ -16,7 +16,7 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import TEXT
 from penstock.tools.shell import ShellSettings
 
-_MOST_LINES_NAMED = 20
+_MAX_LINES_NAMED = 20
 
 
 class Edit(Struct, frozen=True, kw_only=True):
@@ -121,12 +121,12 @@ def _places(text: str, old: str) -> str:
     lines: list[int] = []
     at, number = text.find(old), 1
     before = 0
-    while at >= 0 and len(lines) <= _MOST_LINES_NAMED:
+    while at >= 0 and len(lines) <= _MAX_LINES_NAMED:
         number += text.count("\n", before, at)
         lines.append(number)
         before, at = at, text.find(old, at + len(old))
-    named = ", ".join(map(str, lines[:_MOST_LINES_NAMED]))
-    return f"{named}, …" if len(lines) > _MOST_LINES_NAMED else named
+    named = ", ".join(map(str, lines[:_MAX_LINES_NAMED]))
+    return f"{named}, …" if len(lines) > _MAX_LINES_NAMED else named
 
 
 def _encoded(text: str, at: str, invocation: Invocation) -> bytes:

@@ -9,8 +9,8 @@ from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.envelope import Json
 from penstock.tools.python.builtin import fields_of, list_of
 
-MOST_ROWS = 1_048_576
-MOST_COLUMNS = 16_384
+MAX_ROWS = 1_048_576
+MAX_COLUMNS = 16_384
 """`XFD`."""
 _CELL = re.compile(r"\$?([A-Za-z]{1,3})\$?([1-9][0-9]{0,6})")
 _SHEET = re.compile(r"(?:'((?:[^']|'')+)'|([^'!:\s]+))!(.+)")
@@ -60,8 +60,8 @@ def read_cell(text: str) -> Cell:
     if match is None:
         raise _bad(text, "a cell such as B2")
     cell = Cell(int(match[2]), number(match[1]))
-    if cell.row > MOST_ROWS or cell.column > MOST_COLUMNS:
-        raise _bad(text, f"a cell from A1 to {Cell(MOST_ROWS, MOST_COLUMNS)}")
+    if cell.row > MAX_ROWS or cell.column > MAX_COLUMNS:
+        raise _bad(text, f"a cell from A1 to {Cell(MAX_ROWS, MAX_COLUMNS)}")
     return cell
 
 
@@ -102,7 +102,7 @@ def number(name: str) -> int:
 
 def read_column(text: str) -> int:
     """Return the number of a column that is named alone. Raises ToolFailed `bad_range`."""
-    if not re.fullmatch("[A-Za-z]{1,3}", text) or number(text) > MOST_COLUMNS:
+    if not re.fullmatch("[A-Za-z]{1,3}", text) or number(text) > MAX_COLUMNS:
         raise _bad(text, "a column from A to XFD")
     return number(text)
 
@@ -111,11 +111,11 @@ def _bad(text: str, expected: str) -> ToolFailed:
     return tool_failure("bad_range", f"expected {expected}, found {text!r:.100}")
 
 
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 """Largest workbook that is read."""
 PREVIEW_ROWS, PREVIEW_COLUMNS = 10, 20
-MOST_READ = 50_000
-MOST_CREATED = 100_000
+MAX_READ = 50_000
+MAX_CREATED = 100_000
 VALUE: Json = {"type": ["string", "number", "boolean", "null"]}
 VALUES: Json = {"type": "array", "items": {"type": "array", "items": VALUE}}
 
@@ -127,9 +127,9 @@ def assignments_of(cell: Json) -> Json:
 
 def check_size(area: Area) -> None:
     """Raise ToolFailed if an area has too many cells for one call."""
-    if area.size > MOST_READ:
+    if area.size > MAX_READ:
         raise tool_failure(
-            "too_large", f"at most {MOST_READ} cells are read at once, {area} has {area.size}"
+            "too_large", f"at most {MAX_READ} cells are read at once, {area} has {area.size}"
         )
 
 
@@ -137,7 +137,7 @@ def check_values(values: list[list[Any]], *, most_columns: int | None = None) ->
     """Raise ToolFailed if a new file would have too many cells."""
     columns = max(map(len, values), default=0)
     cells = len(values) * columns
-    if cells > MOST_CREATED or columns > (most_columns or columns):
+    if cells > MAX_CREATED or columns > (most_columns or columns):
         raise tool_failure(
-            "too_large", f"a new file has at most {MOST_CREATED} cells, this has {cells}"
+            "too_large", f"a new file has at most {MAX_CREATED} cells, this has {cells}"
         )

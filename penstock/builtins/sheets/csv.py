@@ -32,7 +32,7 @@ from penstock.core.stored_changes import FileChanges
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import URI, builtin, place
 
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 _ENDS = ("\r\n", "\n", "\r")
 SHEET = "Sheet1"
 CELL: Json = {"type": "string", "description": "Such as B2."}
@@ -105,7 +105,7 @@ class CsvText:
     def _grow(self, rows: int) -> None:
         columns = max(self.columns, 1)
         added = rows - len(self.rows)
-        if added * columns > MOST_BYTES:
+        if added * columns > MAX_BYTES:
             raise too_large()
         for _ in range(added):
             self._changed.add(len(self.rows))
@@ -205,7 +205,7 @@ async def csv_edit_cells(input: Json, invocation: Invocation) -> Any:
 
 
 async def _read(path: FilePath, invocation: Invocation) -> CsvText:
-    content = await invocation.workspace.read(path, most=MOST_BYTES)
+    content = await invocation.workspace.read(path, most=MAX_BYTES)
     text: CsvText = await invocation.edition.threads.run(partial(CsvText, content))
     return text
 
@@ -256,7 +256,7 @@ def encoded(text: str) -> bytes:
         raise tool_failure(
             "not_text", "a cell would hold a lone surrogate, which is not text"
         ) from None
-    if len(content) > MOST_BYTES:
+    if len(content) > MAX_BYTES:
         raise too_large()
     return content
 
@@ -264,7 +264,7 @@ def encoded(text: str) -> bytes:
 def too_large() -> ToolFailed:
     """Return the error for a file that is too large."""
     return tool_failure(
-        "too_large", f"a csv file has at most {MOST_BYTES} bytes, this would have more"
+        "too_large", f"a csv file has at most {MAX_BYTES} bytes, this would have more"
     )
 
 

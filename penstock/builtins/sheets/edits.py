@@ -35,7 +35,7 @@ from penstock.builtins.sheets.worksheet import (
 from penstock.core.call_errors import tool_failure
 from penstock.core.envelope import Json
 
-MOST_STALE = 100
+MAX_STALE = 100
 Edit = Callable[["Edits", Json], dict[str, Any]]
 
 
@@ -66,7 +66,7 @@ class Edits:
         sheet = self.touch()
         for operation in parsed:
             apply(sheet, operation)
-        stale = [*stale_formulas(self.book.sheets, self.usual, parsed)][:MOST_STALE]
+        stale = [*stale_formulas(self.book.sheets, self.usual, parsed)][:MAX_STALE]
         self.book = self.book.reopened()
         made = {
             "applied_count": len(parsed),

@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any
 
 from penstock.builtins.sheets.cells import (
-    MOST_BYTES,
-    MOST_COLUMNS,
-    MOST_ROWS,
+    MAX_BYTES,
+    MAX_COLUMNS,
+    MAX_ROWS,
     VALUES,
     assignments_of,
     check_size,
@@ -30,7 +30,7 @@ SHEET: Json = {"type": "string", "minLength": 1, "maxLength": 31, "pattern": r"^
 CELL: Json = {"type": "string", "description": "Such as B2, or Sheet!B2."}
 CELLS = list_of(CELL, most=10_000)
 RANGE: Json = {"type": "string", "description": "Such as A1:C5, or 'My sheet'!A1:C5."}
-ROW = whole(1, MOST_ROWS)
+ROW = whole(1, MAX_ROWS)
 ROWS = list_of(ROW, most=1000)
 COLUMN: Json = {"type": "string", "pattern": "^[A-Za-z]{1,3}$", "description": "Such as B."}
 COLUMNS = list_of(COLUMN, most=1000)
@@ -40,8 +40,8 @@ SOURCE_COLUMN = fields_of({"column": COLUMN, "sheet?": SHEET})
 OPERATION = fields_of(
     {
         "kind": {"enum": ["insert_rows", "delete_rows", "insert_columns", "delete_columns"]},
-        "index": whole(1, MOST_ROWS, "The first row or column, from 1."),
-        "count?": whole(1, MOST_ROWS),
+        "index": whole(1, MAX_ROWS, "The first row or column, from 1."),
+        "count?": whole(1, MAX_ROWS),
     }
 )
 OPERATIONS = list_of(OPERATION, most=1000)
@@ -106,7 +106,7 @@ async def excel_create(input: Json, invocation: Invocation) -> Any:
     """Write a new workbook."""
     path, values = _place(input, invocation), input["values"]
     sheet = input.get("sheet", "Sheet1")
-    check_values(values, most_columns=MOST_COLUMNS)
+    check_values(values, most_columns=MAX_COLUMNS)
     content = await _with_book("create", b"", invocation, sheet, values)
     change = await invocation.workspace.write(path, content, replaces=False)
     invocation.change = FileChanges(files=(change,))
@@ -142,7 +142,7 @@ def _do(verb: str, content: bytes, *arguments: Any) -> Any:
 
 
 async def _read(path: FilePath, invocation: Invocation) -> bytes:
-    return await invocation.workspace.read(path, most=MOST_BYTES)
+    return await invocation.workspace.read(path, most=MAX_BYTES)
 
 
 def _place(input: Json, invocation: Invocation) -> FilePath:

@@ -18,13 +18,13 @@ from zipfile import BadZipFile, ZipFile
 from penstock.builtins.sheets.cells import read_area
 from penstock.core.call_errors import ToolFailed, tool_failure
 
-MOST_UNPACKED = 128 * 1024 * 1024
-MOST_PARTS = 10_000
-MOST_ELEMENTS = 2_000_000
+MAX_UNPACKED = 128 * 1024 * 1024
+MAX_PARTS = 10_000
+MAX_ELEMENTS = 2_000_000
 """Maximum of elements and attributes: openpyxl needs many times their size in memory."""
-MOST_AREA = 1_000_000
+MAX_AREA = 1_000_000
 """Maximum of cells in merged, linked and commented ranges: each becomes an object."""
-_MOST_DEPTH = 64
+_MAX_DEPTH = 64
 _BROKEN = (BadZipFile, EOFError, OSError, RuntimeError, StructError, zlib.error)
 _AREAS = {"mergeCell", "hyperlink", "table", "comment"}
 _XML = (b"<", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\0")
@@ -52,16 +52,16 @@ class PartCounts:
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         self._elements += 1 + len(attributes)
-        if self._depth > _MOST_DEPTH:
+        if self._depth > _MAX_DEPTH:
             raise bad_format("its XML is nested too deeply")
-        if self._elements > MOST_ELEMENTS:
+        if self._elements > MAX_ELEMENTS:
             raise too_large("it holds more than is read at once")
         local = name.rpartition("\n")[2]
         if local == "f":
             self.formulas += 1
         elif local in _AREAS and "ref" in attributes:
             self._area += read_area(attributes["ref"]).size
-            if self._area > MOST_AREA:
+            if self._area > MAX_AREA:
                 raise too_large("it merges or links more cells than are read at once")
 
     def _end(self, name: str) -> None:
@@ -76,13 +76,13 @@ class PartCounts:
 def take_census(content: bytes) -> PartCounts:
     """Return the counts of an Excel file. Raises ToolFailed if a limit is exceeded."""
     census = PartCounts()
-    if content.count(b"PK\1\2") > 10 * MOST_PARTS:
+    if content.count(b"PK\1\2") > 10 * MAX_PARTS:
         raise too_large("it has too many parts")
     try:
         with ZipFile(BytesIO(content)) as package:
             infos = package.infolist()
-            if len(infos) > MOST_PARTS or sum(each.file_size for each in infos) > MOST_UNPACKED:
-                raise too_large(f"it has more than {MOST_UNPACKED} bytes unpacked")
+            if len(infos) > MAX_PARTS or sum(each.file_size for each in infos) > MAX_UNPACKED:
+                raise too_large(f"it has more than {MAX_UNPACKED} bytes unpacked")
             for info in infos:
                 with package.open(info) as opened:
                     # without a bound, a false size would not bound what is unpacked in memory

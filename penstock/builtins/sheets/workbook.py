@@ -19,7 +19,7 @@ from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.json_values.schema import SAFE_INTEGER
 
-LONGEST_TEXT = 32_767
+MAX_TEXT_LENGTH = 32_767
 """Characters of a cell."""
 _BROKEN = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError),
@@ -93,10 +93,10 @@ def new_book(sheet: str, values: list[list[Any]]) -> bytes:
 
 def put(sheet: Worksheet, cell: Cell, value: Any) -> None:
     """Write a value; None clears. The style stays."""
-    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+    if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:
         raise tool_failure(
             "too_large",
-            f"{cell} would have {len(value)} characters; at most {LONGEST_TEXT} are allowed",
+            f"{cell} would have {len(value)} characters; at most {MAX_TEXT_LENGTH} are allowed",
         )
     target = sheet.cell(cell.row, cell.column)
     if isinstance(target, MergedCell):

@@ -19,8 +19,8 @@ from openpyxl.worksheet.cell_range import CellRange
 from openpyxl.worksheet.dimensions import ColumnDimension
 from openpyxl.worksheet.worksheet import Worksheet
 
-from penstock.builtins.sheets.cells import MOST_COLUMNS, MOST_ROWS, letters, number
-from penstock.builtins.sheets.package import MOST_AREA, too_large
+from penstock.builtins.sheets.cells import MAX_COLUMNS, MAX_ROWS, letters, number
+from penstock.builtins.sheets.package import MAX_AREA, too_large
 from penstock.builtins.sheets.workbook import cells_of, used_columns, used_rows
 from penstock.core.call_errors import tool_failure
 
@@ -65,7 +65,7 @@ def apply(sheet: Worksheet, operation: Operation) -> None:
     _check(sheet, operation)
     merged = {each.coord: _changed(each, operation) for each in sheet.merged_cells.ranges}
     merged = {old: new for old, new in merged.items() if new is None or new.coord != old}
-    if sum(_area(each) for each in merged.values() if each) > MOST_AREA:
+    if sum(_area(each) for each in merged.values() if each) > MAX_AREA:
         raise too_large("it would merge more cells than are changed at once")
     for old in merged:
         sheet.unmerge_cells(old)
@@ -90,7 +90,7 @@ def stale_formulas(
                 yield f"{_quoted(sheet.title)}!{cell.coordinate}"
 
 
-_MOST_TOUCHED = 20_000_000
+_MAX_TOUCHED = 20_000_000
 _METHODS = {
     "insert_rows": "insert_rows",
     "delete_rows": "delete_rows",
@@ -100,11 +100,11 @@ _METHODS = {
 
 
 def _check(sheet: Worksheet, operation: Operation) -> None:
-    most = MOST_ROWS if operation.is_rows else MOST_COLUMNS
+    most = MAX_ROWS if operation.is_rows else MAX_COLUMNS
     used = sheet.max_row if operation.is_rows else sheet.max_column
     grows = operation.is_insertion and operation.index <= used
     across = sheet.max_column if operation.is_rows else sheet.max_row
-    if not operation.is_insertion and min(operation.count, used) * across > _MOST_TOUCHED:
+    if not operation.is_insertion and min(operation.count, used) * across > _MAX_TOUCHED:
         raise too_large(f"{operation.kind} touches more cells than are changed at once")
     if operation.index > most or (grows and used + operation.count > most):
         raise tool_failure(
@@ -154,7 +154,7 @@ def _set_sizes(sheet: Worksheet, operation: Operation, sizes: dict[int, float]) 
             continue
         if operation.is_rows:
             sheet.row_dimensions[now].height = size
-        elif now <= MOST_COLUMNS:
+        elif now <= MAX_COLUMNS:
             sheet.column_dimensions[letters(now)].width = size
 
 
@@ -180,9 +180,9 @@ def _quoted(title: str) -> str:
 
 # ---- styles, sizes and merges ----
 
-USUAL_HEIGHT = 15.0
-USUAL_WIDTH = 8.43
-_USUAL_SIZE = 11.0
+DEFAULT_HEIGHT = 15.0
+DEFAULT_WIDTH = 8.43
+_DEFAULT_SIZE = 11.0
 _LINE = 1.25
 """Height of a line, for the size of its letters."""
 _GENERAL = "General"
@@ -234,8 +234,8 @@ def copy_column(source: Worksheet, column: int, target: Worksheet, to: int) -> l
 def fit_row(sheet: Worksheet, row: int) -> None:
     """Make a row as high as its texts need; it never gets lower."""
     lines = [_height(sheet, cell) for cell in sheet[row] if isinstance(cell, BookCell)]
-    height = max(lines, default=USUAL_HEIGHT)
-    if height > (sheet.row_dimensions[row].height or USUAL_HEIGHT):
+    height = max(lines, default=DEFAULT_HEIGHT)
+    if height > (sheet.row_dimensions[row].height or DEFAULT_HEIGHT):
         sheet.row_dimensions[row].height = height
 
 
@@ -248,13 +248,13 @@ def width_of(sheet: Worksheet, column: int) -> float | None:
 def _height(sheet: Worksheet, cell: BookCell) -> float:
     """Return the height that a cell's text needs."""
     if cell.value is None:
-        return USUAL_HEIGHT
-    size = cell.font.sz or _USUAL_SIZE
-    width = (width_of(sheet, cell.column) or USUAL_WIDTH) * _USUAL_SIZE / size
+        return DEFAULT_HEIGHT
+    size = cell.font.sz or _DEFAULT_SIZE
+    width = (width_of(sheet, cell.column) or DEFAULT_WIDTH) * _DEFAULT_SIZE / size
     is_wrapped = bool(cell.alignment.wrap_text)
     texts = str(cell.value).split("\n")
     lines = sum(max(1, ceil(len(each) / width)) if is_wrapped else 1 for each in texts)
-    return max(USUAL_HEIGHT, float(ceil(lines * size * _LINE)))
+    return max(DEFAULT_HEIGHT, float(ceil(lines * size * _LINE)))
 
 
 def _merge(sheet: Worksheet, ranges: Iterable[CellRange]) -> None:

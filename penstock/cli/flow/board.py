@@ -112,7 +112,7 @@ def _round_text(body: Mapping[str, object]) -> Text:
 
 TICK_SECONDS = 0.25
 """Time between two redraws while nothing happens, which keep the shown durations current."""
-_LEAST_SECONDS = 0.1
+_MIN_SECONDS = 0.1
 """Minimum time between two redraws, however many events arrive."""
 
 
@@ -202,7 +202,7 @@ class CardBoard:
                 self._settle(card)
             if isinstance(item.event, FlowNotified):
                 self._lines.notified(item.event)
-        if self._clock.monotonic() - self._drawn >= _LEAST_SECONDS:
+        if self._clock.monotonic() - self._drawn >= _MIN_SECONDS:
             self.tick()
 
     def tick(self) -> None:

@@ -36,9 +36,9 @@ from penstock.core.events.flow_events import (
 from penstock.core.ids import QuestionId
 from penstock.engine.bus import Delta, DeltaKind, Live
 
-MOST_KEPT = 12
+MAX_ACTIVITIES = 12
 """How many recent activities a card keeps."""
-MOST_SAID = 4000
+MAX_REPLY_CHARS = 4000
 """How many characters of the reply on its way a card keeps."""
 CardOf = Callable[[str], DisplayCard]
 """Returns the display card (label, colour, avatar) of an agent."""
@@ -90,7 +90,7 @@ class StepCard(Struct, kw_only=True):
     """The last called tool, with its status once it has returned."""
     saying: str = ""
     """The reply of its agent that is on its way."""
-    activities: deque[Activity] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
+    activities: deque[Activity] = field(default_factory=lambda: deque(maxlen=MAX_ACTIVITIES))
     touched: int = 0
     """The number of the last update; the card with the largest number was active last."""
     summary: str = ""
@@ -273,7 +273,7 @@ class Cards:
     def _add_text(self, delta: Delta) -> StepCard | None:
         card = self.card(delta.reply.path)
         if card is not None and delta.kind is DeltaKind.TEXT:
-            card.saying = (card.saying + delta.text)[-MOST_SAID:]
+            card.saying = (card.saying + delta.text)[-MAX_REPLY_CHARS:]
             self._touch(card)
         return card
 

@@ -17,18 +17,18 @@ from penstock.cli.terminal.region import fitted
 from penstock.core.text import one_line
 
 CARD_HEIGHT = 5
-LEAST_WIDTH = 34
-MOST_WIDTH = 56
-LEAST_DETAIL, MOST_DETAIL = 5, 11
+MIN_WIDTH = 34
+MAX_WIDTH = 56
+MIN_DETAIL, MAX_DETAIL = 5, 11
 MARGIN_SHARE = 12
 """One of this many columns stays free at the right; see `_width`."""
 FRAME = 4
 """Columns that the frame of a card takes."""
-LEAST_FIGURES = 8
+MIN_FIGURES = 8
 """Minimum columns after the title for figures to be shown."""
 SPARE = 2
 """Free lines below the board: one for text that the terminal echoes, one for the cursor."""
-MOST_DETAIL_WIDTH = 2 * MOST_WIDTH
+MAX_DETAIL_WIDTH = 2 * MAX_WIDTH
 _COLOURS = ("cyan", "magenta", "blue", "bright_cyan", "bright_magenta", "bright_blue")
 _NAMED = frozenset({"red", "green", "yellow", "blue", "magenta", "cyan", "white"})
 _STYLES = {
@@ -61,7 +61,7 @@ class View(Struct, frozen=True):
 
 def fits(view: View, console: Console) -> bool:
     """Whether the screen has room for every card and for the details of one."""
-    return _free_lines(view, console) >= LEAST_DETAIL
+    return _free_lines(view, console) >= MIN_DETAIL
 
 
 def draw(view: View, console: Console) -> RenderableType:
@@ -75,7 +75,7 @@ def draw(view: View, console: Console) -> RenderableType:
     if view.shown:
         parts.append(_grid(view, width))
     if (card := view.newest) is not None and (lines := _doings(card, console)):
-        height = min(_free_lines(view, console), MOST_DETAIL, len(lines) + 2)
+        height = min(_free_lines(view, console), MAX_DETAIL, len(lines) + 2)
         parts.append(_detail(card, lines[2 - height :], console))
     return Group(*parts)
 
@@ -86,7 +86,7 @@ def _free_lines(view: View, console: Console) -> int:
 
 
 def _columns(view: View, width: int) -> int:
-    return max(min(len(view.shown), width // LEAST_WIDTH), 1)
+    return max(min(len(view.shown), width // MIN_WIDTH), 1)
 
 
 def _header(view: View, width: int) -> Text:
@@ -100,7 +100,7 @@ def _header(view: View, width: int) -> Text:
     line, title = " · ".join(figures), fitted(clean(one_line(view.title)), width)
     header = Text(title, "bold", no_wrap=True)
     left = width - header.cell_len - 2
-    return header.append(f"  {fitted(line, left)}", "dim") if left > LEAST_FIGURES else header
+    return header.append(f"  {fitted(line, left)}", "dim") if left > MIN_FIGURES else header
 
 
 def _rounds(cards: Cards, width: int) -> Text | None:
@@ -115,7 +115,7 @@ def _rounds(cards: Cards, width: int) -> Text | None:
 
 def _grid(view: View, width: int) -> Table:
     columns = _columns(view, width)
-    each_width = min(width // columns, MOST_WIDTH)
+    each_width = min(width // columns, MAX_WIDTH)
     grid = Table.grid()
     for _ in range(columns):
         grid.add_column(width=each_width)
@@ -211,7 +211,7 @@ def _detail(card: StepCard, lines: Sequence[Text], console: Console) -> Panel:
 
 
 def _detail_width(console: Console) -> int:
-    return min(_width(console), MOST_DETAIL_WIDTH)
+    return min(_width(console), MAX_DETAIL_WIDTH)
 
 
 def _width(console: Console) -> int:

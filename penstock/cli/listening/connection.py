@@ -60,7 +60,7 @@ _PART = 4 * KIB
 _LINGER_BEYOND_SECONDS = 0.5
 """How long a connection beyond the spare ones may take to send a request; others wait for it."""
 _TWO_LENGTHS = {b"content-length", b"transfer-encoding"}
-_MOST_BEYOND = 16
+_MAX_BEYOND = 16
 """Connections beyond the spare ones; their descriptors come from the reserve."""
 
 
@@ -84,12 +84,12 @@ class ConnectionLimit(Struct, frozen=True):
 
         Connections beyond the spare ones also get 503, and end within half a second.
         """
-        return self.served + self.spare + min(self.spare, _MOST_BEYOND)
+        return self.served + self.spare + min(self.spare, _MAX_BEYOND)
 
     @property
     def last(self) -> int:
         """The descriptor number from which on accepting pauses."""
-        return self.highest + _MOST_BEYOND
+        return self.highest + _MAX_BEYOND
 
 
 def bounded(

@@ -208,7 +208,7 @@ def _raised() -> int:
     return soft
 
 
-_AT_ONCE = 32
+_MAX_ACCEPTS = 32
 """Connections accepted in one turn of the event loop, so that a burst does not delay other work."""
 
 
@@ -247,7 +247,7 @@ class Acceptor:
             self._loop.remove_reader(self._listening)
 
     def _accept(self) -> None:
-        for _ in range(_AT_ONCE):
+        for _ in range(_MAX_ACCEPTS):
             try:
                 accepted, _ = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):

@@ -27,7 +27,7 @@ _UP = f"\x1b[A{_ERASE}"
 _BELOW = "\x1b[J"
 """Clears the rows below the cursor. Rows are erased one by one first, because tmux copies what this
 sequence clears into its history if that is the whole screen."""
-_MOST_KEPT = 500
+_MAX_LINES = 500
 """Lines above the region that are kept for printing again: more than fit on a screen."""
 
 
@@ -38,7 +38,7 @@ class Region:
         self._console = console
         self._drawn: Sequence[int] = ()
         """The width of each drawn line, in columns."""
-        self._above: deque[Text] = deque(maxlen=_MOST_KEPT)
+        self._above: deque[Text] = deque(maxlen=_MAX_LINES)
         """Lines printed above the region, to print them again after a resize."""
         self._size: ConsoleDimensions | None = None
         """The size of the screen at the last output."""

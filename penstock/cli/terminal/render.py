@@ -29,9 +29,9 @@ from penstock.core.events.events import (
 from penstock.core.task import Question, QuestionKind, standing
 from penstock.core.text import cut, one_line
 
-_MOST_ARGUMENTS = 160
-_MOST_PREVIEW = 300
-_MOST_EVENT = 120
+_MAX_ARGUMENTS = 160
+_MAX_PREVIEW = 300
+_MAX_EVENT = 120
 _CONSOLE = "script.console"
 _NOTE_STYLES = {"warning": "yellow", "error": "red"}
 _GAP = 2
@@ -121,7 +121,7 @@ class Screen:
             self._wait("thinking")
 
     def _call(self, frame: Frame) -> None:
-        arguments = cut(compact(frame["arguments"]), _MOST_ARGUMENTS)
+        arguments = cut(compact(frame["arguments"]), _MAX_ARGUMENTS)
         self.line(f"→ {frame['name']} {arguments}", "cyan")
         self._wait(frame["name"])
 
@@ -135,7 +135,7 @@ class Screen:
 
     def _result(self, frame: Frame) -> None:
         if frame["success"]:
-            preview = cut(frame.get("resultPreview", ""), _MOST_PREVIEW)
+            preview = cut(frame.get("resultPreview", ""), _MAX_PREVIEW)
             self.line(f"✓ {frame['name']}: {preview}", "green")
         else:
             self.line(f"✗ {frame['name']}: {frame['code']}: {frame['error']}", "red")
@@ -193,14 +193,14 @@ def note_line(note: Frame) -> str:
     event, level, payload = note["event"], note["level"], note.get("payload")
     if event == _CONSOLE and isinstance(payload, Mapping) and "text" in payload:
         return f"{payload.get('level', level)}: {payload['text']}"
-    shown = "" if payload is None else cut(compact(payload), _MOST_PREVIEW)
+    shown = "" if payload is None else cut(compact(payload), _MAX_PREVIEW)
     parts = (event, note.get("title"), note.get("message"), shown)
     return f"[{level}] " + " · ".join(each for each in parts if each)
 
 
 def question_line(question: Question) -> str:
     """Return a question as one line; an approval shows the input that would run."""
-    return cut(f"? {question.question_id} {question_words(question)}", _MOST_PREVIEW)
+    return cut(f"? {question.question_id} {question_words(question)}", _MAX_PREVIEW)
 
 
 def question_words(question: Question) -> str:
@@ -265,7 +265,7 @@ def when(moment: Moment | None) -> str | None:
 def _whole(value: Any) -> str:
     """Return a complete value as JSON, on one line if it is short."""
     short = compact(value)
-    return short if len(short) <= _MOST_ARGUMENTS else pretty(value)
+    return short if len(short) <= _MAX_ARGUMENTS else pretty(value)
 
 
 def _what(event: Event) -> str:
@@ -287,4 +287,4 @@ def _what(event: Event) -> str:
             line = f"{event_type} {message or ''}"
         case _:
             return ""
-    return f"  {cut(one_line(line), _MOST_EVENT)}"
+    return f"  {cut(one_line(line), _MAX_EVENT)}"

@@ -41,7 +41,7 @@ from penstock.core.text import cut, one_line
 from penstock.tools.detached import DETACHED
 
 CUT = "the output is cut here: the stream ended before the task"
-_MOST = 300
+_MAX_CHARACTERS = 300
 
 
 class Timeline:
@@ -118,7 +118,7 @@ def line_of(record: Record) -> str | None:
                 return None  # the call itself, or a host function that its script called
             error = envelope.error
             reason = "" if error is None else f" {error.code}: {one_line(error.message)}"
-            return cut(f"→ {settled.tool_id}: {envelope.status.value}{reason}", _MOST)
+            return cut(f"→ {settled.tool_id}: {envelope.status.value}{reason}", _MAX_CHARACTERS)
         case QuestionAsked(question=question):
             return question_line(question)
         case _:

@@ -21,7 +21,7 @@ from penstock.sandbox.processes.deno import PATIENCE, missing_deno
 from penstock.tools.policy import SCRIPT
 from penstock.tools.scripts.script import ScriptTool
 
-USUAL_PORT = 9229
+DEFAULT_PORT = 9229
 """The port that DevTools search by default."""
 Name = Annotated[
     str, typer.Argument(metavar="TOOL", help="The tool's id.", autocompletion=direct_tools)
@@ -45,7 +45,7 @@ def debug(
     tool: Name,
     *,
     input_text: ToolInput = None,
-    port: Port = USUAL_PORT,
+    port: Port = DEFAULT_PORT,
     project: ProjectFolder = None,
     as_json: AsJson = False,
 ) -> None:
@@ -100,7 +100,7 @@ def _called(
 def where(number: int, address: str) -> str:
     """Return how to attach to a script that waits at `HOST:PORT/ID`."""
     place = address.partition("/")[0]
-    is_usual = place.endswith(f":{USUAL_PORT}")
+    is_usual = place.endswith(f":{DEFAULT_PORT}")
     advice = (_IS_FOUND if is_usual else _IS_TO_ADD).format(place=place)
     return _ATTACH.format(number=number, place=place, address=address, port_advice=advice)
 

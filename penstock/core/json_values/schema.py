@@ -5,7 +5,7 @@ call into the Rust validator; the time to explain a value that does not fit is b
 hostile schemas and values.
 
 How it works. `jsonschema_rs` validates. Explaining is the expensive part, so its bounds are here:
-at most `MOST_PROBLEMS` problems; only the first problem of a value with more than `MOST_EXPLAINED`
+at most `MAX_PROBLEMS` problems; only the first problem of a value with more than `MAX_EXPLAINED`
 parts; if the choices (`anyOf`, `oneOf`) of a schema are too many, the parts of the value are
 validated one by one instead. `schema_cost.py` estimates that cost beforehand.
 
@@ -28,17 +28,17 @@ from penstock.core.json_values.schema_cost import is_costly, parts, unfolded
 from penstock.core.text import cut
 
 SAFE_INTEGER = 2**53 - 1
-MOST_PROBLEMS = 50
-MOST_SCHEMAS = 100_000
+MAX_PROBLEMS = 50
+MAX_SCHEMAS = 100_000
 """Limit for the subschemas of a schema, with every reference expanded: validation visits each."""
-MOST_CHOICES = 10_000
+MAX_CHOICES = 10_000
 """Limit for the subschemas of choices that are visited to explain why none of them fits."""
-MOST_PARTS = 100_000
+MAX_PARTS = 100_000
 """Limit for the parts of a value that are searched for the first problem."""
-MOST_LEVELS = 8
-"""How many levels deeper that search goes if the choices are above `MOST_CHOICES`."""
+MAX_LEVELS = 8
+"""How many levels deeper that search goes if the choices are above `MAX_CHOICES`."""
 MESSAGE_CHARACTERS = 500
-MOST_EXPLAINED = 2000
+MAX_EXPLAINED = 2000
 """Limit for the parts of a value whose problems are all reported. The validator finds all problems
 before it returns the first one, which would block the process for a long time if there are many."""
 
@@ -72,24 +72,24 @@ class Schema:
             )
         except jsonschema_rs.ValidationError as error:
             raise ValueError(_broken(error)) from None
-        if unfolded(schema) > MOST_SCHEMAS:
+        if unfolded(schema) > MAX_SCHEMAS:
             raise ValueError(_TOO_LARGE)
         self._schema, self._is_trusted = schema, is_trusted
         self._is_valid = self._validator.is_valid
 
-    def problems(self, value: Any, levels: int = MOST_LEVELS) -> list[Problem]:
-        """Return the problems of the value, at most `MOST_PROBLEMS`; nothing if it fits.
+    def problems(self, value: Any, levels: int = MAX_LEVELS) -> list[Problem]:
+        """Return the problems of the value, at most `MAX_PROBLEMS`; nothing if it fits.
 
-        For a value with more than `MOST_EXPLAINED` parts, returns the first problem only. If the
+        For a value with more than `MAX_EXPLAINED` parts, returns the first problem only. If the
         schema has too many choices, searches the parts of the value, `levels` deep.
         """
         try:
             if self._is_valid(value):
                 return []
-            if is_costly(self._schema, value, MOST_CHOICES):
+            if is_costly(self._schema, value, MAX_CHOICES):
                 return self._inside(value, levels)
             found = chain.from_iterable(map(_problems, self._errors(value)))
-            return list(islice(found, MOST_PROBLEMS))
+            return list(islice(found, MAX_PROBLEMS))
         except ValueError as error:
             return [Problem("", cut(f"is not JSON: {error}", MESSAGE_CHARACTERS))]
 
@@ -97,7 +97,7 @@ class Schema:
         """Return the problems of the first part of the value that does not fit its subschema."""
         compiled: dict[int, Schema] = {}
         candidates = parts(self._schema, value) if levels else ()
-        for key, schema, part in islice(candidates, MOST_PARTS):
+        for key, schema, part in islice(candidates, MAX_PARTS):
             if id(schema) not in compiled:
                 compiled[id(schema)] = Schema(schema, is_trusted=self._is_trusted)
             if inner := compiled[id(schema)].problems(part, levels - 1):
@@ -106,8 +106,8 @@ class Schema:
         return [Problem("", "does not fit the schema, whose choices are too many to say why")]
 
     def _errors(self, value: Any) -> Iterator[jsonschema_rs.ValidationError]:
-        if not _has_more_inside(value, MOST_EXPLAINED):
-            yield from islice(self._validator.iter_errors(value), MOST_PROBLEMS)
+        if not _has_more_inside(value, MAX_EXPLAINED):
+            yield from islice(self._validator.iter_errors(value), MAX_PROBLEMS)
             return
         try:
             self._validator.validate(value)
@@ -130,7 +130,7 @@ class RemoteRef(Struct, frozen=True):
 
 
 _OUTSIDE = "is outside the schema"
-_TOO_LARGE = f"/: has more than {MOST_SCHEMAS} schemas, with each $ref written out"
+_TOO_LARGE = f"/: has more than {MAX_SCHEMAS} schemas, with each $ref written out"
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
 """Patterns with lookaround stop after so many backtracking steps."""
 _PLAIN_PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 17, dfa_size_limit=1 << 17)
@@ -141,7 +141,7 @@ def check_schema(schema: Json) -> list[SchemaFault]:
     try:
         faults = [
             SchemaFault(tuple(error.instance_path), _meaning(error))
-            for error in islice(_meta().iter_errors(schema), MOST_PROBLEMS)
+            for error in islice(_meta().iter_errors(schema), MAX_PROBLEMS)
         ]
     except ValueError as error:
         return [SchemaFault((), cut(str(error), MESSAGE_CHARACTERS))]
@@ -331,7 +331,7 @@ def _dangling_refs(schema: Json) -> list[SchemaFault]:
     The compiler reports one at a time, so each is removed from a copy to find the next one.
     """
     faults: list[SchemaFault] = []
-    while len(faults) < MOST_PROBLEMS:
+    while len(faults) < MAX_PROBLEMS:
         try:
             Schema(schema)
         except ValueError as error:

@@ -18,7 +18,7 @@ _NOT_DONE = (StepStatus.ERROR, StepStatus.BLOCKED)
 ACTIONS = ("created", "modified", "read")
 AGAIN, OUT = "loop", "exit"
 """Words that the agent of a loop may answer instead of the step ids."""
-_MOST_KEPT = 256
+_CACHE_SIZE = 256
 """Number of contracts whose compiled schemas are kept."""
 _FILE = {
     "type": "object",
@@ -144,7 +144,7 @@ class FinishContract(Struct, frozen=True, kw_only=True, dict=True):
         )
 
 
-@lru_cache(_MOST_KEPT)
+@lru_cache(_CACHE_SIZE)
 def compiled(contract: FinishContract) -> FinishContract:
     """Return an equal contract from the cache, with its schemas already compiled."""
     return contract

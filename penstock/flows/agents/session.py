@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import ChatSettings
 from penstock.agents.call_runner import CallRunner
-from penstock.agents.guard import MOST_BLOCKED, LoopGuard
+from penstock.agents.guard import MAX_BLOCKED, LoopGuard
 from penstock.agents.offer import ToolOffer
 from penstock.agents.turn import Turns
 from penstock.core.call import FINISH, Call
@@ -214,7 +214,7 @@ class AgentSession:
     def _is_last(self) -> bool:
         """Whether the next turn is the last: the limit is reached, or the agent repeats itself."""
         turns = self.dialogue.iteration - (self.dialogue.reply is not None)
-        return turns >= self._max_turns or self._turns.blocked >= MOST_BLOCKED
+        return turns >= self._max_turns or self._turns.blocked >= MAX_BLOCKED
 
     def _remind(self) -> VisitOutcome | None:
         """Reply to a message without calls, up to the limit of reminders."""
@@ -244,7 +244,7 @@ class AgentSession:
         if self.dialogue.iteration > self._max_turns:
             return True
         is_blocked = any(call.detector is not None for call in last.settled.values())
-        return self._turns.blocked >= MOST_BLOCKED and not is_blocked
+        return self._turns.blocked >= MAX_BLOCKED and not is_blocked
 
     def _out_of_turns(self) -> VisitOutcome:
         if self.dialogue.iteration > self._max_turns:

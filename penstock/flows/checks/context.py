@@ -32,7 +32,7 @@ WRITTEN = "ts"
 FOLDER, OLD_FOLDER = "handlers", ".pi/flows/handlers"
 _GLOB = re.compile(r"[*?]")
 INPUTS = "inputs"
-MOST_COMPARED = 20_000
+MAX_COMPARED = 20_000
 """Limit on name comparisons for suggestions, over the whole check."""
 _LITERAL_BLOCK = "|"
 
@@ -266,8 +266,8 @@ class FlowView:
         return [*self.by_id, *self.brought]
 
     def near(self, name: str, names: Collection[str]) -> str | None:
-        """Return the most similar name. Stops suggesting after MOST_COMPARED comparisons."""
-        if self._compared > MOST_COMPARED:
+        """Return the most similar name. Stops suggesting after MAX_COMPARED comparisons."""
+        if self._compared > MAX_COMPARED:
             return None
         self._compared += len(names)
         return nearest(name, names)

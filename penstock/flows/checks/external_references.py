@@ -25,12 +25,12 @@ from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import quoted
 from penstock.manifest.template import ValueSource, parse
 
-FEW = 5
+MAX_NAMED = 5
 """Number of agents named if no name is similar."""
 PATH = "path"
 LIST_CHARACTERS = 500
 """Limit on the list of colliding ids."""
-MOST_FOLLOWED = 200
+MAX_FOLLOWED = 200
 """Limit on the flows followed in search of a cycle."""
 
 
@@ -66,7 +66,7 @@ def _advice(view: FlowView, agent: str) -> str:
         return f"fix {file} first"
     if near := meant(view.near(agent, check_context.agents)):
         return near
-    some = ", ".join(islice(sorted(check_context.agents), FEW))
+    some = ", ".join(islice(sorted(check_context.agents), MAX_NAMED))
     return (
         f"write it with agent_write, or use one of: {some}"
         if some
@@ -150,7 +150,7 @@ def _way_back(check_context: CheckContext, subflow: ResolvedRef) -> list[str]:
         if way[-1] == start:
             return way
         flow = check_context.flow_at(way[-1])
-        if flow is None or len(seen) > MOST_FOLLOWED:
+        if flow is None or len(seen) > MAX_FOLLOWED:
             continue
         for ref in follow(flow.steps, replace(check_context, file=way[-1])).values():
             if ref.leads is RefTarget.TO_A_FLOW and ref.path not in seen:

@@ -67,7 +67,7 @@ from penstock.manifest.template import ValueSource, parse
 from penstock.manifest.yaml_document import SourceRange
 from penstock.store.logs.log import Lease, Log
 
-MOST_RUNS, MOST_STARTS, SECONDS = 200, 1000, 2.0
+MAX_RUNS, MAX_STARTS, SECONDS = 200, 1000, 2.0
 """Limits of one dry run: number of runs, step starts per run, seconds in total."""
 TASK = TaskId("dry")
 _LOG = LogId(TASK)
@@ -77,8 +77,8 @@ _LEASE = Lease(log_id=_LOG, epoch=1, head=0, crashed=False, recoveries=0, is_sta
 _FRAME = CallPath(TASK)
 _OWN = 2
 """Number of slashes in the frame of a visit of the flow itself, not of a nested one."""
-_MOST_NAMED = 4
-_MOST_STEPS_NAMED = 8
+_MAX_NAMED = 4
+_MAX_STEPS_NAMED = 8
 _STUB = "stand-in.yaml"
 _STUB_TEXT = f"name: s\ndescription: s\nsteps:\n  - {{id: {SAMPLE}, command: 'true'}}\n"
 
@@ -97,7 +97,7 @@ class DryRunner:
         self._flow = replace(flow, steps=steps)
         self._source = FlowSource(root=context.root, path=file, texts={})
         self._context = context
-        limits = dataclasses.replace(context.world.limits, flow_visits=MOST_STARTS)
+        limits = dataclasses.replace(context.world.limits, flow_visits=MAX_STARTS)
         self._world = World(context.world.clock, limits, new_id)
         self._tools: SimulatedTools = simulated_tools(context.get_agent, self._world)
         self._chooser = PathChooser(self._flow, sees_all=True)
@@ -112,7 +112,7 @@ class DryRunner:
 
     async def see_all(self) -> DryRun:
         """Run until every path was taken, or a limit is reached."""
-        while not (self._is_done or self._is_late) and self._runs < MOST_RUNS:
+        while not (self._is_done or self._is_late) and self._runs < MAX_RUNS:
             self._chooser.begin()
             await self._run()
             self._chooser.end()
@@ -167,7 +167,7 @@ class DryRunner:
         self._is_late |= steps.is_late
         self._collect(ledger, run, used_stub=library.used_stub)
         ledger.held.leave()
-        if shared.frame_events.starts > MOST_STARTS:
+        if shared.frame_events.starts > MAX_STARTS:
             self._endless = tuple(each for each, visits in _most_started(run) if visits > 1)
         elif run.plan.status is RunStatus.ERROR and not self._is_late:
             self._failures[run.failure] = None
@@ -267,7 +267,7 @@ def dry_findings(read: ParsedFlow, dry: DryRun) -> Sequence[Diagnostic]:
 
 
 def _most_started(run: Run) -> list[tuple[str, int]]:
-    return Counter(run.plan.visits).most_common(_MOST_NAMED)
+    return Counter(run.plan.visits).most_common(_MAX_NAMED)
 
 
 def _unreached(view: FlowView, dry: DryRun) -> Iterator[Diagnostic]:
@@ -313,8 +313,8 @@ def _empty(view: FlowView, dry: DryRun) -> Iterator[Diagnostic]:
                 "dry-output-missing", message, place, f"declare it in the outputs of {owner}"
             )
             continue
-        path = " -> ".join(empty.way[-_MOST_STEPS_NAMED:])
-        cut = "... -> " if len(empty.way) > _MOST_STEPS_NAMED else ""
+        path = " -> ".join(empty.way[-_MAX_STEPS_NAMED:])
+        cut = "... -> " if len(empty.way) > _MAX_STEPS_NAMED else ""
         message = f'template "{empty.reference}" in {step.label} was empty on the path {cut}{path}'
         yield step.warning("dry-template-empty", message, place)
 
@@ -344,7 +344,7 @@ def _endless(view: FlowView, dry: DryRun) -> Iterator[Diagnostic]:
     for step_id in dry.endless[:1]:
         step = view.by_id[step_id]
         message = (
-            f"a run did not end within {MOST_STARTS} starts of steps: it repeats "
+            f"a run did not end within {MAX_STARTS} starts of steps: it repeats "
             f"{', '.join(dry.endless)}"
         )
         advice = "let an agent-loop-decision or max_iterations end it"

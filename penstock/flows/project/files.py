@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.agents.agent_profile import Tier
-from penstock.agents.folders import MOST_BYTES
+from penstock.agents.folders import MAX_BYTES
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.flows.checks.context import FLOW, CheckContext
@@ -39,8 +39,8 @@ HIDDEN = ".pi/flows/flows"
 FOLDERS = ("flows", HIDDEN)
 """Folders of a project's flows, in order of precedence."""
 NOT_SEARCHED = frozenset({"handlers"})
-MOST_NAMESPACES = 5
-MOST_FILES = 2000
+MAX_NAMESPACES = 5
+MAX_FILES = 2000
 RESERVED = frozenset({"call", "web", "new"})
 """Names of built-in chat commands."""
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -95,7 +95,7 @@ def local_by_path(flows: FlowFiles) -> dict[str, FlowFile]:
 
 def find_namesakes(file: FlowFile) -> Sequence[FlowFile]:
     """Return the other files of the project with the same command, in order of precedence."""
-    candidates = islice(_tier(_local(file.root)), MOST_FILES)
+    candidates = islice(_tier(_local(file.root)), MAX_FILES)
     inside = (candidate.file for candidate in candidates if candidate.escape is None)
     same = (other for other in inside if other.command == file.command)
     return [other for other in same if other.path != file.path]
@@ -217,7 +217,7 @@ def _tier(places: Iterable[tuple[Path, str, Tier]]) -> Iterator[_Candidate]:
     for root, folder, tier in places:
         if _has_link(root, folder):
             continue
-        candidates = list(islice(_walk(root, folder, tier), MOST_FILES + 1))
+        candidates = list(islice(_walk(root, folder, tier), MAX_FILES + 1))
         yield from sorted(candidates, key=lambda each: (not each.is_folder, each.file.path))
 
 
@@ -241,7 +241,7 @@ def _walk(root: Path, folder: str, tier: Tier) -> Iterator[_Candidate]:
             file = FlowFile(command=":".join(own), path=path, root=root, tier=tier)
             escape = escape_of(root, path) if names[name].is_symlink() else None
             yield _Candidate(file=file, parts=own, is_folder=bool(flow), escape=escape)
-        if not flow and len(parts) <= MOST_NAMESPACES:
+        if not flow and len(parts) <= MAX_NAMESPACES:
             waiting += [(*parts, entry.name) for entry in entries if leads_to_folder(entry)]
 
 
@@ -270,9 +270,9 @@ def _add(flows: FlowFiles, candidates: Iterable[_Candidate]) -> None:
     """Add the files of a tier. Commands of earlier tiers stay; that is not reported."""
     own: dict[str, FlowFile] = {}
     for count, candidate in enumerate(candidates, 1):
-        if count > MOST_FILES:
+        if count > MAX_FILES:
             message = (
-                f"there are more than {MOST_FILES} flow files; this one and others are not read"
+                f"there are more than {MAX_FILES} flow files; this one and others are not read"
             )
             flows.diagnostics.append(_finding("too-many-files", message, candidate.file))
             break
@@ -299,7 +299,7 @@ def _bad_name(file: FlowFile, part: str) -> Diagnostic:
     if part in NOT_SEARCHED:
         return replace(finding, suggestion="modules of code steps lie there: choose another folder")
     is_deep = bool(_PART.fullmatch(part))
-    advice = f"namespaces nest up to {MOST_NAMESPACES} deep" if is_deep else None
+    advice = f"namespaces nest up to {MAX_NAMESPACES} deep" if is_deep else None
     return replace(finding, suggestion=advice)
 
 
@@ -315,7 +315,7 @@ def _bad_part(parts: Sequence[str]) -> str | None:
     for part in parts:
         if not _PART.fullmatch(part):
             return part
-    return parts[MOST_NAMESPACES] if len(parts) > MOST_NAMESPACES + 1 else None
+    return parts[MAX_NAMESPACES] if len(parts) > MAX_NAMESPACES + 1 else None
 
 
 def _reserved(file: FlowFile) -> Diagnostic:
@@ -330,7 +330,7 @@ def _finding(
 
 
 def _read(path: Path, name: str) -> ParsedFlow:
-    content = read_bounded(path, MOST_BYTES, "the flow")
+    content = read_bounded(path, MAX_BYTES, "the flow")
     if isinstance(content, UnreadReason):
         document = Document(file=name)
         document.problem(content.code, content.message, _TOP)

@@ -52,7 +52,7 @@ from penstock.manifest.files import NO_FOLDER, UnreadReason, read_bounded, walk
 from penstock.manifest.yaml_document import Document, SourceRange, parse_yaml
 from penstock.resources.project.globs import glob
 
-MOST_SEEN = 20_000
+MAX_SEEN = 20_000
 """Limit on the files visited below the literal beginning of a glob."""
 CheckFlow = Callable[[ParsedFlow, CheckContext], Sequence[Diagnostic]]
 CONSTANTS_FILE = ".pi/flows/config.yaml"
@@ -102,7 +102,7 @@ class ProjectFlows:
         *,
         packages: Sequence[Path] = (),
         modules: ModuleLoader | None = None,
-        most_seen: int = MOST_SEEN,
+        most_seen: int = MAX_SEEN,
     ) -> None:
         self.root = root
         self._base_context = check_context

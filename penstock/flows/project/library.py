@@ -27,7 +27,7 @@ from penstock.resources.project.globs import glob
 SUFFIXES = (".yaml", ".yml")
 """Suffixes of flow files."""
 _GLOB = re.compile(r"[*?]")
-MOST_CHARACTERS = 16 * 1024 * 1024
+MAX_CHARACTERS = 16 * 1024 * 1024
 """Limit on all texts that one run stores at its start."""
 TextAt = Callable[[str], str | None]
 """Returns the text of a flow by its path; None if there is none."""
@@ -137,11 +137,11 @@ def matches(pattern: str, files: Iterable[str]) -> list[str]:
 def referred_texts(path: str, text_at: TextAt) -> dict[str, str]:
     """Return the texts of a flow and of all flows that literal paths lead to, by path.
 
-    Stops after MOST_CHARACTERS; `check_size` then reports an error.
+    Stops after MAX_CHARACTERS; `check_size` then reports an error.
     """
     texts: dict[str, str] = {}
     queue, size = [path], 0
-    while queue and size <= MOST_CHARACTERS:
+    while queue and size <= MAX_CHARACTERS:
         current = queue.pop(0)
         text = text_at(current)
         if text is not None and current not in texts:
@@ -153,9 +153,9 @@ def referred_texts(path: str, text_at: TextAt) -> dict[str, str]:
 
 def check_size(texts: dict[str, str], file: str) -> Sequence[Diagnostic]:
     """Return the error for texts that exceed the limit, if they do."""
-    if sum(map(len, texts.values())) <= MOST_CHARACTERS:
+    if sum(map(len, texts.values())) <= MAX_CHARACTERS:
         return ()
-    message = f"the flow and what it refers to have more than {MOST_CHARACTERS} characters"
+    message = f"the flow and what it refers to have more than {MAX_CHARACTERS} characters"
     return [Diagnostic(code="flows-too-large", message=message, file=file)]
 
 

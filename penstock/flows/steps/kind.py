@@ -125,7 +125,7 @@ CONFIG = MappingOf(
     fits=is_plain,
     item_expected="text, a number or a boolean",
 )
-MOST_ITERATIONS = 1000
+MAX_LOOP_ITERATIONS = 1000
 TEXT = Text(expected="text")
 STEP_ID = Text(expected="a step id")
 AGENT_NAME = Text(expected="an agent name")
@@ -162,7 +162,7 @@ BLOCKED_BY = step_field(
 AGENT = step_field("agent", AGENT_NAME)
 TASK = step_field("task", TEXT)
 MODEL = step_field("model", Text(expected="a model name"))
-MAX_ITERATIONS = step_field("max_iterations", AuthoredInteger(low=1, high=MOST_ITERATIONS))
+MAX_ITERATIONS = step_field("max_iterations", AuthoredInteger(low=1, high=MAX_LOOP_ITERATIONS))
 BRANCHES = step_field("branches", TARGETS)
 OUTPUTS = step_field("outputs", Outputs())
 INPUTS = step_field("inputs", TEXTS)

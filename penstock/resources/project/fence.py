@@ -25,7 +25,7 @@ _ENDINGS = (
 """Endings of names that AUTHORED can match; other names are skipped without a pattern match."""
 _FOREIGN = "node_modules"
 """penstock reads no manifests below it."""
-_MOST_KEPT = 1000
+_MAX_PATHS = 1000
 """Each is a mount of about 20 us. Paths beyond this count are judged by `overlay.py` alone."""
 
 
@@ -62,7 +62,7 @@ def fence(files: ProjectFiles) -> Fence:
     kept = [*_UNWRITTEN, *(each for each in authored if not own(each))]
     return Fence(
         hidden=_real(files, hidden),
-        kept=_outermost(_real(files, kept))[:_MOST_KEPT],
+        kept=_outermost(_real(files, kept))[:_MAX_PATHS],
         writable=_real(files, [*access.writable_places]),
     )
 

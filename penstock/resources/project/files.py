@@ -29,7 +29,7 @@ T = TypeVar("T")
 Judge = Callable[[os.stat_result, Walk], bool]
 LockFolder = Callable[[Path], AbstractContextManager[Any]]
 
-MOST_WRITTEN = 1 << 20
+MAX_WRITTEN = 1 << 20
 _GIT = ".git"
 _STATE = ".penstock"
 """No agent writes below it, so no `file_lock` locks it."""
@@ -220,14 +220,14 @@ class ProjectFiles:
         `changed` returns the new bytes and a value, which is returned.
         """
         with file_lock(self.root, path.real):
-            content, value = changed(self.read(path, MOST_WRITTEN))
+            content, value = changed(self.read(path, MAX_WRITTEN))
             self._replace(path, content)
         return value
 
     def _replace(self, path: ProjectPath, content: bytes) -> bool:
-        if len(content) > MOST_WRITTEN:
+        if len(content) > MAX_WRITTEN:
             raise tool_failure(
-                "too_large", f"a file has at most {MOST_WRITTEN} bytes, this has {len(content)}"
+                "too_large", f"a file has at most {MAX_WRITTEN} bytes, this has {len(content)}"
             )
         self.check_plain(path)
         with as_call_errors(path):

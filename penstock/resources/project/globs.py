@@ -15,7 +15,7 @@ from functools import lru_cache
 Name = re.Pattern[str] | None
 """The pattern of one name in a path; None is `**`, any number of names."""
 _ANY = re.compile(r"[^/]+")
-_MOST_WAYS = 16
+_MAX_WAYS = 16
 """Most ways in which a pattern is read: a `**` inside a name doubles them."""
 
 
@@ -117,7 +117,7 @@ def _ways(names: list[str]) -> list[list[str]]:
         after = after.replace("**", "*").lstrip("*")
         across = [f"{before}*", "**", f"*{after}"]
         both = [[f"{before}*{after}"], across]
-        ways = [[*way, *more] for way in ways for more in both][:_MOST_WAYS]
+        ways = [[*way, *more] for way in ways for more in both][:_MAX_WAYS]
     return ways
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from penstock.resources.project.opening import open_to_read
 
-MOST_BYTES = 32 << 20
+MAX_BYTES = 32 << 20
 """Largest file that is searched."""
-_MOST_CHARS = 500
+_MAX_CHARS = 500
 _LOOKED_AT = 8192
-_MOST_SECONDS = 60
+_MAX_SECONDS = 60
 """The process ends itself after this time, in case its parent has died."""
 _WORD = re.compile(r"[\w /,:;=@<>\"'-]+")
 
@@ -71,10 +71,10 @@ def read_content(root: Path, real: str) -> bytes | None:
     """Return the bytes of a text file; None if it is not text, too large, or gone."""
     try:
         with open_to_read(root, real) as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
     except OSError:
         return None
-    if len(content) > MOST_BYTES or b"\0" in content[:_LOOKED_AT]:
+    if len(content) > MAX_BYTES or b"\0" in content[:_LOOKED_AT]:
         return None
     return content
 
@@ -99,13 +99,13 @@ def search(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _line(path: str, number: int, line: str, mark: str) -> str:
     text = line.removesuffix("\r")
-    shown = text if len(text) <= _MOST_CHARS else f"{text[: _MOST_CHARS - 1]}…"
+    shown = text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS - 1]}…"
     return f"{path}{mark}{number + 1}{mark} {shown}"
 
 
 def _main() -> None:
     if hasattr(signal, "alarm"):
-        signal.alarm(_MOST_SECONDS)
+        signal.alarm(_MAX_SECONDS)
     for hit in search(json.load(sys.stdin)):
         sys.stdout.write(f"{json.dumps(hit)}\n")
         sys.stdout.flush()

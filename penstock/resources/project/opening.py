@@ -19,7 +19,7 @@ from typing import BinaryIO
 STEP_BY_STEP = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _UNFOLLOWED = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_NONBLOCKING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 """Opening a named pipe would block until another process opens it."""
 _MODE = 0o666
 _numbers = itertools.count(1)
@@ -30,7 +30,7 @@ _UNFINISHED_NAME = re.compile(r"\..*\.penstock-[0-9]+-[0-9]+", re.DOTALL)
 def open_to_read(root: Path, path: str, *, by_steps: bool = STEP_BY_STEP) -> BinaryIO:
     """Open a regular file. Raises OSError; IsADirectoryError for anything but a regular file."""
     with folder_of(root, path, by_steps=by_steps) as (folder, name):
-        place = os.open(name, os.O_RDONLY | _UNFOLLOWED | _AT_ONCE, dir_fd=folder)
+        place = os.open(name, os.O_RDONLY | _UNFOLLOWED | _NONBLOCKING, dir_fd=folder)
     file = os.fdopen(place, "rb")
     if not stat.S_ISREG(os.fstat(place).st_mode):
         file.close()

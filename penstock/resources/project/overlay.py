@@ -31,7 +31,7 @@ from penstock.resources.project.files import ProjectFiles, file_lock, takeover_l
 from penstock.resources.project.opening import folder_of, set_folder_mode, unfinished_name
 
 NO_FILE = "is not a file, folder or link."
-MOST_DEPTH = 256
+MAX_DEPTH = 256
 _OPAQUE, _OWN_ATTRIBUTES = "user.overlay.opaque", "user.overlay."
 _RIGHTS = 0o777
 """The bits of a mode that are applied: no set-user-id, no set-group-id."""
@@ -118,8 +118,8 @@ class _Taking:
             present = None
         if present is None:
             why = self._access.why_no_folder(path)
-            if path.count("/") >= MOST_DEPTH:
-                why = f"is below more than {MOST_DEPTH} folders."
+            if path.count("/") >= MAX_DEPTH:
+                why = f"is below more than {MAX_DEPTH} folders."
             if why:
                 self._refused[path] = why
                 return False

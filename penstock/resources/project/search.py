@@ -31,10 +31,10 @@ from penstock.resources.project.opening import open_to_read
 SECONDS = 10.0
 IGNORE_FILE = ".gitignore"
 _NEVER = ".git"
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 """Of an ignore file."""
 _PROGRAM = ("-I", "-m", "penstock.resources.project.matching")
-_MOST_LINE = 64 << 20
+_MAX_LINE = 64 << 20
 
 
 class FoundFile(Struct, frozen=True, kw_only=True):
@@ -139,7 +139,7 @@ async def search(
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             env={},
-            limit=_MOST_LINE,
+            limit=_MAX_LINE,
         )
     answers: list[dict[str, Any]] = []
     try:
@@ -298,7 +298,7 @@ def read_ignore_file(root: Path, folder: str) -> IgnoreFile | None:
     path = f"{folder}/{IGNORE_FILE}" if folder else IGNORE_FILE
     try:
         with open_to_read(root, path) as file:
-            text = file.read(_MOST_BYTES).decode("utf-8", "replace")
+            text = file.read(_MAX_BYTES).decode("utf-8", "replace")
     except OSError:
         return None
     rules = tuple(rule for line in text.split("\n") if (rule := read_rule(line)))

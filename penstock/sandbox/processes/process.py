@@ -39,7 +39,7 @@ LOOKED_AT = (
 """System files that engines read when they start."""
 _BUFFER = 1 << 20
 _CHUNK = 1 << 18
-_MOST_LAST_WORDS = 8192
+_MAX_STDERR_BYTES = 8192
 NONE_AT_ALL = "only Linux can confine scripts"
 _PROBE_SECONDS = 10
 PROBE = (sys.executable, "-I", "-S", str(CONFINE), "--probe")
@@ -165,8 +165,8 @@ class Process:
             # A child of it may have survived with the pipe open: reading must not block.
             os.set_blocking(self._child.stderr.fileno(), False)
             with suppress(OSError):
-                stderr = os.read(self._child.stderr.fileno(), 8 * _MOST_LAST_WORDS)
-        return f"{code}\n{stderr[-_MOST_LAST_WORDS:].decode('utf-8', 'replace')}"
+                stderr = os.read(self._child.stderr.fileno(), 8 * _MAX_STDERR_BYTES)
+        return f"{code}\n{stderr[-_MAX_STDERR_BYTES:].decode('utf-8', 'replace')}"
 
     async def reaped(self) -> None:
         """Kill it and wait until it is reaped."""

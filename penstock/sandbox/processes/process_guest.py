@@ -31,7 +31,7 @@ _MEMORY = ("out of memory", "CodeRange", "allocation failed", "MemoryError")
 _KILLED = -9
 TakeProcess = Callable[..., Awaitable[Process]]
 """Called with megabytes of memory, a task and `again`; returns a process that is ready."""
-_MOST_FRAME = 64 * MIB
+_MAX_FRAME = 64 * MIB
 
 
 class ProcessGuest:
@@ -162,7 +162,7 @@ class ProcessGuest:
             raise TimeoutError("queued" if never_ran else "timeout") from None
 
     async def _entered(self, process: Process) -> Process:
-        process.bound(_MOST_FRAME + self._request.bounds.message_bytes)
+        process.bound(_MAX_FRAME + self._request.bounds.message_bytes)
         process.write("script", plan_of(self._request.script).encode())
         try:
             await self._replay(process)
@@ -266,7 +266,7 @@ class ProcessGuest:
         return None
 
     async def _reply(self, process: Process, answer: bytes) -> None:
-        if process.unsent > _MOST_FRAME:
+        if process.unsent > _MAX_FRAME:
             raise ValueError("it does not read the answers to its questions")
         process.write("reply", answer)
         await process.flush()

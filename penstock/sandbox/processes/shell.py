@@ -40,7 +40,7 @@ _REST_SECONDS = 1.0
 _PROGRAM = ("-I", "-m", "penstock.sandbox.processes.enclose")
 _SHELL, _REMOVE = "/bin/sh", "/bin/rm"
 _CHUNK = 1 << 16
-_MOST_REPORT = 8192
+_MAX_REPORT = 8192
 _SCRATCH, _PLAN = "penstock", "plan"
 _UPPER, _WORK = "changes/upper", "changes/work"
 """The folders for overlayfs: the changes, and its work folder on the same disk."""
@@ -165,7 +165,7 @@ async def run_shell(command: ShellCommand, take: TakeChanges = drop_changes) -> 
     """
     async with _scratch(command.leftovers) as scratch:
         out, err = BoundedOutput(command.most_bytes), BoundedOutput(command.most_bytes)
-        report = BoundedOutput(_MOST_REPORT)
+        report = BoundedOutput(_MAX_REPORT)
         ends = _pipes(3)
         readers = [
             asyncio.ensure_future(_drain(reading_end, output))

@@ -26,13 +26,13 @@ from typing import Any, Protocol
 
 from penstock.core.call_errors import Cancelled
 
-_PER_CORE, _FEWEST, _EACH_MB = 4, 4, 256
+_PER_CORE, _MIN_SLOTS, _EACH_MB = 4, 4, 256
 """Processes where no limit is set; they get half of the memory."""
-_PATIENCE, _MOST_PATIENCE = 0.05, 2.0
+_PATIENCE, _MAX_PATIENCE = 0.05, 2.0
 """Seconds that a holder which only waits keeps its slot from others."""
 _SLICE = 0.2
 """The same for a holder that computes. Each eviction doubles both."""
-_MOST_DOUBLINGS = 16
+_MAX_DOUBLINGS = 16
 """0.2 s doubled 16 times is 3.6 hours. Without a bound the power would overflow a float."""
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 _CLOSED = "the sandbox is closed"
@@ -69,7 +69,7 @@ class Slot:
 
     def idle(self, evict: Callable[[], None], evictions: int, *, cost: float = 0) -> None:
         """Mark the holder as waiting. It was evicted `evictions` times; a replay takes `cost` s."""
-        self._keep(evict, max(min(_doubled(_PATIENCE, evictions), _MOST_PATIENCE), cost))
+        self._keep(evict, max(min(_doubled(_PATIENCE, evictions), _MAX_PATIENCE), cost))
 
     def busy(self, evict: Callable[[], None], evictions: int, *, cost: float = 0) -> None:
         """Mark the holder as computing. It can still be evicted: a script may never end."""
@@ -209,7 +209,7 @@ def usual() -> int:
     """Return how many processes fit this machine, by its cores and memory."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     by_cores = _PER_CORE * (cores or 1)
-    return max(_FEWEST, min(by_cores, _memory() // 2 // (_EACH_MB << 20)))
+    return max(_MIN_SLOTS, min(by_cores, _memory() // 2 // (_EACH_MB << 20)))
 
 
 def _memory() -> int:
@@ -223,7 +223,7 @@ def _memory() -> int:
 
 
 def _doubled(seconds: float, evictions: int) -> float:
-    return seconds * 2.0 ** min(evictions, _MOST_DOUBLINGS)
+    return seconds * 2.0 ** min(evictions, _MAX_DOUBLINGS)
 
 
 def _patience(slot: Slot) -> float:

@@ -24,7 +24,7 @@ from penstock.sandbox.wasm.machine import Machine, boot
 from penstock.sandbox.wasm.wasi import start_engine
 
 _CHUNK = 1 << 18
-_LARGEST = 1 << 31
+_MAX_FRAME = 1 << 31
 """Largest frame. The sandbox that sends frames is trusted."""
 
 
@@ -32,7 +32,7 @@ class Pipe:
     """Frames on stdin and stdout."""
 
     def __init__(self) -> None:
-        self._frames = FrameReader(_LARGEST)
+        self._frames = FrameReader(_MAX_FRAME)
         self._arrived: list[tuple[str, list[bytes]]] = []
 
     def read(self) -> tuple[str, list[bytes]]:

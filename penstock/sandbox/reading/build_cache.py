@@ -19,8 +19,8 @@ from typing import Any, Generic, TypeVar
 
 from penstock.sandbox.blobs import open_cache, write_whole
 
-MOST_CHARACTERS = 64 << 20
-MOST_FILES = 20_000
+MAX_CHARACTERS = 64 << 20
+MAX_FILES = 20_000
 
 Value = TypeVar("Value")
 
@@ -37,8 +37,8 @@ class BuildCache(Generic[Value]):
         to_json: Callable[[Value], dict[str, Any]],
         from_json: Callable[[dict[str, Any]], Value],
         *,
-        most_characters: int = MOST_CHARACTERS,
-        most_files: int = MOST_FILES,
+        most_characters: int = MAX_CHARACTERS,
+        most_files: int = MAX_FILES,
     ) -> None:
         self._folder = folder
         self._to_json = to_json

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-MOST_NAMES = 500
+MAX_NAMES = 500
 _LOOK = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -64,7 +64,7 @@ class TrackedFiles:
 class Folder:
     """Files on disk."""
 
-    def __init__(self, root: Path, *, most_names: int = MOST_NAMES) -> None:
+    def __init__(self, root: Path, *, most_names: int = MAX_NAMES) -> None:
         self._root = os.path.realpath(root)
         self._most_names = most_names
 

@@ -1,7 +1,7 @@
 """The module graph of one script: its entry, and every file that it imports, directly or not.
 
-Reading stops as soon as a limit is exceeded, so a hostile graph costs at most MOST_MODULES files
-and MOST_BYTES. Each file is read once. `exported` follows `export *`, also in cycles; it returns
+Reading stops as soon as a limit is exceeded, so a hostile graph costs at most MAX_MODULES files
+and MAX_BYTES. Each file is read once. `exported` follows `export *`, also in cycles; it returns
 None where a broken or missing file makes the answer uncertain, so that no false problem is
 reported.
 
@@ -26,8 +26,8 @@ from penstock.sandbox.reading.scan import JSON, ScannedFile, Scanner
 from penstock.sandbox.script import RUNTIME, RUNTIME_NAMES
 
 EXTENSIONS = (".mts", ".mjs", ".ts", ".js", JSON)
-MOST_MODULES = 256
-MOST_BYTES = 4 << 20
+MAX_MODULES = 256
+MAX_BYTES = 4 << 20
 Read = Callable[[str, int], bytes | ReadFailure]
 """Returns the content of a file; at most so many bytes."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -115,7 +115,7 @@ class Graph(Struct, kw_only=True):
     @property
     def is_too_large(self) -> bool:
         """Whether a limit was exceeded, so that the graph is not complete."""
-        return self.files > MOST_MODULES or self.bytes > MOST_BYTES
+        return self.files > MAX_MODULES or self.bytes > MAX_BYTES
 
     def imports(self, name: str) -> list[Statement]:
         """Return the import statements of a module."""
@@ -188,13 +188,13 @@ def read_graph(entry: str, read: Read, scanner: Scanner, resolve: Resolve = targ
 
 
 def _read_file(graph: Graph, name: str, read: Read, scanner: Scanner) -> None:
-    content = read(name, MOST_BYTES + 1)
+    content = read(name, MAX_BYTES + 1)
     if isinstance(content, ReadFailure):
         graph.absent[name] = content
         return
     graph.bytes += len(content)
     # A file beyond the limit is counted and not scanned: scanning costs many times its reading.
-    if graph.bytes <= MOST_BYTES:
+    if graph.bytes <= MAX_BYTES:
         graph.scans[name] = scanner.scan(name, content)
 
 

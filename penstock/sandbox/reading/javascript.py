@@ -26,7 +26,7 @@ from penstock.sandbox.wasm.binding import Engine, Import, Instance
 LEXER = Blob(
     name="lexer.wasm", kept_bytes=32 << 20, exhausted="it needs too much memory to be read"
 )
-_MOST = 2_000
+_MAX_STATEMENTS = 2_000
 """One more than the most statements, and the most exports, of one module."""
 _NO_INDEX = 0xFFFFFFFF
 _DYNAMIC, _META, _STAR = frozenset({2, 5, 7}), 3, 8
@@ -98,10 +98,10 @@ class _Lexer:
         text = _Text(source, units)
         if not instance.call("parse"):
             return Findings(problem="not valid JavaScript", problem_at=text.at(instance.quick("e")))
-        statements = tuple(islice(self._statements(text), _MOST))
-        exports = tuple(islice(self._exports(text), _MOST))
-        if _MOST in {len(statements), len(exports)}:
-            return Findings(problem=f"it has more than {_MOST - 1} imports or exports")
+        statements = tuple(islice(self._statements(text), _MAX_STATEMENTS))
+        exports = tuple(islice(self._exports(text), _MAX_STATEMENTS))
+        if _MAX_STATEMENTS in {len(statements), len(exports)}:
+            return Findings(problem=f"it has more than {_MAX_STATEMENTS - 1} imports or exports")
         return Findings(statements=statements, exports=exports)
 
     def _statements(self, text: "_Text") -> Iterator[Statement]:

@@ -19,8 +19,8 @@ from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.sandbox.reading.folder import Files, ReadFailure
 from penstock.sandbox.reading.graph import (
     EXTENSIONS,
-    MOST_BYTES,
-    MOST_MODULES,
+    MAX_BYTES,
+    MAX_MODULES,
     Graph,
     Read,
     RefusedImport,
@@ -38,7 +38,7 @@ from penstock.sandbox.script import RUNTIME, LoadResult, Module, Script
 
 INLINE = "inline.mts"
 """The name of an inline script on stacks."""
-_MOST_HINTS = 20
+_MAX_HINTS = 20
 """Most suggestions per script: each compares a name with all names, and a hostile script may have
 a hundred thousand wrong ones."""
 _THING = re.compile(
@@ -108,7 +108,7 @@ def _located(reference: ScriptReference, problems: Iterable[Diagnostic]) -> tupl
     read, texts, located = _reader(reference), dict[str, tuple[str, Lines]](), set[Diagnostic]()
     for problem in problems:
         if problem.file not in texts:
-            content = read(problem.file, MOST_BYTES)
+            content = read(problem.file, MAX_BYTES)
             raw = b"" if isinstance(content, ReadFailure) else content
             text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
             texts[problem.file] = text, Lines(text)
@@ -141,7 +141,7 @@ class _Check:
         self._graph = graph
         self._folder = reference.folder or "the project"
         self._names: list[str] | None = None
-        self._hints = _MOST_HINTS
+        self._hints = _MAX_HINTS
 
     def problems(self) -> Iterator[Diagnostic]:
         """Yield all problems of all files."""
@@ -162,7 +162,7 @@ class _Check:
     def _too_large(self) -> Diagnostic:
         message = (
             f"the module graph has {self._graph.files} files, {self._graph.bytes} bytes; "
-            f"the limits are {MOST_MODULES} and {MOST_BYTES}"
+            f"the limits are {MAX_MODULES} and {MAX_BYTES}"
         )
         return Diagnostic(code="graph-too-large", message=message, file=self._graph.entry)
 

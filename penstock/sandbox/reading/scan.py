@@ -41,7 +41,7 @@ from penstock.sandbox.reading.parsers import (
 from penstock.sandbox.reading.partial import forbidden, imports_alone, masked, without
 
 TYPESCRIPT, JSON = (".mts", ".ts"), ".json"
-LARGEST_JSON = 1 << 20
+MAX_JSON_BYTES = 1 << 20
 _FORMAT = "4"
 """Part of the cache key. Increase it when the meaning of stored results changes."""
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
@@ -61,9 +61,9 @@ _FORBIDDEN = {
     "import.meta": ("import-meta", "import.meta is not allowed"),
     ENUM: ("ts-not-erasable", NOT_ERASABLE.format(ENUM)),
 }
-_MOST_REMAINS, _MOST_FORBIDDEN = 1 << 18, 200
+_MAX_REMAINS, _MAX_FORBIDDEN = 1 << 18, 200
 """Longest broken source that is searched by pattern, in characters, and most findings in it."""
-_MOST_ROUNDS, _MOST_READ = 32, 1 << 20
+_MAX_ROUNDS, _MAX_READ = 32, 1 << 20
 """How often a source is read to find what cannot be erased, and how many characters in total."""
 
 
@@ -168,7 +168,7 @@ class Scanner:
         self, text: str, suffix: str, problems: list[Diagnostic], *, is_late: bool
     ) -> ScannedFile:
         """Find imports and forbidden constructs in a source that cannot be parsed."""
-        if is_late or len(text) > _MOST_REMAINS:
+        if is_late or len(text) > _MAX_REMAINS:
             return ScannedFile(problems=tuple(problems), is_broken=True, is_late=is_late)
         alone = imports_alone(text)
         stripped = self._typescript.strip_types(alone)
@@ -176,7 +176,7 @@ class Scanner:
         if stripped.problem is None:
             imports = self._scanned(alone, _aligned(alone, stripped.source))
         lines = Lines(text)
-        for offset, construct in islice(forbidden(text), _MOST_FORBIDDEN):
+        for offset, construct in islice(forbidden(text), _MAX_FORBIDDEN):
             line, column = lines.place(offset)
             code, message = _FORBIDDEN[construct]
             if construct != ENUM or suffix in TYPESCRIPT:
@@ -249,13 +249,13 @@ def _broken(problem: Diagnostic) -> ScannedFile:
 
 
 def _most_rounds(text: str) -> int:
-    return max(2, min(_MOST_ROUNDS, _MOST_READ // (len(text) + 1)))
+    return max(2, min(_MAX_ROUNDS, _MAX_READ // (len(text) + 1)))
 
 
 def _json(text: str) -> ScannedFile:
     size = len(text.encode())
-    if size > LARGEST_JSON:
-        message = f"the JSON module has {size} bytes; the limit is {LARGEST_JSON}"
+    if size > MAX_JSON_BYTES:
+        message = f"the JSON module has {size} bytes; the limit is {MAX_JSON_BYTES}"
         return _broken(Diagnostic(code="graph-too-large", message=message))
     try:
         parse_json(text)

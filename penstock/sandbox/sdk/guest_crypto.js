@@ -1,7 +1,7 @@
 // Randomness, which repeats in every entry of one call: it comes from the seed of the call. No random
 // value may be drawn before the memory image is taken, or all calls would share it.
 const ALGORITHMS = ["SHA-1", "SHA-256", "SHA-384", "SHA-512"];
-const MOST_RANDOM = 65536;
+const MAX_RANDOM = 65536;
 let stateA, stateB, stateC, stateD;
 
 function seedRandom([a, b, c, d]) {
@@ -37,7 +37,7 @@ exposeForGood("crypto", sealed({
     mustHold(holds, `crypto.getRandomValues takes an array of integers such as Uint8Array, found ${kindOf(array)}`);
     // Read by the captured getter: a script may define another `byteLength` on the array.
     const size = sizeOf(array);
-    if (size > MOST_RANDOM) throw new DOMException(`at most ${MOST_RANDOM} bytes at once`, "QuotaExceededError");
+    if (size > MAX_RANDOM) throw new DOMException(`at most ${MAX_RANDOM} bytes at once`, "QuotaExceededError");
     setBytes(new Uint8Array(ofArray.buffer(array), ofArray.start(array), size), randomBytes(`${size}`));
     return array;
   },

@@ -6,7 +6,7 @@ const BREAK = pattern(/[\0\r\n]/);
 const PLAIN_URL = pattern(/^https?:\/\/[a-z][a-z0-9-]*(\.[a-z][a-z0-9-]*)*(\/(?!\.{1,2}(?:[\/?]|$))[A-Za-z0-9_~!$&()*+,;=:@.-]+)*\/?(\?[A-Za-z0-9_~!$&()*+,;=:@.\/?%-]*)?$/);
 const METHODS_OF_HOST = ["CONNECT", "TRACE", "TRACK"];
 const HEADERS_OF_HOST = ["host", "content-length", "connection", "transfer-encoding"];
-const LARGEST_BODY = 16 * 1024 * 1024;
+const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
 function fetch_(input, init = {}) {
   members(init, "fetch: init");
@@ -92,9 +92,9 @@ function textBody(content, type, headers, attachments) {
   let isTyped = false;
   for (let at = 0; at < headers.length; at++) isTyped ||= headers[at][0] === "content-type";
   if (!isTyped) append(headers, ["content-type", type]);
-  mustHold(content.length <= LARGEST_BODY, `fetch: the body has over ${LARGEST_BODY} bytes`);
+  mustHold(content.length <= MAX_BODY_BYTES, `fetch: the body has over ${MAX_BODY_BYTES} bytes`);
   // A body may be larger than the arguments of a host call: it becomes an attachment.
-  if (content.length > LONGEST_TOGETHER) return { kind: "text", attachment: attached(encodeUtf8(content), attachments) };
+  if (content.length > MAX_BATCH_CHARS) return { kind: "text", attachment: attached(encodeUtf8(content), attachments) };
   return { kind: "text", text: content };
 }
 
@@ -112,7 +112,7 @@ function partOf(name, value, attachments) {
 }
 
 function attached(bytes, attachments) {
-  mustHold(sizeOf(bytes) <= LARGEST_BODY, `fetch: the body has over ${LARGEST_BODY} bytes`);
+  mustHold(sizeOf(bytes) <= MAX_BODY_BYTES, `fetch: the body has over ${MAX_BODY_BYTES} bytes`);
   append(attachments, bufferOf(bytes));
   return attachments.length - 1;
 }

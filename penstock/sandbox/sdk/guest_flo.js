@@ -1,7 +1,7 @@
 // The global `flo`: the host calls of a script. Arguments are checked here, for good messages; the host
 // checks them again, because a script can bypass these checks.
-const LONGEST_WAIT = 3600000;
-const LONGEST_LIFE = 31536000;
+const MAX_WAIT = 3600000;
+const MAX_TTL_SECONDS = 31536000;
 const SCOPE_KINDS = ["profile", "session", "task", "shared"];
 const NEVER_IN_NAMES = pattern(/[\\\x00-\x1F\x7F]/);
 const LEVELS = ["info", "warning", "error"];
@@ -33,8 +33,8 @@ function callTool(request) {
 }
 
 function sleep(ms) {
-  const holds = isFiniteNumber(ms) && ms >= 0 && ms <= LONGEST_WAIT;
-  mustHold(holds, `flo.sleep takes milliseconds from 0 to ${LONGEST_WAIT}, found ${kindOf(ms)}`);
+  const holds = isFiniteNumber(ms) && ms >= 0 && ms <= MAX_WAIT;
+  mustHold(holds, `flo.sleep takes milliseconds from 0 to ${MAX_WAIT}, found ${kindOf(ms)}`);
   return ask("sleep", { ms }, READ_NOTHING);
 }
 
@@ -122,7 +122,7 @@ function keyOf(request, of) {
 function writeOf(request, of) {
   const found = create(null);
   const { ttl_seconds, if_revision } = request;
-  if (ttl_seconds !== undefined) found.ttl_seconds = integer(ttl_seconds, `${of}: "ttl_seconds"`, 1, LONGEST_LIFE);
+  if (ttl_seconds !== undefined) found.ttl_seconds = integer(ttl_seconds, `${of}: "ttl_seconds"`, 1, MAX_TTL_SECONDS);
   if (if_revision === undefined) return found;
   mustHold(if_revision === null || typeof if_revision === "string", `${of}: "if_revision" must be a string or null, found ${kindOf(if_revision)}`);
   found.if_revision = if_revision;

@@ -34,12 +34,12 @@ function askSpelled(name, text, { attachments, read, signal, isNeverRefused }) {
 
 // Crossing to the host costs more than the call, so calls are sent in batches: when the pending jobs
 // have run, or before a message that cannot wait. JSON contains no NUL, so NUL separates them.
-const LONGEST_TOGETHER = 65536;
+const MAX_BATCH_CHARS = 65536;
 let unsaid = "";
 const settledPromise = define(PromiseOfRuntime.resolve(), "constructor", { value: undefined });
 
 function say(message) {
-  if (unsaid.length + message.length > LONGEST_TOGETHER) {
+  if (unsaid.length + message.length > MAX_BATCH_CHARS) {
     sayNow(message);
   } else if (unsaid === "") {
     unsaid = message;

@@ -1,6 +1,6 @@
 // Formats values for the console: similar to Node, on one line, and without running getters.
-const DEEPEST = 4;
-const MOST_ITEMS = 100;
+const MAX_DEPTH = 4;
+const MAX_ITEMS = 100;
 const IDENTIFIER = pattern(/^[A-Za-z_$][\w$]*$/);
 const VIEW = getPrototypeOf(Uint8Array.prototype);
 const isEnumerable = uncurried(Object.prototype.propertyIsEnumerable);
@@ -33,7 +33,7 @@ function inspected(value, depth = 0, above = []) {
   if (value instanceof Date) return isNaNumber(timeOf(value)) ? "Invalid Date" : isoOf(value);
   if (value instanceof RegExp) return textOfPattern(value);
   if (value instanceof Promise) return "Promise {}";
-  if (depth >= DEEPEST) return isArray(value) ? "[Array]" : "[Object]";
+  if (depth >= MAX_DEPTH) return isArray(value) ? "[Array]" : "[Object]";
   const below = withFirst(value, above);
   return inspectedMembers(value, (member) => inspected(member, depth + 1, below));
 }
@@ -86,18 +86,18 @@ function member(value, key, show) {
 /** Return the first items of a list, separated by commas. */
 function listed(items, count, show) {
   let shown = "";
-  for (let at = 0; at < count && at < MOST_ITEMS; at++) shown += `${at === 0 ? "" : ", "}${show(items[at])}`;
-  return count > MOST_ITEMS ? `${shown}, … ${count - MOST_ITEMS} more` : shown;
+  for (let at = 0; at < count && at < MAX_ITEMS; at++) shown += `${at === 0 ? "" : ", "}${show(items[at])}`;
+  return count > MAX_ITEMS ? `${shown}, … ${count - MAX_ITEMS} more` : shown;
 }
 
 /** Return the first items of a Map or Set. */
 function collected(each, items, count, show) {
   const found = [];
   each(items, (item, key) => {
-    if (found.length < MOST_ITEMS) append(found, show(item, key));
+    if (found.length < MAX_ITEMS) append(found, show(item, key));
   });
   const shown = listed(found, found.length, (text) => text);
-  return count > MOST_ITEMS ? `${shown}, … ${count - MOST_ITEMS} more` : shown;
+  return count > MAX_ITEMS ? `${shown}, … ${count - MAX_ITEMS} more` : shown;
 }
 
 function enclosed(open, shown, close) {

@@ -1,6 +1,6 @@
 // Runs the script, from its first line to its output, and receives the messages of the engine.
-const LONGEST_MESSAGE = 2000;
-const LONGEST_STACK = 8192;
+const MAX_MESSAGE = 2000;
+const MAX_STACK = 8192;
 
 function run(text) {
   const { entry, entrypoint, input, bounds, seed, now: startTime } = parseJson(text);
@@ -70,11 +70,11 @@ function described(error) {
       return undefined;
     }
   };
-  if (!isObject(error)) return { name: "Error", message: part(() => textOfAny(error), LONGEST_MESSAGE) ?? "", stack: "" };
+  if (!isObject(error)) return { name: "Error", message: part(() => textOfAny(error), MAX_MESSAGE) ?? "", stack: "" };
   return {
     name: part(() => error.name, 200) ?? "Error",
-    message: part(() => error.message, LONGEST_MESSAGE) ?? part(() => inspected(error), LONGEST_MESSAGE) ?? "something was thrown",
-    stack: part(() => error.stack, LONGEST_STACK) ?? "",
+    message: part(() => error.message, MAX_MESSAGE) ?? part(() => inspected(error), MAX_MESSAGE) ?? "something was thrown",
+    stack: part(() => error.stack, MAX_STACK) ?? "",
   };
 }
 

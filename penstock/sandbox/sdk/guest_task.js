@@ -44,7 +44,7 @@ function waitForUserMessage(request) {
   const found = { user_message, ...given(request, ["resume_payload", "resume_schema"], of) };
   if (timeout === undefined) return ask("task.waitForUserMessage", found);
   const { seconds, resume_prompt } = members(timeout, `${of}: "timeout"`, ["seconds", "resume_prompt"]);
-  integer(seconds, `${of}: "timeout.seconds"`, 1, LONGEST_LIFE);
+  integer(seconds, `${of}: "timeout.seconds"`, 1, MAX_TTL_SECONDS);
   text(resume_prompt, `${of}: "timeout.resume_prompt"`);
   return ask("task.waitForUserMessage", { ...found, timeout: { seconds, resume_prompt } });
 }

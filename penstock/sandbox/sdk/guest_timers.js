@@ -42,7 +42,7 @@ function forgetTimer(number) {
 /** Convert a delay as browsers do. It is capped: no call lives long enough for a longer one. */
 function milliseconds(wait) {
   const ms = Number(wait);
-  return ms > 0 && ms <= 2147483647 ? least(floor(ms), LONGEST_WAIT) : 0;
+  return ms > 0 && ms <= 2147483647 ? least(floor(ms), MAX_WAIT) : 0;
 }
 
 expose("setTimeout", (callback, wait, ...given) => setTimer(callback, wait, given, false));

@@ -27,7 +27,7 @@ from penstock.sandbox.wasm.native_engine import Ticker, compiled, engine_config
 
 PAGE = 65_536
 _WORD = 0xFFFFFFFF
-_MOST_ARGUMENTS = 8
+_MAX_ARGUMENTS = 8
 _SLOT = 2
 """64-bit words per value (it could be a vector). Our values use the first word only."""
 
@@ -236,7 +236,7 @@ class Instance:
         for at, argument in enumerate(arguments):
             values[_SLOT * at] = argument
         self._engine.current.instance = self
-        error = invoke(self._context, function[0], values, _MOST_ARGUMENTS, self._trap_at)
+        error = invoke(self._context, function[0], values, _MAX_ARGUMENTS, self._trap_at)
         if error or self._trap.value or self.failure:
             self._raise(error)
         return int(values[0]) & _WORD
@@ -353,7 +353,7 @@ def _function(make: Any, name: str, result: Any, *arguments: Any) -> Any:
 
 
 _pointer = ctypes.c_void_p
-_Values = ctypes.c_int64 * (_SLOT * _MOST_ARGUMENTS)
+_Values = ctypes.c_int64 * (_SLOT * _MAX_ARGUMENTS)
 _CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_size_t, _pointer, _pointer, ctypes.POINTER(ctypes.c_int64), ctypes.c_size_t
 )

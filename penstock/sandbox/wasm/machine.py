@@ -42,7 +42,7 @@ _RESERVE = 2 << 20
 _PAGE = 4096
 _MEMORY = 64 << 20
 _FAILED = 0x8000_0000
-_MOST_REJECTIONS = 100
+_MAX_REJECTIONS = 100
 
 
 class MachineImage(Struct, frozen=True, kw_only=True):
@@ -310,7 +310,7 @@ class Machine:
         QuickJS reports a rejection before a handler can be attached, and again when one is.
         """
         address = self._quick("qjs_get_value_ptr", promise)
-        if not is_handled and len(self.unhandled) < _MOST_REJECTIONS:
+        if not is_handled and len(self.unhandled) < _MAX_REJECTIONS:
             # Keep a reference to the promise: otherwise a new one could reuse its address.
             self.unhandled[address] = (promise, reason)
             return

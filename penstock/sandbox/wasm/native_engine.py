@@ -28,7 +28,7 @@ from penstock.sandbox.blobs import blob, machine_code, write_whole
 log = logging.getLogger(__name__)
 _STACK = 1 << 20
 """Bytes of native stack for a guest; a script's own limit is far below, and throws a RangeError."""
-_LARGEST = 640 << 20
+_MAX_MEMORY = 640 << 20
 """Bytes of address space for one memory. The default reserves 4 GB for traps by signal, which are
 off; processes with a limited address space would run out."""
 TICK = 0.005
@@ -44,7 +44,7 @@ def engine_config() -> wasmtime.Config:
     # With traps by signal, a trap kills the process if faulthandler was enabled after the engine.
     library.wasmtime_config_signals_based_traps_set(config.ptr(), False)  # noqa: FBT003
     config.max_wasm_stack = _STACK
-    config.memory_reservation = _LARGEST
+    config.memory_reservation = _MAX_MEMORY
     config.memory_guard_size = 0
     config.memory_may_move = False  # `Instance._begins` is read once
     return config

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from penstock.sandbox.entry_timer import EntryTimer
 
-MOST_THREADS = 32
+MAX_THREADS = 32
 _STACK = 4 << 20
 """Bytes of stack per thread. The default of some systems, 512 KB, is less than a script may use."""
 
@@ -79,7 +79,7 @@ class Pool:
     def _opened(self) -> ThreadPoolExecutor:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(
-                MOST_THREADS, thread_name_prefix="script", initializer=_lower_priority
+                MAX_THREADS, thread_name_prefix="script", initializer=_lower_priority
             )
         # The setting is global and applies to threads as they start; the executor starts them late.
         threading.stack_size(max(_STACK, threading.stack_size()))

@@ -3,12 +3,12 @@
 
 import { takeQuestion, markWaits } from "./view.js";
 
-const MOST = 200; // runs within runs
+const MAX_RUNS = 200; // runs within runs
 
 /** Bring the questions of the view up to date with the runs it waits for; `read` gets JSON of the API. */
 export async function lookIntoRuns(view, read) {
   const [open, left, seen] = [new Set(), [...view.runs], new Set()];
-  for (let run; (run = left.shift()) !== undefined && seen.size < MOST; ) {
+  for (let run; (run = left.shift()) !== undefined && seen.size < MAX_RUNS; ) {
     if (seen.has(run)) continue;
     seen.add(run);
     const { questions, runs } = await read(`api/tasks/${encodeURIComponent(run)}`);

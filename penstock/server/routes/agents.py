@@ -91,7 +91,7 @@ def _settings(settings: ChatSettings) -> dict[str, Any]:
     return asdict(settings)
 
 
-_USUAL_PERIOD = timedelta(days=7)
+_DEFAULT_PERIOD = timedelta(days=7)
 _LAST_MOMENT = 253_402_300_799_000
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -123,7 +123,7 @@ async def read_metrics(
     context, _ = context_of(request), allowed(request, READ)
     now = context.world.clock.now()
     until = Moment(now + 1 if query.until is None else int(query.until))
-    usual = int(_USUAL_PERIOD.total_seconds() * 1000)
+    usual = int(_DEFAULT_PERIOD.total_seconds() * 1000)
     since = Moment(max(until - usual, 0) if query.since is None else int(query.since))
     definitions = _definitions(context.chat, agent_id)
     span = MetricsRange(agent=agent_id, since=since, until=until)

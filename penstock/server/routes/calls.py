@@ -20,8 +20,8 @@ from penstock.core.json_values.schema import Problem, json_type
 from penstock.core.profile import CHAT, READ, Profile
 from penstock.server.context import PROFILE, ServerContext, allowed, context_of
 from penstock.server.openapi import (
-    MOST_SECONDS,
-    USUAL_SECONDS,
+    DEFAULT_SECONDS,
+    MAX_SECONDS,
     answers,
     document,
     takes,
@@ -51,7 +51,7 @@ _OUTCOMES = answers("CallOutcome", s202="CallWaiting", s403="CallOutcome", s404=
 }
 
 Offset = Annotated[int, Query(ge=0, le=2**53)]
-Wait = Annotated[float, Query(ge=0, le=MOST_SECONDS)]
+Wait = Annotated[float, Query(ge=0, le=MAX_SECONDS)]
 
 
 @router.get("", responses=answers("DirectCalls"), response_class=Json)
@@ -80,7 +80,7 @@ async def read_tool(tool_id: str, request: Request) -> Response:
     openapi_extra=takes(CALL, required=False),
     response_class=Json,
 )
-async def call_tool(tool_id: str, request: Request, wait: Wait = USUAL_SECONDS) -> Response:
+async def call_tool(tool_id: str, request: Request, wait: Wait = DEFAULT_SECONDS) -> Response:
     """Call a tool, and wait up to `wait` seconds for its outcome; the call continues after that.
 
     A repeated `Idempotency-Key` returns the same call.

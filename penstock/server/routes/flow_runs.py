@@ -21,7 +21,7 @@ from penstock.core.events.flow_events import FlowNotified, FlowRequested, StepSt
 from penstock.core.ids import TaskId
 from penstock.core.profile import ADMIN, CHAT, READ, Profile
 from penstock.core.task import FLOW, TaskRecord, TaskStatus
-from penstock.flows.parsing import MOST_AT_ONCE
+from penstock.flows.parsing import MAX_PARALLEL
 from penstock.flows.runs.plan import RunStatus
 from penstock.flows.starting import VALIDATION_ERROR
 from penstock.server.context import ServerContext, allowed, context_of, owned
@@ -51,7 +51,7 @@ NEW_RUN = Form(
         "task": {"type": ["string", "null"]},
         "inputs": {"type": ["object", "null"]},
         "autonomous": {"type": ["boolean", "null"]},
-        "maxConcurrent": {"type": ["integer", "null"], "minimum": 1, "maximum": MOST_AT_ONCE},
+        "maxConcurrent": {"type": ["integer", "null"], "minimum": 1, "maximum": MAX_PARALLEL},
     }
 )
 SORTS = ("startedAt",)
@@ -62,7 +62,7 @@ _POLL_SECONDS = 1.0
 _REJECTED_SECONDS = 300
 """How long to wait until a run that will be rejected is stored."""
 _FAILED = (RunStatus.ERROR.value, RunStatus.REJECTED.value)
-_MANY = 200
+_PAGE_SIZE = 200
 _OUTCOMES = answers("RunBegun", 202, s200="FlowResult", s409="RunRejected", s422="RunRejected")
 
 RunState = Literal[
@@ -243,10 +243,10 @@ async def _runs(
     matching: list[TaskRecord] = []
     offset, total = 0, 1
     while offset < total:
-        page = replace(query.page, limit=_MANY, offset=offset)
+        page = replace(query.page, limit=_PAGE_SIZE, offset=offset)
         records, total = await tasks(profile_id=owner, of=of, page=page)
         matching += [each for each in records if status_of(each) == status]
-        offset += _MANY
+        offset += _PAGE_SIZE
     part = matching[query.offset : query.offset + query.limit]
     return part, len(matching)
 

@@ -31,7 +31,7 @@ from penstock.core.clock import Moment
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 
-LONGEST_PROBATION_SECONDS = 600
+MAX_PROBATION_SECONDS = 600
 """The longest probation. In between, it is twice the time that the process survived last."""
 
 
@@ -96,7 +96,7 @@ class Quarantine:
         self._lease_ms = round(1000 * limits.lease_seconds)
         self._spread_ms = round(2000 * limits.renew_seconds)
         self._shortest = round(1000 * limits.probation_seconds)
-        self._longest = max(self._shortest, round(1000 * LONGEST_PROBATION_SECONDS))
+        self._longest = max(self._shortest, round(1000 * MAX_PROBATION_SECONDS))
 
     def orphaned(
         self, log: LeaseHistory, held: Sequence[LeaseHistory], now: Moment, taker: str

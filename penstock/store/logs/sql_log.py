@@ -56,7 +56,7 @@ from penstock.store.rows import CheckRange, Draft, ReadPage, Row, Rows, blobs_of
 from penstock.store.statements import Statements, cursor_of
 
 _ALL = 2**62
-_FEWEST = 16
+_MIN_EVENTS = 16
 """Fewest events per page, whatever the size of their bodies."""
 _CHANGE_OF = attrgetter("change")
 _Records = Sequence[Record] | None
@@ -236,7 +236,7 @@ class SqlLog:
         """Return the events after `after`, at most `limit`; an unknown log has none."""
         max_events = _ALL if limit is None else limit
         if size is not None and self._takes_whole_pages:
-            max_events = min(max_events, max(_FEWEST, size // self._body_bytes))
+            max_events = min(max_events, max(_MIN_EVENTS, size // self._body_bytes))
         page = ReadPage(self._sql, log_id, after, max_events, size)
         records, rows = await self._database.read(page)
         return await self._rows.records(log_id, rows, size) if records is None else records

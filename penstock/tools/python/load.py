@@ -28,7 +28,7 @@ from penstock.tools.python.function import FunctionTool
 FOLDER = "tools"
 OFF = "python-off"
 MESSAGE_CHARACTERS = 500
-_MOST_BYTES = 16 << 20
+_MAX_BYTES = 16 << 20
 _FUNCTION = re.compile(r"^(?:async )?def (\w+)", re.MULTILINE)
 _RAISE = opmap["RAISE_VARARGS"]
 
@@ -104,7 +104,7 @@ def _divided(root: Path) -> tuple[list[Path], tuple[Diagnostic, ...]]:
 
 def _odd(file: Path) -> Diagnostic | None:
     """Return why a file cannot be imported. A pipe is not opened, because that would block."""
-    read = read_bounded(file, _MOST_BYTES)
+    read = read_bounded(file, _MAX_BYTES)
     if not isinstance(read, UnreadReason):
         return None
     return Diagnostic(code="python-import", message=read.message, file=f"{FOLDER}/{file.name}")

@@ -12,9 +12,9 @@ from penstock.core.json_values.schema import Schema
 from penstock.tools.spec import Exclusive
 
 TOOL_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
-MOST_SECONDS = 3600
-MOST_ATTEMPTS = 10
-MOST_BACKOFF = 600
+MAX_SECONDS = 3600
+MAX_ATTEMPTS = 10
+MAX_BACKOFF = 600
 RESERVED = ("egress", "trust", "trusted_source")
 """Options that are checked and have no effect yet."""
 TRUST = ("off", "ask", "deny")
@@ -125,7 +125,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_timeout(value: Any) -> bool:
-    return _is_number(value, 0, MOST_SECONDS) and value > 0
+    return _is_number(value, 0, MAX_SECONDS) and value > 0
 
 
 def _is_retry(value: Any) -> bool:
@@ -133,10 +133,10 @@ def _is_retry(value: Any) -> bool:
         return value is None
     return (
         _is_whole(value.attempts)
-        and _is_number(value.attempts, 1, MOST_ATTEMPTS)
-        and _is_number(value.initial, 0, MOST_BACKOFF)
-        and _is_number(value.maximum, 0, MOST_BACKOFF)
-        and _is_number(value.multiplier, 1, MOST_BACKOFF)
+        and _is_number(value.attempts, 1, MAX_ATTEMPTS)
+        and _is_number(value.initial, 0, MAX_BACKOFF)
+        and _is_number(value.maximum, 0, MAX_BACKOFF)
+        and _is_number(value.multiplier, 1, MAX_BACKOFF)
     )
 
 
@@ -179,8 +179,8 @@ _CHECKS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     ("direct_call", "True or False", _is_bool),
     ("requires_permissions", "a list of permissions", _is_list),
     ("labels", "a list of texts", _is_list),
-    ("timeout", f"a number up to {MOST_SECONDS} seconds", _is_timeout),
-    ("retry", f"a Retry of 1 to {MOST_ATTEMPTS} attempts, or None", _is_retry),
+    ("timeout", f"a number up to {MAX_SECONDS} seconds", _is_timeout),
+    ("retry", f"a Retry of 1 to {MAX_ATTEMPTS} attempts, or None", _is_retry),
     ("exclusive", "True, False, a key or a function", _is_exclusive),
     ("output_schema", "a JSON Schema, or None", _is_output),
     ("egress", "True or False", _is_bool),

@@ -17,15 +17,15 @@ from typing import Any
 from penstock.core.json_values.json_text import compact, without_surrogates
 from penstock.core.json_values.schema import Problem, Schema
 
-MOST_CHARACTERS = 1_000_000
-MOST_SCHEMA_CHARACTERS = 65_536
+MAX_CHARACTERS = 1_000_000
+MAX_SCHEMA_CHARACTERS = 65_536
 """Most characters of a schema as JSON, with each reference replaced by its target."""
-MOST_WORK = 2_000_000_000
+MAX_WORK = 2_000_000_000
 """Characters of the schema times characters of the value. Checking that much takes about 1 s."""
 _REFERENCES = ("$ref", "$dynamicRef")
 
 
-def text(arguments: Any, name: str, *, least: int = 1, most: int = MOST_CHARACTERS) -> str:
+def text(arguments: Any, name: str, *, least: int = 1, most: int = MAX_CHARACTERS) -> str:
     """Return a required text. Lone surrogates are replaced: they cannot be stored as UTF-8."""
     value = arguments.get(name)
     if not isinstance(value, str) or not least <= len(value) <= most:
@@ -33,7 +33,7 @@ def text(arguments: Any, name: str, *, least: int = 1, most: int = MOST_CHARACTE
     return without_surrogates(value)
 
 
-def optional_text(arguments: Any, name: str, *, most: int = MOST_CHARACTERS) -> str | None:
+def optional_text(arguments: Any, name: str, *, most: int = MAX_CHARACTERS) -> str | None:
     """Return a text that may be absent or empty."""
     return None if arguments.get(name) is None else text(arguments, name, least=0, most=most)
 
@@ -82,7 +82,7 @@ class ScriptSchema:
 
     def problems(self, value: Any) -> list[Problem]:
         """Return the problems of a value. Raises TypeError if the check would take too long."""
-        if self._characters * len(compact(value)) > MOST_WORK:
+        if self._characters * len(compact(value)) > MAX_WORK:
             raise TypeError(
                 f"a schema of {self._characters} characters is too large for so large a value: "
                 "check it in the script, or pass a smaller value"
@@ -107,9 +107,9 @@ def _unfolded(schema: Mapping[str, Any]) -> int:
                 waiting += part
             case _:
                 count += len(str(part)) + 2
-        if count > MOST_SCHEMA_CHARACTERS:
+        if count > MAX_SCHEMA_CHARACTERS:
             raise TypeError(
-                f"a schema of a script has at most {MOST_SCHEMA_CHARACTERS} characters, "
+                f"a schema of a script has at most {MAX_SCHEMA_CHARACTERS} characters, "
                 "with each reference replaced, and does not refer to itself"
             )
     return count

@@ -25,7 +25,7 @@ from penstock.tools.scripts.arguments import number, text
 from penstock.tools.scripts.host import Answer
 from penstock.tools.scripts.recording import Recording
 
-MOST_SLEEP_MS = 3_600_000
+MAX_SLEEP_MS = 3_600_000
 STRONGER = "script.effect"
 _STRENGTH = {Effect.NONE: 0, Effect.READ: 1, Effect.WRITE: 2}
 
@@ -113,7 +113,7 @@ class ToolCalls:
             invocation.note(NoteEmitted(event_type=STRONGER, message=text, level="warning"))
 
     def _wait(self, name: str, arguments: Any) -> Answer:
-        ms = number(arguments, "ms", 0, MOST_SLEEP_MS)
+        ms = number(arguments, "ms", 0, MAX_SLEEP_MS)
         path = self._recording.place(name, {"ms": ms}, Effect.NONE)
         recorded = self._recording.find(path)
         if recorded is not None:

@@ -32,8 +32,8 @@ CUT = "this request was interrupted; it may or may not have reached its host"
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 FAILED = 400
 """From this status on, a retry of the call sends the request again."""
-MOST_MS = 3_600_000
-_MOST_TEXT = 16 * 1024 * 1024
+MAX_MS = 3_600_000
+_MAX_TEXT = 16 * 1024 * 1024
 Content = str | bytes | FilePath
 
 
@@ -63,7 +63,7 @@ class FetchArguments(Struct, frozen=True, kw_only=True):
 
 def read_fetch(arguments: Any) -> FetchArguments:
     """Check the arguments of a fetch. Raises TypeError."""
-    ms = optional_number(arguments, "timeout_ms", 0, MOST_MS)
+    ms = optional_number(arguments, "timeout_ms", 0, MAX_MS)
     return FetchArguments(
         url=text(arguments, "url"),
         method=text(arguments, "method", most=40),
@@ -235,7 +235,7 @@ def _body(arguments: Any) -> Body:
         case "text" if "attachment" in body:
             return _attachment(body, attached).decode("utf-8", "replace")
         case "text":
-            return text(body, "text", least=0, most=_MOST_TEXT)
+            return text(body, "text", least=0, most=_MAX_TEXT)
         case "bytes":
             return _attachment(body, attached)
         case "form":
@@ -257,7 +257,7 @@ def _part(part: Any, attached: Sequence[Any]) -> FormPart:
 
 def _content(part: Any, attached: Sequence[Any]) -> Content:
     if "text" in part:
-        return text(part, "text", least=0, most=_MOST_TEXT)
+        return text(part, "text", least=0, most=_MAX_TEXT)
     if "path" not in part:
         return _attachment(part, attached)
     try:

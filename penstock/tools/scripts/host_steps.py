@@ -31,15 +31,15 @@ from penstock.tools.state import ALWAYS, TaskValues
 PARTITION = "task.step"
 SETTLE = "task.step.settle"
 ARGUMENTS = ("input", "input_schema", "output_schema", "retry")
-MOST_WAIT_MS = 600_000
-MOST_CHARACTERS_OF_AN_ERROR = 2000
-MOST_INSIDE = 1000
+MAX_WAIT_MS = 600_000
+MAX_ERROR_CHARACTERS = 2000
+MAX_INSIDE = 1000
 """Most paths of host calls that are stored with a step."""
 RETRY = {
     "max_attempts": (1, 10),
-    "initial_backoff_ms": (0, MOST_WAIT_MS),
+    "initial_backoff_ms": (0, MAX_WAIT_MS),
     "multiplier": (1, 10),
-    "max_backoff_ms": (0, MOST_WAIT_MS),
+    "max_backoff_ms": (0, MAX_WAIT_MS),
 }
 
 
@@ -124,7 +124,7 @@ class StepCalls:
         attempt = self._recording.step
         if attempt is not None:
             inside = [*step.get("inside", ()), *attempt.inside]
-            step["inside"] = list(dict.fromkeys(inside))[:MOST_INSIDE]
+            step["inside"] = list(dict.fromkeys(inside))[:MAX_INSIDE]
         self._open = self._recording.step = self._invocation.ledger.step_in = None
 
     def _finish(self, name: str, step: dict[str, Any], output: Any) -> HostCallResult:
@@ -197,7 +197,7 @@ def _settled(step: dict[str, Any]) -> dict[str, Any]:
 
 def _message(error: Any) -> str:
     message = error.get("message") if isinstance(error, dict) else None
-    return str(message or "the step failed")[:MOST_CHARACTERS_OF_AN_ERROR]
+    return str(message or "the step failed")[:MAX_ERROR_CHARACTERS]
 
 
 def _policy(retry: Any) -> RetryPolicy:

@@ -32,14 +32,14 @@ from penstock.tools.scripts.arguments import (
 )
 from penstock.tools.scripts.host import Answer
 from penstock.tools.scripts.recording import Recording
-from penstock.tools.state import ALWAYS, MOST_SECONDS, AnyRevision, TaskValues
+from penstock.tools.state import ALWAYS, MAX_SECONDS, AnyRevision, TaskValues
 
 SHARED = ""
 """The partition that all tools of a task share."""
 EMIT = "task.emitEvent"
 TYPE_CHARACTERS, TITLE_CHARACTERS, MESSAGE_CHARACTERS = 128, 200, 4000
 WAIT = "task.waitForUserMessage"
-LONGEST_WAIT_SECONDS = 365 * 24 * 3600
+MAX_WAIT_SECONDS = 365 * 24 * 3600
 
 
 class ConfigCalls:
@@ -107,7 +107,7 @@ class ValueCalls:
             raise TypeError(f"value must have at most {most} bytes as JSON")
         check_key(self._invocation.caller.secrets, key)
         check_value(self._invocation.caller.secrets, value)
-        ttl = optional_number(arguments, "ttl_seconds", 1, MOST_SECONDS)
+        ttl = optional_number(arguments, "ttl_seconds", 1, MAX_SECONDS)
         if_revision = arguments.get("if_revision", ALWAYS)
         if not isinstance(if_revision, str | AnyRevision | None):
             raise TypeError("if_revision must be a text or null")
@@ -194,7 +194,7 @@ class PersonCalls:
         if not words.strip():
             raise TypeError("user_message must not be blank")
         timeout = mapping(arguments, "timeout")
-        seconds = number(timeout, "seconds", 1, LONGEST_WAIT_SECONDS) if timeout else None
+        seconds = number(timeout, "seconds", 1, MAX_WAIT_SECONDS) if timeout else None
         if timeout:
             text(timeout, "resume_prompt")
         if schema is not None:

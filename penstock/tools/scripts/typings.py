@@ -24,9 +24,9 @@ from penstock.tools.spec import ToolSpec
 
 MARK = "// flo.d.ts of penstock "
 """The first words of a generated file. A file without them belongs to its author."""
-DEEPEST = 12
+MAX_DEPTH = 12
 """Deepest nesting of a generated type; anything deeper is `FloJsonValue`."""
-MOST_DESCRIPTION = 500
+MAX_DESCRIPTION = 500
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _OF_OBJECTS = {"properties", "required", "additionalProperties"}
 _OF_ARRAYS = {"items", "prefixItems"}
@@ -115,7 +115,7 @@ def doc_comment(text: Any, indent: str) -> str:
     if not isinstance(text, str) or not text.strip():
         return ""
     # `*/` would end the comment, and the rest of the description would be code.
-    safe = cut(one_line(text), MOST_DESCRIPTION).replace("*/", "*\\/")
+    safe = cut(one_line(text), MAX_DESCRIPTION).replace("*/", "*\\/")
     return f"{indent}/** {safe} */\n"
 
 
@@ -185,7 +185,7 @@ class _Schema:
     def _type(self, schema: Any, indent: str, depth: int) -> _Type:
         if schema is False:
             return _NEVER
-        if not isinstance(schema, Mapping) or depth > DEEPEST:
+        if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
             return _JSON
         parts = [each for each in self._parts(schema, indent, depth) if each != _JSON]
         return _joined(" & ", parts) if parts else _JSON

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.builtins.code import reading, searching, writing
-from penstock.builtins.code.reading import MOST_BYTES, TOOLS, read_part
+from penstock.builtins.code.reading import MAX_BYTES, TOOLS, read_part
 from penstock.core.ids import ProfileId
 from penstock.core.profile import Profile
 from penstock.testing.invocation import open_workbench
@@ -92,7 +92,7 @@ async def test_a_line_that_is_too_long_is_cut(folder: Folder) -> None:
     (folder.root / "wide").write_text("é" * 60_000 + "\nnext\n")
     text: str = await folder.output("read", path="wide")
     line, note = text.split("\n")
-    assert line == "é" * (MOST_BYTES // 2)
+    assert line == "é" * (MAX_BYTES // 2)
     assert note == "[lines 1-1 of 2; line 1 has 120001 bytes and is cut; go on with offset 2]"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.builtins.sheets.cells import (
-    MOST_CREATED,
+    MAX_CREATED,
     VALUE,
     Area,
     Cell,
@@ -29,8 +29,8 @@ def test_a_range_of_more_cells_than_are_read_is_refused() -> None:
 @pytest.mark.parametrize(
     ("values", "most_columns"),
     [
-        ([[0]] * (MOST_CREATED + 1), None),
-        ([[0] * (MOST_CREATED // 2), [0], [0]], None),
+        ([[0]] * (MAX_CREATED + 1), None),
+        ([[0] * (MAX_CREATED // 2), [0], [0]], None),
         ([[0, 0, 0]], 2),
     ],
 )
@@ -41,7 +41,7 @@ def test_more_values_than_a_new_file_may_have_are_refused(
         check_values(values, most_columns=most_columns)
 
 
-@pytest.mark.parametrize("values", [[], [[]], [[0]] * MOST_CREATED, [[0, 0], [0]]])
+@pytest.mark.parametrize("values", [[], [[]], [[0]] * MAX_CREATED, [[0, 0], [0]]])
 def test_as_many_as_it_may_have_are_taken(values: list[list[int]]) -> None:
     check_values(values, most_columns=2)
 

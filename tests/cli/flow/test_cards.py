@@ -3,7 +3,14 @@
 import pytest
 
 from penstock.agents.agent_profile import DisplayCard
-from penstock.cli.flow.cards import MOST_KEPT, MOST_SAID, Cards, CardState, LoopRound, StepCard
+from penstock.cli.flow.cards import (
+    MAX_ACTIVITIES,
+    MAX_REPLY_CHARS,
+    Cards,
+    CardState,
+    LoopRound,
+    StepCard,
+)
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.events import TaskEnded
 from penstock.core.events.flow_events import (
@@ -142,10 +149,10 @@ def test_pieces_of_a_reply_are_shown_before_it_is_complete() -> None:
 def test_a_long_text_keeps_its_end() -> None:
     cards = folded(starts(), *[called("read", REFUSED)] * 50)
     [card] = cards.all
-    assert len(card.activities) == MOST_KEPT
+    assert len(card.activities) == MAX_ACTIVITIES
     assert card.activities[-1].text == "read: failed: no such file"
     cards.take(piece("x" * 10_000))
-    assert len(card.saying) == MOST_SAID
+    assert len(card.saying) == MAX_REPLY_CHARS
 
 
 def test_events_outside_of_steps_change_no_card() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.json_values.schema import MOST_CHOICES, MOST_SCHEMAS, Schema, check_schema
+from penstock.core.json_values.schema import MAX_CHOICES, MAX_SCHEMAS, Schema, check_schema
 from penstock.core.json_values.schema_cost import is_costly, parts, unfolded
 
 NODE = {"$ref": "#/$defs/node"}
@@ -38,7 +38,7 @@ def chain(depth: int, kind: str) -> dict[str, Any]:
 def test_references_that_double_are_counted_and_no_schema(keyword: str) -> None:
     assert unfolded(tower(500, keyword)) > 2**500
     (fault,) = check_schema(tower(40, keyword))
-    assert fault.message == f"has more than {MOST_SCHEMAS} schemas, with each $ref written out"
+    assert fault.message == f"has more than {MAX_SCHEMAS} schemas, with each $ref written out"
     with pytest.raises(ValueError, match="has more than 100000 schemas"):
         Schema(tower(40, keyword))
 
@@ -56,15 +56,15 @@ def test_references_that_double_are_counted_and_no_schema(keyword: str) -> None:
     ],
 )
 def test_typical_schemas_are_small(schema: Any) -> None:
-    assert unfolded(schema) < MOST_SCHEMAS
+    assert unfolded(schema) < MAX_SCHEMAS
 
 
 def test_the_cost_of_a_choice_is_estimated_before_the_check() -> None:
     schema = syntax(20)
-    told = [is_costly(schema, chain(depth, "no"), MOST_CHOICES) for depth in (0, 1, 2, 200)]
+    told = [is_costly(schema, chain(depth, "no"), MAX_CHOICES) for depth in (0, 1, 2, 200)]
     assert told == [False, False, True, True]
-    assert not is_costly({"items": {"properties": {"a": {}}}}, [{"a": 1}] * 5_000, MOST_CHOICES)
-    assert is_costly(tower(14, "allOf"), {"x": 1}, MOST_CHOICES) is False
+    assert not is_costly({"items": {"properties": {"a": {}}}}, [{"a": 1}] * 5_000, MAX_CHOICES)
+    assert is_costly(tower(14, "allOf"), {"x": 1}, MAX_CHOICES) is False
 
 
 @pytest.mark.parametrize("depth", [2, 5, 8])

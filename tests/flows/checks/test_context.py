@@ -11,7 +11,7 @@ from penstock.agents.folders import load_agents
 from penstock.core.events.flow_events import Output
 from penstock.flows.checking import check_flow
 from penstock.flows.checks.context import (
-    MOST_COMPARED,
+    MAX_COMPARED,
     AgentCard,
     CheckContext,
     FlowView,
@@ -183,7 +183,7 @@ def test_invalid_jumps_are_left_out_of_reachability() -> None:
 
 def test_suggestions_stop_after_a_limit_of_comparisons() -> None:
     view = FlowView(read("- {id: a, agent: s}\n"), SEED)
-    names = [f"name{n}" for n in range(MOST_COMPARED)]
+    names = [f"name{n}" for n in range(MAX_COMPARED)]
     assert view.near("name", names) == "name0"
     assert view.near("name", ["name0"]) is not None
     assert view.near("name", ["name0"]) is None

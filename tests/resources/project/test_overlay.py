@@ -11,7 +11,7 @@ import pytest
 
 from penstock.resources.project.access import OPEN, Access, LoadedFiles
 from penstock.resources.project.files import ProjectFiles
-from penstock.resources.project.overlay import MOST_DEPTH, take_changes
+from penstock.resources.project.overlay import MAX_DEPTH, take_changes
 
 G = Access(agent="g", write=("out/*.txt",))
 
@@ -195,9 +195,9 @@ def test_times_and_holes_are_kept(copy: Copy) -> None:
 
 def test_folders_are_taken_over_to_a_depth_that_no_project_has(copy: Copy) -> None:
     """Each name on the way is opened from the one above, so depth costs its square."""
-    deep = "/".join(["d"] * (MOST_DEPTH + 1))
+    deep = "/".join(["d"] * (MAX_DEPTH + 1))
     copy.write(f"{deep}/x")
-    assert copy.take() == [f'"{deep}" is below more than {MOST_DEPTH} folders.']
+    assert copy.take() == [f'"{deep}" is below more than {MAX_DEPTH} folders.']
     assert (copy.root / deep).parent.exists()
     again = Copy.__new__(Copy)
     again.root, again.upper = copy.root, copy.upper.parent / "upper2"

@@ -4,8 +4,8 @@ import pytest
 
 from penstock.sandbox.reading.folder import ReadFailure
 from penstock.sandbox.reading.graph import (
-    MOST_BYTES,
-    MOST_MODULES,
+    MAX_BYTES,
+    MAX_MODULES,
     RefusedImport,
     missing_file,
     missing_name,
@@ -47,22 +47,22 @@ def test_a_file_that_changes_while_it_is_read_has_one_content(scanner: Scanner) 
     assert graph.exported("b.mts") == graph.exported("a.mts") == frozenset({"one"})
 
 
-@pytest.mark.parametrize("count", [MOST_MODULES, MOST_MODULES + 1, 300])
+@pytest.mark.parametrize("count", [MAX_MODULES, MAX_MODULES + 1, 300])
 def test_a_script_has_at_most_256_modules(scanner: Scanner, count: int) -> None:
     """M8."""
     files = {f"{n}.mts": f"import './{n + 1}.mts'" for n in range(count - 1)}
     graph = read_graph("0.mts", InMemory(files | {f"{count - 1}.mts": ""}).read, scanner)
-    assert graph.is_too_large is (count > MOST_MODULES)
-    assert len(graph.scans) <= MOST_MODULES
+    assert graph.is_too_large is (count > MAX_MODULES)
+    assert len(graph.scans) <= MAX_MODULES
 
 
 @pytest.mark.parametrize("extra", [0, 1])
 def test_a_script_has_at_most_four_megabytes(scanner: Scanner, extra: int) -> None:
     first = "import './b.mts'\n"
-    files = InMemory({"a.mts": first, "b.mts": "/" * (MOST_BYTES - len(first) + extra)})
+    files = InMemory({"a.mts": first, "b.mts": "/" * (MAX_BYTES - len(first) + extra)})
     graph = read_graph("a.mts", files.read, scanner)
     assert graph.is_too_large is bool(extra)
-    assert graph.bytes == MOST_BYTES + extra
+    assert graph.bytes == MAX_BYTES + extra
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.clock import SystemClock
 from penstock.sandbox.reading.parsers import Lexer, TypeScript
-from penstock.sandbox.reading.scan import LARGEST_JSON, Lines, ScannedFile, Scanner
+from penstock.sandbox.reading.scan import MAX_JSON_BYTES, Lines, ScannedFile, Scanner
 
 ERASABLE = "is not supported: only TypeScript that can be erased"
 NO_TYPES = "script-syntax: this is TypeScript; in JavaScript there are no types"
@@ -44,7 +44,7 @@ def problems_of(scanned: ScannedFile) -> list[str]:
         ("a.json", "[" * 100_000, "1:1 script-syntax: not valid JSON: nested too deeply"),
         (
             "a.json",
-            " " * (LARGEST_JSON + 1),
+            " " * (MAX_JSON_BYTES + 1),
             "1:1 graph-too-large: the JSON module has 1048577 bytes",
         ),
         ("a.mts", "((" * 50_000, "1:1 script-syntax: it is nested too deeply"),

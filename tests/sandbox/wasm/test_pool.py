@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.clock import SystemClock
 from penstock.sandbox.entry_timer import EntryTimer
-from penstock.sandbox.wasm.pool import MOST_THREADS, Pool
+from penstock.sandbox.wasm.pool import MAX_THREADS, Pool
 
 NICENESS = 5 if sys.platform == "linux" else 0
 """Only Linux has a priority for each thread."""
@@ -73,7 +73,7 @@ async def test_a_cancellation_returns_after_the_thread_has_left_the_script() -> 
 
 async def test_a_step_without_a_free_thread_times_out() -> None:
     pool, go_on = Pool(), threading.Event()
-    busy = [asyncio.create_task(pool.compute(go_on.wait, timer_of())) for _ in range(MOST_THREADS)]
+    busy = [asyncio.create_task(pool.compute(go_on.wait, timer_of())) for _ in range(MAX_THREADS)]
     await asyncio.wait(busy, timeout=0.05)
     with pytest.raises(TimeoutError, match="timeout"):
         await pool.compute(lambda: 1, timer_of(0.02))

@@ -13,7 +13,7 @@ from penstock.store.logs.quarantine import LeaseHistory, Quarantine
 
 LIMITS = Limits()
 LEASE_MS = 3000
-SHORTEST, LONGEST = 10_000, 600_000
+MIN_WATCH_MS, MAX_WATCH_MS = 10_000, 600_000
 RULES = Quarantine(LIMITS)
 
 
@@ -21,7 +21,7 @@ def log(name: str, **changed: int | bool) -> LeaseHistory:
     """Return a log held by a process that died at 100,000."""
     lease_until = 100_000 + LEASE_MS
     history = LeaseHistory(LogId(name), owner="x", lease_until=lease_until, tried_at=99_000)
-    return replace(history, **{"watch_ms": SHORTEST, **changed})
+    return replace(history, **{"watch_ms": MIN_WATCH_MS, **changed})
 
 
 def after(*held: LeaseHistory) -> dict[str, tuple[int, int, int]]:
@@ -74,11 +74,11 @@ def test_blame(held: list[LeaseHistory], expected: dict[str, tuple[int, int, int
 @pytest.mark.parametrize(
     ("tried_at", "watch_ms", "expected"),
     [
-        (99_000, SHORTEST, SHORTEST + 2_000),
-        (60_000, SHORTEST, SHORTEST + 80_000),
+        (99_000, MIN_WATCH_MS, MIN_WATCH_MS + 2_000),
+        (60_000, MIN_WATCH_MS, MIN_WATCH_MS + 80_000),
         (60_000, 200_000, 200_000),
-        (-900_000, SHORTEST, LONGEST),
-        (101_000, SHORTEST, SHORTEST),
+        (-900_000, MIN_WATCH_MS, MAX_WATCH_MS),
+        (101_000, MIN_WATCH_MS, MIN_WATCH_MS),
     ],
     ids=["short", "long", "never shorter than before", "never longer than the limit", "clocks"],
 )

@@ -196,7 +196,7 @@ def test_malformed_fetch_arguments_are_refused(wrong: dict[str, Any]) -> None:
         read_fetch({"attachments": [b"x"]} | PLAIN | wrong)
 
 
-MOST_TEXT = 16 * 1024 * 1024
+MAX_TEXT = 16 * 1024 * 1024
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ MOST_TEXT = 16 * 1024 * 1024
         ({"timeout_ms": 3_600_000}, ("seconds", 3_600)),
         ({"body": None}, ("body", None)),
         ({"body": {"kind": "text", "text": ""}}, ("body", "")),
-        ({"body": {"kind": "text", "text": "x" * MOST_TEXT}}, ("body", "x" * MOST_TEXT)),
+        ({"body": {"kind": "text", "text": "x" * MAX_TEXT}}, ("body", "x" * MAX_TEXT)),
         ({"body": {"kind": "bytes", "attachment": 1}, "attachments": [b"", b"z"]}, ("body", b"z")),
         ({"body": {"kind": "form", "parts": []}}, ("body", ())),
         ({"record": None}, ("is_recorded", True)),
@@ -227,7 +227,7 @@ def test_fetch_arguments_at_their_limits_are_accepted(
     ("part", "content"),
     [
         ({"text": ""}, ""),
-        ({"text": "x" * MOST_TEXT}, "x" * MOST_TEXT),
+        ({"text": "x" * MAX_TEXT}, "x" * MAX_TEXT),
         ({"attachment": 0}, b"x"),
         ({"path": "task://a/b.txt"}, parse_path("task://a/b.txt")),
         ({"text": "t", "path": "task://a", "attachment": 0}, "t"),

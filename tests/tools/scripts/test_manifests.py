@@ -15,7 +15,7 @@ from tests.kit.project import ProjectFolder
 from tests.kit.stage import Stage
 
 RUN = "export const run = () => 1;"
-USUAL = Bindings(egress=read_patterns(["usual.test"]), runtime_config={"a": "b"})
+DEFAULT_BINDINGS = Bindings(egress=read_patterns(["usual.test"]), runtime_config={"a": "b"})
 GIVEN = {
     "effect": "read",
     "idempotent": "true",
@@ -62,11 +62,11 @@ def test_a_manifest_declares_the_bindings_of_its_script(project: ProjectFolder) 
     project.tool("b", RUN)
     project.tool("a", RUN, **GIVEN)
     manifests = load_project(load(project.root)).bundle.tools
-    own, usual = (bindings_of(manifests[name], USUAL) for name in ("a", "b"))
+    own, usual = (bindings_of(manifests[name], DEFAULT_BINDINGS) for name in ("a", "b"))
     assert (own.memory_mb, own.nested_calls, own.log_bytes) == (128, 5, 7)
     assert own.egress == read_patterns(["own.test"])
     assert [each.key for each in own.vault] == ["k"]
-    assert (usual.egress, usual.runtime_config) == (USUAL.egress, {"a": "b"})
+    assert (usual.egress, usual.runtime_config) == (DEFAULT_BINDINGS.egress, {"a": "b"})
 
 
 @pytest.mark.parametrize("script", ["import x from 'lodash';", "export const go = 1;", "const ="])
