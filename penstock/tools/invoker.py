@@ -75,16 +75,12 @@ class Invoker:
         self._world = world
         self.renew(registry)
 
-    @property
-    def registry(self) -> Registry:
-        """The current tools."""
-        return self.edition.registry
-
     def renew(self, registry: Registry) -> None:
         """Use the tools of another registry from the next call on.
 
         A running call and its nested calls keep the edition they started with.
         """
+        self.registry = registry
         self.edition = Edition(
             registry=registry,
             admission=Admission(registry, self.rules, self._world, self._resources.project),
@@ -128,7 +124,7 @@ class Invoker:
             return None
         if isinstance(exclusive, str):
             return exclusive
-        if self.registry.schema(spec).problems(call.input):
+        if spec.compiled_input.problems(call.input):
             return None
         try:
             return str(exclusive(call.input))
@@ -209,7 +205,7 @@ class Edition:
             problems = [Problem("", f"is over {size_text(max_bytes)}")]
         known_paths = {problem.path for problem in unread}
         if "" not in known_paths:
-            problems = problems or self.registry.schema(spec).problems(input)
+            problems = problems or spec.compiled_input.problems(input)
         if problems or unread:
             more = [problem for problem in problems if problem.path not in known_paths]
             raise invalid(spec.tool_id, [*unread, *more])
@@ -324,7 +320,7 @@ class Edition:
             active_call.ledger.settle(active_call.call.path, settled)
 
     def _check(self, active_call: ActiveCall, output: Any) -> None:
-        schema = self.registry.output_schema(active_call.spec)
+        schema = active_call.spec.compiled_output
         if schema is not None and (problems := schema.problems(output)):
             raise invalid_output(active_call.spec.tool_id, problems)
         invocation = active_call.invocation

@@ -1,11 +1,13 @@
 """The specification of a tool: all that callers may know about it."""
 
 from collections.abc import Callable
+from functools import cached_property
 
 from msgspec import Struct
 
 from penstock.core.call import ONCE, Effect, RetryPolicy
 from penstock.core.envelope import Json
+from penstock.core.json_values.schema import Schema
 from penstock.resources.project.files import ProjectFiles
 from penstock.tools.shell import ShellSettings
 
@@ -19,7 +21,7 @@ BUILTIN = "builtin"
 ANY_INPUT: Json = {"type": "object"}
 
 
-class ToolSpec(Struct, frozen=True, kw_only=True):
+class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
     """The public face of a tool, without how it runs."""
 
     tool_id: str
@@ -62,7 +64,17 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     kind: str = BUILTIN
     """Where the tool comes from: `builtin`, `python`, `script` or `plugin`."""
 
-    @property
+    @cached_property
+    def compiled_input(self) -> Schema:
+        """The schema that inputs are checked with, compiled on first use."""
+        return Schema(self.input_schema)
+
+    @cached_property
+    def compiled_output(self) -> Schema | None:
+        """The schema that outputs are checked with; None if the tool declares none."""
+        return None if self.output_schema is None else Schema(self.output_schema)
+
+    @cached_property
     def parameters(self) -> Json:
         """The JSON Schema for models. Every input that fits it also fits `input_schema`."""
         return self.input_schema if self.offered_schema is None else self.offered_schema

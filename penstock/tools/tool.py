@@ -14,7 +14,6 @@ from penstock.core.call_errors import ToolNotFound
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.errors import NameTaken
-from penstock.core.json_values.schema import Schema
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import BUILTIN, ToolSpec
 
@@ -57,7 +56,7 @@ def with_spec(tool: Tool, spec: ToolSpec) -> Tool:
 
 
 class Registry:
-    """The tools of one runtime or one agent. Each schema is compiled once, on first use."""
+    """The tools of one runtime or one agent, by id."""
 
     def __init__(
         self,
@@ -68,8 +67,6 @@ class Registry:
         self._broken = broken
         """Ids of tools that could not be loaded, with the reason."""
         self._tools: dict[str, Tool] = {}
-        self._schemas: dict[str, Schema] = {}
-        self._outputs: dict[str, Schema] = {}
         for tool in tools:
             first = self._tools.setdefault(tool.spec.tool_id, tool)
             if first is not tool:
@@ -108,22 +105,6 @@ class Registry:
         if why := self._broken.get(tool_id):
             return ToolNotFound(f"The tool {tool_id!r} could not be loaded: {why}")
         return ToolNotFound(f"There is no tool {tool_id!r}.{did_you_mean(tool_id, visible)}")
-
-    def schema(self, spec: ToolSpec) -> Schema:
-        """Return the compiled input schema of a tool."""
-        schema = self._schemas.get(spec.tool_id)
-        if schema is None:
-            schema = self._schemas[spec.tool_id] = Schema(spec.input_schema)
-        return schema
-
-    def output_schema(self, spec: ToolSpec) -> Schema | None:
-        """Return the compiled output schema of a tool, if it has one."""
-        if spec.output_schema is None:
-            return None
-        schema = self._outputs.get(spec.tool_id)
-        if schema is None:
-            schema = self._outputs[spec.tool_id] = Schema(spec.output_schema)
-        return schema
 
 
 def _taken(first: ToolSpec, second: ToolSpec) -> NameTaken:

@@ -4,6 +4,7 @@ from operator import itemgetter
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolFailed
@@ -53,3 +54,15 @@ async def test_a_key_function_that_raises_fails_the_call() -> None:
     bench = await open_workbench(Act("write", exclusive=itemgetter("disk")))
     with pytest.raises(ToolFailed):
         bench.invoker.key_of(bench.next_call("write", {}))
+
+
+def test_input_and_output_schemas_are_compiled_once() -> None:
+    number = {"type": "integer"}
+    spec = ToolSpec(tool_id="t", description="", input_schema=ANY_INPUT, output_schema=number)
+    compiled = spec.compiled_output
+    assert compiled is not None
+    assert (compiled.problems(1), bool(compiled.problems("1"))) == ([], True)
+    assert (spec.compiled_input.problems({}), bool(spec.compiled_input.problems(1))) == ([], True)
+    assert spec.compiled_output is compiled
+    assert spec.compiled_input is spec.compiled_input
+    assert replace(spec, output_schema=None).compiled_output is None

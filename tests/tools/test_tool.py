@@ -154,19 +154,6 @@ def test_the_same_tool_twice_is_one() -> None:
     assert list(Registry([one, one])) == [one]
 
 
-def test_input_and_output_schemas_are_compiled_once() -> None:
-    registry = Registry([one, two])
-    taken, given = registry.schema(one.spec), registry.output_schema(one.spec)
-    assert given is not None
-    assert (taken.problems({"n": 1}), given.problems(1)) == ([], [])
-    assert taken.problems({"n": "1"})
-    assert given.problems("1")
-    assert registry.schema(one.spec) is taken
-    assert registry.output_schema(one.spec) is given
-    assert registry.schema(two.spec).problems({"n": 1})
-    assert not Registry([silent]).output_schema(silent.spec)
-
-
 def test_permissions_are_those_that_tools_require_and_others_that_are_named() -> None:
     guarded = Act("send", requires_permissions=frozenset({"mail.send"}))
     assert Registry([guarded], ["a.b"]).permissions == {"a.b", "mail.send"}

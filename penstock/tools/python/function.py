@@ -97,7 +97,7 @@ class FunctionTool(Generic[P, R]):
     def __replace__(self, /, *, spec: ToolSpec) -> "FunctionTool[P, R]":
         """Return a copy with another specification."""
         made = copy(self)
-        made.__dict__["_spec"] = spec
+        made.__dict__["spec"] = spec
         return made
 
     def __repr__(self) -> str:
@@ -114,15 +114,7 @@ class FunctionTool(Generic[P, R]):
         """The function's line in its file."""
         return self._signature.line
 
-    @property
-    def spec(self) -> ToolSpec:
-        """The specification. Raises DeclarationError with all errors."""
-        return self._spec
-
-    # Apart from `spec`: pyright accepts no `cached_property` for a property of a protocol.
-    @cached_property
-    def _spec(self) -> ToolSpec:
-        """The cached value of `spec`."""
+    def _read_spec(self) -> ToolSpec:
         if errors := errors_of(self.check()):
             raise DeclarationError(errors)
         options, signature = self._options, self._signature
@@ -142,6 +134,11 @@ class FunctionTool(Generic[P, R]):
             labels=tuple(options.get("labels", ())),
             kind="python",
         )
+
+    # An attribute for type checkers: pyright accepts no `cached_property` for a property of a
+    # protocol.
+    spec: ToolSpec = cast("ToolSpec", cached_property(_read_spec))
+    """The specification, read on first use. Raises DeclarationError with all errors."""
 
     def check(self) -> list[Diagnostic]:
         """Return all errors of the tool, with lines."""
