@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 
 from msgspec import Struct, field
 
@@ -12,9 +13,10 @@ from penstock.models.model import Model
 from penstock.models.names import ModelNames, ThinkingModel
 from penstock.models.resolve import Models
 from penstock.tools.python.function import ToolLike, as_tools
+from penstock.tools.skills import SkillChoice
 
 
-class ChatSettings(Struct, frozen=True, kw_only=True):
+class ChatSettings(Struct, frozen=True, kw_only=True, dict=True):
     """How an agent works in a chat.
 
     The same names are used by `settings` of an agent file and by the HTTP API. `docs/settings.md`
@@ -76,14 +78,22 @@ class ChatSettings(Struct, frozen=True, kw_only=True):
     question_ttl_seconds: float | None = None
     """How long a question waits before it counts as rejected; None means no limit."""
 
+    @cached_property
     def allowance(self) -> Allowance:
-        """Return the budget of one task of this agent."""
+        """The budget of one task of this agent."""
         return Allowance(
             tool_calls=self.budget_tool_calls,
             model_calls=self.budget_model_calls,
             tokens=self.budget_tokens,
             cost_usd=self.budget_cost_usd,
             seconds=self.budget_seconds,
+        )
+
+    @cached_property
+    def skill_choice(self) -> SkillChoice:
+        """Which skills may be selected, and which are from the start."""
+        return SkillChoice(
+            only=self.skills, labels=frozenset(self.labels), preselected=self.selected_skills
         )
 
 

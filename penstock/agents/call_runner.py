@@ -11,7 +11,7 @@ in the order of the reply. Proof: `tests/agents/test_call_runner.py`.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any
 
 from penstock.agents.agent import ChatSettings
@@ -52,14 +52,16 @@ class CallRunner:
         """How many calls of this task the guard stopped."""
         return 0 if self._guard is None else self._guard.blocked
 
-    async def run(self, calls: Sequence[Call], caller: Caller) -> None:
+    def run(self, calls: Sequence[Call], caller: Caller) -> Awaitable[object]:
         """Run the calls of a reply.
 
         Raises Suspend if some wait for people. The others are settled before that.
         """
         if len(calls) == 1:  # the usual case, without a task of its own
-            await self.invoker.call(calls[0], caller, self.ledger)
-            return
+            return self.invoker.call(calls[0], caller, self.ledger)
+        return self._run_all(calls, caller)
+
+    async def _run_all(self, calls: Sequence[Call], caller: Caller) -> None:
         waiting: list[Suspend] = []
         for batch in self._batches(calls):
             # With return_exceptions, because a call that waits must not cancel the others.

@@ -23,10 +23,8 @@ from penstock.core.profile import Profile
 from penstock.models.model import ToolDefinition
 from penstock.tools.policy import PLUGIN, Caller, Rules
 from penstock.tools.session_guard import AUTHORING
-from penstock.tools.skills import NOTHING, Selection, SkillChoice, TaskSkills
+from penstock.tools.skills import NOTHING, Selection, TaskSkills
 from penstock.tools.tool import Registry, Tool
-
-_NO_LABELS: frozenset[str] = frozenset()
 
 
 class ToolOffer(Struct, frozen=True, kw_only=True):
@@ -62,7 +60,7 @@ class OfferSource(Protocol):
 class TaskOffers:
     """The offers of one task: the tools of its start, plus those of selected skills."""
 
-    __slots__ = ("_caller", "_fixed", "_newest", "_prompt_prefix", "_shelf", "agent")
+    __slots__ = ("_caller", "_fixed", "_newest", "_prompt_prefix", "_selected", "_shelf", "agent")
 
     def __init__(
         self,
@@ -79,20 +77,19 @@ class TaskOffers:
         self._fixed = fixed
         """Ids of the tools offered at the start; None means no tools, not even those of skills."""
         self._prompt_prefix = prompt_prefix
-        self._newest: tuple[Selection, ToolOffer] | None = None
+        self._selected: tuple[str, ...] = ()
+        self._newest: ToolOffer | None = None
 
     def at(self, selected: tuple[str, ...]) -> ToolOffer:
         """Return the offer while the session has these skills selected."""
-        skills = self._caller.skills
-        selection = NOTHING if skills is None else skills.at(selected)
-        newest = self._newest
-        # Identity is enough: `TaskSkills` keeps its selections, and a turn need not compare sets.
-        if newest is None or newest[0] is not selection:
-            newest = self._newest = (selection, self._offer(selection))
-        return newest[1]
+        # The state replaces the tuple when a selection changes, so identity tells if it did.
+        if self._newest is None or selected is not self._selected:
+            self._selected, self._newest = selected, self._offer(selected)
+        return self._newest
 
-    def _offer(self, selection: Selection) -> ToolOffer:
+    def _offer(self, selected: tuple[str, ...]) -> ToolOffer:
         caller = self._caller
+        selection = NOTHING if caller.skills is None else caller.skills.at(selected)
         if self._fixed is not None and selection is not NOTHING:
             caller = replace(caller, selection=selection)
         return ToolOffer(
@@ -147,16 +144,6 @@ def _may_be_used(tool: Tool, agent: Agent, profile: Profile) -> bool:
 
 def _not_hidden(tools: Sequence[Tool], rules: Rules, caller: Caller) -> list[Tool]:
     return [tool for tool in tools if not rules.hides(tool.spec, caller)]
-
-
-def skills_of(agent: Agent) -> SkillChoice:
-    """Return the agent's settings for skills."""
-    settings = agent.settings
-    return SkillChoice(
-        only=settings.skills,
-        labels=frozenset(settings.labels) or _NO_LABELS,
-        preselected=settings.selected_skills,
-    )
 
 
 def caller_for(

@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from penstock.agents.agent import ChatSettings
 from penstock.agents.call_runner import CallRunner
@@ -74,6 +75,16 @@ class AgentModel:
         )
 
 
+class ReservedModelCall(NamedTuple):
+    """A model call of the largest size, as the budget reserves it."""
+
+    max_tokens: int
+    """Most tokens of the reply."""
+    tokens: int
+    """Tokens of the request and of such a reply."""
+    cost_usd: float | None
+
+
 class Turns:
     """The turns of one task, one after the other."""
 
@@ -119,15 +130,15 @@ class Turns:
         offer = self._agent_model.offers.at(ledger.held.state.selected)
         transcript.begin(offer.system)
         messages = transcript.messages()
-        max_tokens = self._reserve(transcript.estimated, closing)
-        if max_tokens is None:
+        reserved = self._reserve(transcript.estimated, closing)
+        if reserved is None:
             return None
         limit = Deadline(asyncio.current_task(), ledger.budget.seconds_left())
         try:
-            request = self._agent_model.request(
-                offer, messages, max_tokens=max_tokens, closing=closing is not None
-            )
             with limit:
+                request = self._agent_model.request(
+                    offer, messages, max_tokens=reserved.max_tokens, closing=closing is not None
+                )
                 reply = await self._ask(request, closing)
         except TimeoutError:
             if not limit.is_over:
@@ -136,7 +147,7 @@ class Turns:
             return None
         finally:
             # Also after an error: a reservation that stayed would block parallel work for good.
-            ledger.budget.settle_model(*self._weight(transcript.estimated, max_tokens))
+            ledger.budget.settle_model(reserved.tokens, reserved.cost_usd)
         # The reply is in the log before its calls start, so that a replay finds the same paths.
         transcript.measure(reply.usage.input_tokens)
         ledger.add(reply, self.dialogue.path)
@@ -178,17 +189,15 @@ class Turns:
         """Whether the budget of the task is used up."""
         return self._call_runner.ledger.budget.spent()
 
-    def _reserve(self, tokens: int, closing: str | None) -> int | None:
-        """Reserve a model call. Returns its output tokens, fewer for a closing call if needed."""
+    def _reserve(self, tokens: int, closing: str | None) -> ReservedModelCall | None:
+        """Reserve a model call, with fewer output tokens for a closing call if needed."""
+        card, budget = self._agent_model.model.card, self._call_runner.ledger.budget
         full = self._agent_model.settings.llm_max_tokens
         for size in (full,) if closing is None else (full, min(full, CLOSING_TOKENS)):
-            if self._call_runner.ledger.budget.reserve_model(*self._weight(tokens, size)):
-                return size
+            reserved = ReservedModelCall(size, tokens + size, price(card, tokens, size))
+            if budget.reserve_model(reserved.tokens, reserved.cost_usd):
+                return reserved
         return None
-
-    def _weight(self, tokens: int, size: int) -> tuple[int, float | None]:
-        """Return the tokens and the cost of a model call of the largest size."""
-        return tokens + size, price(self._agent_model.model.card, tokens, size)
 
     def _replay(self) -> None:
         """Feed the guard with the rounds that are in the log."""
@@ -252,13 +261,14 @@ class Turns:
         seen = call_runner.ledger.occurrences(
             f"{self.dialogue.path or self._task.task_id}/{reply.iteration}"
         )
-        call_runner.guard.begin_round()
+        guard = call_runner.guard
+        guard.begin_round()
         admitted = []
         for requested in reply.calls:
             text = spelling(requested)
             # Paths and verdicts count all calls, settled ones too: both depend on what came before.
             path = seen.path(requested.name, text)
-            verdict = call_runner.guard.judge(requested, text)
+            verdict = guard.judge(requested, text)
             if requested.call_id in round_.settled:
                 continue
             call = Call(path, requested.name, requested.arguments, 0, requested.call_id)
@@ -287,13 +297,12 @@ def open_turns(
     """Return the turns of a task that starts (`is_new`) or resumes."""
     held, reply = call_runner.ledger.held, dialogue.reply
     selected = dialogue.rounds[-1].selected if dialogue.rounds else held.state.selected
-    settings = agent_model.settings
+    settings, system = agent_model.settings, agent_model.offers.at(selected).system
     limit = room(
         agent_model.model.card.context_tokens,
         settings.context_max_tokens,
         settings.llm_max_tokens,
     )
-    system = agent_model.offers.at(selected).system
     return Turns(
         agent_model,
         call_runner,

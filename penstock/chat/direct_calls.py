@@ -12,8 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.agents.agent import DEFAULTS, Agent
-from penstock.agents.offer import skills_of
+from penstock.agents.agent import DEFAULTS, ChatSettings
 from penstock.chat.direct_tools import DirectTools
 from penstock.chat.key_values import needs, read_input, usage
 from penstock.chat.representations import envelope_part
@@ -45,7 +44,7 @@ from penstock.engine.suspend import ask, park, withdraw
 from penstock.engine.task_state import TaskState
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
-from penstock.tools.skills import SkillChoice, TaskSkills
+from penstock.tools.skills import TaskSkills
 
 NAMELESS = CallId("")
 """The iteration in the path of a call without a message."""
@@ -96,11 +95,11 @@ class DirectCalls:
 
     def ledger(self, held: HeldLog, task: TaskState) -> Ledger:
         """Return the ledger of the task."""
-        return Ledger(held, task, Budget(DEFAULTS.allowance(), task.spent, self._clock), self._key)
+        return Ledger(held, task, Budget(DEFAULTS.allowance, task.spent, self._clock), self._key)
 
     def caller(self, state: SessionState, profile: Profile, named: tuple[str, ...] = ()) -> Caller:
         """Return the caller, with the skills of the session and the given ones."""
-        of = self._skills_of(state)
+        of = self._settings(state).skill_choice
         skills = TaskSkills(self._participants.skills, state, of, profile=profile, named=named)
         return Caller(
             origin=Origin.DIRECT, profile=profile, selection=skills.selection, skills=skills
@@ -108,21 +107,15 @@ class DirectCalls:
 
     def reader(self, state: SessionState, caller: Caller) -> Caller:
         """Return the caller with the output limits of the session's agent."""
-        agent = self._agent(state)
-        settings = DEFAULTS if agent is None else agent.settings
-        return replace(caller, clip_at=settings.result_max_chars)
+        return replace(caller, clip_at=self._settings(state).result_max_chars)
 
-    def _skills_of(self, state: SessionState) -> SkillChoice:
-        """Return the skill settings of the session's agent; none if the agent is gone."""
-        agent = self._agent(state)
-        return SkillChoice() if agent is None else skills_of(agent)
-
-    def _agent(self, state: SessionState) -> Agent | None:
+    def _settings(self, state: SessionState) -> ChatSettings:
+        """Return the settings of the session's agent; the defaults if the agent is gone."""
         opened = state.opened
         try:
-            return self._participants.agent(opened.agent if opened else ASSISTANT)
+            return self._participants.agent(opened.agent if opened else ASSISTANT).settings
         except NotFound:
-            return None
+            return DEFAULTS
 
 
 CALL, WEB = "call", "web"

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from penstock.agents.agent import Agent, FindModel
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop import FinalReply, loop
-from penstock.agents.offer import TaskOffers, caller_for, offered, skills_of
+from penstock.agents.offer import TaskOffers, caller_for, offered
 from penstock.agents.prompt import PromptPrefix
 from penstock.agents.turn import AgentModel, Turns, open_turns
 from penstock.chat.closer import TaskCloser
@@ -166,9 +166,9 @@ class ChatWork:
         self, held: HeldLog, task: TaskState, model: Model, offers: TaskOffers, *, is_new: bool
     ) -> Turns:
         settings, world = offers.agent.settings, self._world
-        budget = Budget(settings.allowance(), task.spent, world.clock)
-        ledger = Ledger(held, task, budget, self._key)
         invoker = self._participants.invoker(offers.agent)
+        budget = Budget(settings.allowance, task.spent, world.clock)
+        ledger = Ledger(held, task, budget, self._key)
         call_runner = CallRunner(invoker, ledger, settings)
         agent_model = AgentModel(model, offers, settings)
         return open_turns(
@@ -179,9 +179,10 @@ class ChatWork:
         self, held: HeldLog, task: TaskState, message: MessageReceived | None, agent: Agent
     ) -> TaskOffers:
         state, participants = held.state, self._participants
+        invoker = participants.invoker(agent)
         profile, named = profile_of(state, message), message.selected_skills if message else ()
         skills = TaskSkills(
-            participants.skills, state, skills_of(agent), profile=profile, named=named
+            participants.skills, state, agent.settings.skill_choice, profile=profile, named=named
         )
         has_tools = agent.settings.tools_enabled and (message is None or message.enable_tools)
         fixed = task.started.offered if task.started else ()
@@ -191,7 +192,6 @@ class ChatWork:
                 held, task, profile, self._world.clock
             )
         caller = caller_for(agent, profile, fixed, skills)
-        invoker = participants.invoker(agent)
         return TaskOffers(
             agent, invoker, caller, fixed=fixed if has_tools else None, prompt_prefix=prompt_prefix
         )
@@ -239,7 +239,7 @@ def unknown_skills(
     if not names:
         return []
     nothing = SessionState(LogId(""))
-    of_task = TaskSkills(skills, nothing, skills_of(agent), profile=profile)
+    of_task = TaskSkills(skills, nothing, agent.settings.skill_choice, profile=profile)
     known = {each.skill_id for each in of_task.visible()}
     return [
         Problem(f"/selectedSkillIds/{place}", f"no skill {name!r}.{did_you_mean(name, known)}")

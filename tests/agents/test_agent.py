@@ -53,8 +53,8 @@ def test_budgets_become_the_allowance_of_a_task() -> None:
         budget_seconds=5,
     )
     expected = Allowance(tool_calls=1, model_calls=2, tokens=3, cost_usd=4, seconds=5)
-    assert settings.allowance() == expected
-    assert DEFAULTS.allowance() == Allowance()
+    assert settings.allowance == expected
+    assert DEFAULTS.allowance == Allowance()
 
 
 def test_every_budget_has_its_part_in_the_allowance() -> None:

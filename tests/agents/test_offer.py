@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.agents.agent import Agent
-from penstock.agents.offer import TaskOffers, caller_for, definition, offered, skills_of
+from penstock.agents.offer import TaskOffers, caller_for, definition, offered
 from penstock.core.call import Origin
 from penstock.core.ids import LogId, ProfileId, new_id
 from penstock.core.limits import Limits, World
@@ -106,7 +106,7 @@ def offers(
         folder="",
     )
     someone, state = someone or agent(**settings), SessionState(LogId("log"))
-    skills = TaskSkills(Skills({"s": skill}), state, skills_of(someone), profile=ANN)
+    skills = TaskSkills(Skills({"s": skill}), state, someone.settings.skill_choice, profile=ANN)
     caller = caller_for(someone, ANN, fixed or (), skills)
     return TaskOffers(someone, invoker_with(*rules), caller, fixed=fixed)
 

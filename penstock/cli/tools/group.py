@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
-from penstock.agents.offer import TaskOffers, caller_for, offered, skills_of
+from penstock.agents.offer import TaskOffers, caller_for, offered
 from penstock.app.project import Project
 from penstock.app.settings import Settings
 from penstock.builtins.families import family_of
@@ -273,7 +273,7 @@ def _at_start(agent: Agent, read: ReadProject, shelf: ProjectTools) -> Sequence[
     profile, state = read.settings.local.profile, SessionState(LogId(""))
     skills = Skills(read.project.every_skill, read.settings.root)
     fixed = [each.spec.tool_id for each in offered(agent, shelf, profile)]
-    task = TaskSkills(skills, state, skills_of(agent), profile=profile)
+    task = TaskSkills(skills, state, agent.settings.skill_choice, profile=profile)
     caller = caller_for(agent, profile, fixed, task)
     has_tools = agent.settings.tools_enabled
     offers = TaskOffers(agent, shelf, caller, fixed=fixed if has_tools else None)
