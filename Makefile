@@ -17,7 +17,7 @@ CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test unit setup blobs check fix bench bench-peers dist fetch floors hops mutants docs trace pins stress clean
+.PHONY: help install run test unit setup blobs check fix bench bench-peers dist fetch layers hops mutants docs trace pins stress clean
 
 help:               ## Say what each target does.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
@@ -59,7 +59,7 @@ fetch: | .venv/bin/python
 	@test -n "$(NPM)" || command -v npm >/dev/null || $(INSTALL) --require-hashes -r requirements/blobs.txt
 	@$(BIN)/python scripts/fetch_blobs.py
 
-check: .venv/dev    ## Format, lint, types, floors, shape, docs: everything but running the code.
+check: .venv/dev    ## Format, lint, types, layers, shape, docs: everything but running the code.
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy $(CODE)
@@ -78,15 +78,15 @@ bench: .venv/dev blobs  ## Measure penstock.
 bench-peers: .venv/dev blobs  ## Measure the peers with the same model.
 	$(BIN)/python -m bench peers
 
-mutants: .venv/dev blobs  ## Change the code in one place 300 times, and list what no test of the floor notices (hours; ARGS=--again).
+mutants: .venv/dev blobs  ## Change the code in one place 300 times, and list what no test of its package notices (hours; ARGS=--again).
 	@$(BIN)/python -m scripts.mutants $(ARGS) -- -m "not programs"
 
 dist: .venv/base blobs  ## Build wheel and sdist into dist/, for a release (RELEASING.md).
 	@rm -rf dist
 	@$(BIN)/python -m hatchling build
 
-floors: .venv/dev   ## Draw the floors, with their size and who imports whom.
-	@$(BIN)/python scripts/floors.py
+layers: .venv/dev   ## Draw the layers: each package, its size and what it imports.
+	@$(BIN)/python scripts/layers.py
 
 hops: .venv/dev     ## Count the files that one call and one chat turn go through.
 	@$(BIN)/python -m scripts.hops $(ARGS)

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.harness import Line
 
-FLOORS = {"bare", "raw"}
+BASELINES = {"bare", "raw"}
 """No engine, so nothing to be ahead of: what the machine itself costs."""
 NOTHING = "-"
 BUSY = 1.25
@@ -182,7 +182,7 @@ def _of(bench: str, lines: list[Line], *, ours: bool) -> list[Line]:
         line
         for line in lines
         if line["bench"] == bench
-        and line["target"] not in FLOORS
+        and line["target"] not in BASELINES
         and (line["target"] == "penstock") == ours
     ]
 

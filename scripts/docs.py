@@ -271,14 +271,14 @@ def _commands() -> Iterator[str]:
 
 
 def tree() -> str:
-    """Return every floor from the top, with the sentence of each of its files and packages."""
+    """Return every package from the top layer down, with the sentence of each file."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     rows = contracts["contracts"][0]["layers"]
     names = [name for row in rows for name in re.split(r"[\s|()]+", row) if name != "__main__"]
-    return "\n\n".join(_floor(name) for name in names)
+    return "\n\n".join(_package(name) for name in names)
 
 
-def _floor(name: str) -> str:
+def _package(name: str) -> str:
     pages = (f"packages/{name}.md", f"{name}.md")
     page = next((each for each in pages if (DOCS / each).exists()), None)
     head = name if page is None else f"[{name}]({page})"

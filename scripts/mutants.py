@@ -1,10 +1,10 @@
-"""Change the code in one place at a time, and list the changes that no test of the floor notices.
+"""Change the code in one place at a time, and list the changes that no test of its package notices.
 
 Each change (a mutant) is made in a copy of the tree: a comparison, `and` for `or`, a condition
 negated, a number, a statement dropped. The test file of the changed file runs first, then the
-tests of its floor and the contracts. The order of the mutants follows from the seed alone, and what
-has run is kept in a file of results, so a run that was stopped continues. A survivor shows a test
-that is missing, or a change that makes no difference.
+tests of its package and the contracts. The order of the mutants follows from the seed alone. A file
+keeps the results, so a run that was stopped continues. A survivor shows a missing test or a change
+that makes no difference.
 
     python -m scripts.mutants --count 300 -- -m "not programs"
     python -m scripts.mutants --again      # the survivors once more, on the tree as it is now
@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FLOORS = ("engine", "store", "server", "sandbox", "agents", "tools")
+PACKAGES = ("engine", "store", "server", "sandbox", "agents", "tools")
 COPIED = ("penstock", "tests", "examples", "docs", "scripts", "pyproject.toml", "README.md")
 SILENT = ("log.", "logging.")
 """What calls begin with that only operators read."""
@@ -154,9 +154,9 @@ class Finder(ast.NodeVisitor):
 
 
 def mutants(root: Path) -> Iterator[Mutant]:
-    """Every mutant of the floors that still compiles."""
-    for floor in FLOORS:
-        for path in sorted((root / "penstock" / floor).rglob("*.py")):
+    """Every mutant of these packages that still compiles."""
+    for package in PACKAGES:
+        for path in sorted((root / "penstock" / package).rglob("*.py")):
             source = path.read_text()
             finder = Finder(str(path.relative_to(root)), source)
             if "migrations" not in path.parts:
@@ -188,14 +188,14 @@ def own_tests(root: Path, path: str) -> list[str]:
 
 
 def noticed_by(root: Path, mutant: Mutant, options: list[str]) -> str:
-    """Return which test notices a mutant: "" for none. The options are for the whole floor."""
+    """Return which test notices a mutant: "" for none. The options are for its package."""
     path = root / mutant.path
     source = path.read_text()
     path.write_text(changed(source, mutant))
     try:
         own = own_tests(root, mutant.path)
-        floor = [f"tests/{Path(mutant.path).parts[1]}", "tests/contracts", *options]
-        return (own and run(root, own)) or run(root, floor)
+        package = [f"tests/{Path(mutant.path).parts[1]}", "tests/contracts", *options]
+        return (own and run(root, own)) or run(root, package)
     finally:
         path.write_text(source)
 
@@ -235,7 +235,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--results", type=Path, default=ROOT / ".mutants" / "results.jsonl")
     parser.add_argument("--again", action="store_true", help="run what survived once more")
-    parser.add_argument("options", nargs="*", help="of pytest for a whole floor, behind --")
+    parser.add_argument("options", nargs="*", help="of pytest for a whole package, behind --")
     given = parser.parse_args()
     known = read(given.results)
     with tempfile.TemporaryDirectory() as folder:
@@ -243,8 +243,8 @@ def main() -> None:
         found = sorted(mutants(root), key=lambda each: each.rank(given.seed))[: given.count]
         wanted = [each for each in found if is_wanted(known.get(each.name), again=given.again)]
         print(f"{len(found)} mutants, of which {len(wanted)} are to run", flush=True)
-        for floor in FLOORS:
-            if by := run(root, [f"tests/{floor}", "tests/contracts", *given.options]):
+        for package in PACKAGES:
+            if by := run(root, [f"tests/{package}", "tests/contracts", *given.options]):
                 sys.exit(f"without any change {by}")
         for mutant in wanted:
             known[mutant.name] = by = noticed_by(root, mutant, given.options)

@@ -12,16 +12,16 @@ OF_PROJECTS = {"tools/NAME", "tools/_prices"}
 
 
 def test_every_file_that_a_page_names_exists() -> None:
-    """`floor/file` and `tests/...` anywhere; before its first heading, a floor's list of files."""
-    floors = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
+    """`package/file` and `tests/...` anywhere; before its first heading, its list of files."""
+    packages = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
     docs = ROOT / "docs"
-    packages = sorted((docs / "packages").glob("*.md"))
-    assert {each.stem for each in packages} <= set(floors)
-    pages = [ROOT / "AGENTS.md", ROOT / "SECURITY.md", docs / "words.md", *packages]
+    guides = sorted((docs / "packages").glob("*.md"))
+    assert {each.stem for each in guides} <= set(packages)
+    pages = [ROOT / "AGENTS.md", ROOT / "SECURITY.md", docs / "words.md", *guides]
     wrong = []
     for page in pages:
         text = page.read_text()
-        named = re.findall(rf"`((?:{'|'.join(floors)})/[\w/]+|tests/[\w/]+(?:\.py)?)`", text)
+        named = re.findall(rf"`((?:{'|'.join(packages)})/[\w/]+|tests/[\w/]+(?:\.py)?)`", text)
         heads = re.findall(r"^- (`\w+`(?:, `\w+`)*)", text.partition("\n## ")[0], re.MULTILINE)
         named += [f"{page.stem}/{each}" for head in heads for each in re.findall(r"\w+", head)]
         homes = {each: (SOURCE, ROOT)[each.startswith("tests/")] / each for each in named}
@@ -35,9 +35,9 @@ def test_every_file_that_a_page_names_exists() -> None:
 
 def test_every_module_in_backticks_exists() -> None:
     """`package/module`, `package/module.py` and `package.module.Class`, in pages and modules."""
-    floors = "|".join(path.parent.name for path in SOURCE.glob("*/__init__.py"))
-    path = re.compile(rf"`(?:penstock/)?((?:{floors})(?:/\w+)+)(?:\.py(?:::\w+)?)?`")
-    name = re.compile(rf"`(?:penstock\.)?((?:{floors})(?:\.[a-z_]+)+)\.[A-Z]\w+`")
+    packages = "|".join(path.parent.name for path in SOURCE.glob("*/__init__.py"))
+    path = re.compile(rf"`(?:penstock/)?((?:{packages})(?:/\w+)+)(?:\.py(?:::\w+)?)?`")
+    name = re.compile(rf"`(?:penstock\.)?((?:{packages})(?:\.[a-z_]+)+)\.[A-Z]\w+`")
     files = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *SOURCE.rglob("*.py")]
     wrong = [
         f"{file.relative_to(ROOT)}: {named}"
@@ -116,7 +116,7 @@ def _anchors(page: Path) -> set[str]:
 
 
 def test_every_module_and_test_that_a_guide_names_is_defined() -> None:
-    """`floor/file.name` and `floor.file.Name` are in that file; `tests/file.py::name` is a test."""
+    """`package/file.name`, `package.file.Name` and `tests/file.py::name` are defined there."""
     docs = ROOT / "docs"
     guides = [*ROOT.glob("*.md"), *(docs / "packages").glob("*.md"), *(docs / "howto").glob("*.md")]
     guides += (docs / "decisions").glob("*.md")
@@ -174,14 +174,14 @@ def test_a_name_is_defined_only_where_it_says(named: str, is_defined: bool) -> N
 
 def _is_defined(named: str) -> bool:
     """Whether a path or dotted name exists; True for what names no module, package or test."""
-    floors = "|".join(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
+    known = "|".join(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())
     if match := re.fullmatch(r"(tests/[\w/]+)(?:\.py(?:::(\w+))?)?", named):
         home, names = ROOT / match[1], [match[2]] if match[2] else []
-    elif match := re.fullmatch(rf"(?:penstock/)?((?:{floors})/(?!NAME)[\w/]+)((?:\.\w+)*)", named):
+    elif match := re.fullmatch(rf"(?:penstock/)?((?:{known})/(?!NAME)[\w/]+)((?:\.\w+)*)", named):
         home, names = SOURCE / match[1], match[2].split(".")[1:]
         if home.with_suffix(match[2]).exists():
             return True
-    elif match := re.fullmatch(rf"({floors})\.(\w+)\.([A-Z]\w*)", named):
+    elif match := re.fullmatch(rf"({known})\.(\w+)\.([A-Z]\w*)", named):
         home, names = SOURCE / match[1] / match[2], [match[3]]
     else:
         return True

@@ -67,7 +67,7 @@ class File:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
     @property
-    def floor(self) -> str:
+    def package(self) -> str:
         """The package of the file; empty for a test or a program."""
         parts = Path(self.path).parts
         return parts[1] if parts[0] == PACKAGE and len(parts) > 2 else ""
@@ -103,7 +103,7 @@ def parameters_are_few(file: File) -> Iterator[str]:
         spec = function.args
         names = [arg.arg for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
         taken = [name for name in names if name not in {"self", "cls"}]
-        if file.floor and len(taken) > SHAPE["parameters"]:
+        if file.package and len(taken) > SHAPE["parameters"]:
             yield f"{function.name} takes {len(taken)} parameters"
 
 
@@ -119,17 +119,17 @@ def imports_are_at_the_top(file: File) -> Iterator[str]:
 
 
 def package_does_not_import_its_public_facade(file: File) -> Iterator[str]:
-    if file.floor and PACKAGE in file.imports:
+    if file.package and PACKAGE in file.imports:
         yield f"imports from {PACKAGE} itself"
 
 
 def third_party_imports_are_listed(file: File) -> Iterator[str]:
-    keys = ("everywhere", file.floor, f"{file.floor}.{file.name}")
+    keys = ("everywhere", file.package, f"{file.package}.{file.name}")
     listed = [name for key in keys for name in SHAPE["third_party"].get(key, [])]
     roots = {name.partition(".")[0] for name in file.imports}
     strangers = roots - {PACKAGE, *sys.stdlib_module_names, *listed}
     if file.path.startswith(f"{PACKAGE}/") and strangers:
-        yield f"{file.floor or 'the root'} may not import {', '.join(sorted(strangers))}"
+        yield f"{file.package or 'the root'} may not import {', '.join(sorted(strangers))}"
 
 
 def nothing_is_mocked(file: File) -> Iterator[str]:
@@ -156,7 +156,7 @@ def names_have_no_empty_words(file: File) -> Iterator[str]:
     folders = Path(file.path).parts[1:-1]
     for name in [*folders, file.name, *(node.name for node in file.classes)]:
         words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+", name)}
-        if file.floor and words & {*SHAPE["empty_words"]}:
+        if file.package and words & {*SHAPE["empty_words"]}:
             yield f"{name} is a word without meaning"
 
 
@@ -164,12 +164,12 @@ def errors_are_defined_in_one_file(file: File) -> Iterator[str]:
     for node in file.classes:
         bases = " ".join(ast.unparse(base) for base in node.bases)
         raised = re.search(r"(Error|Exception|Signal)\b", bases)
-        if file.floor and raised and not file.path.endswith(HOMES_OF_ERRORS):
+        if file.package and raised and not file.path.endswith(HOMES_OF_ERRORS):
             yield f"{node.name} belongs in core/errors.py"
 
 
 def json_from_outside_is_read_strictly(file: File) -> Iterator[str]:
-    for node in file.nodes if file.floor and not file.path.endswith(READS_OWN_JSON) else []:
+    for node in file.nodes if file.package and not file.path.endswith(READS_OWN_JSON) else []:
         if isinstance(node, ast.Attribute) and ast.unparse(node) in JSON_READERS:
             yield f"line {node.lineno}: only parse_json of core/json_values/json_text.py reads JSON"
 
@@ -181,9 +181,9 @@ def late_names_exist(file: File) -> Iterator[str]:
                 module, _, name = path.partition(":")
                 if name not in defined(module):
                     yield f"there is no {path}"
-                elif file.floor and height(module.split(".")[1]) > height(file.floor):
-                    yield f"{path} is on a higher floor than {file.floor}"
-            case ast.Call(func=ast.Name(id="late")) if file.floor:
+                elif file.package and height(module.split(".")[1]) > height(file.package):
+                    yield f"{path} is in a higher layer than {file.package}"
+            case ast.Call(func=ast.Name(id="late")) if file.package:
                 yield "late takes a literal"
 
 
@@ -205,10 +205,10 @@ def defined(module: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def height(floor: str) -> int:
-    """The level of a package; higher floors import lower ones."""
+def height(package: str) -> int:
+    """The level of a package; higher layers import lower ones."""
     rows = [re.split(r"[\s|()]+", row) for row in reversed(LAYERS)]
-    return next(number for number, row in enumerate(rows) if floor in row)
+    return next(number for number, row in enumerate(rows) if package in row)
 
 
 Rule = Callable[[File], Iterator[str]]
@@ -277,10 +277,10 @@ def test_a_third_party_import_is_allowed_in_its_package_only() -> None:
     assert list(third_party_imports_are_listed(File(path=f"{PACKAGE}/__init__.py", text=text)))
 
 
-def test_every_package_is_a_floor_and_every_floor_a_package() -> None:
-    floors = {floor for row in LAYERS for floor in re.split(r"[\s|()]+", row)} - {"__main__"}
-    assert {path.parent.name for path in SOURCE.glob("*/__init__.py")} == floors
-    assert {key.partition(".")[0] for key in SHAPE["third_party"]} <= {"everywhere", *floors}
+def test_every_package_belongs_to_a_layer() -> None:
+    packages = {package for row in LAYERS for package in re.split(r"[\s|()]+", row)} - {"__main__"}
+    assert {path.parent.name for path in SOURCE.glob("*/__init__.py")} == packages
+    assert {key.partition(".")[0] for key in SHAPE["third_party"]} <= {"everywhere", *packages}
 
 
 def test_the_package_has_few_files() -> None:
@@ -318,7 +318,7 @@ def test_every_file_with_code_has_its_test_file() -> None:
 
 def needs_a_test(file: File) -> bool:
     """Whether a file has code; migrations are tested by opening an old database."""
-    free = file.floor in {"", "testing"} or "migrations" in Path(file.path).parts
+    free = file.package in {"", "testing"} or "migrations" in Path(file.path).parts
     return not free and any(map(does_something, file.functions))
 
 

@@ -1,4 +1,4 @@
-"""The floor: one row of about 300 bytes and one commit per step, write-ahead log, no engine."""
+"""The baseline: one row of about 300 bytes and one commit per step, write-ahead log, no engine."""
 
 import itertools
 import sqlite3

@@ -7,7 +7,7 @@ that the body reads. Names are checked against `KnownNames`, which the caller fi
 project has; a kind that is None is not checked.
 
 `FILE_TOOLS` is here because an agent file may always name these tools, also where a project does
-not have them, and because `builtins`, which defines them, is a higher floor. Proof:
+not have them, and because `builtins`, which defines them, is in a higher layer. Proof:
 tests/agents/test_file.py and tests/promises/test_agent_file_checks.py.
 """
 

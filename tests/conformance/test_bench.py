@@ -138,7 +138,7 @@ def test_a_streamed_reply_is_compared_with_an_sdk() -> None:
     assert rows["streamed reply, CPU beside an SDK"][:4] == ["≤ 0.3", "0.30", "0.31", "MISSED"]
 
 
-def test_the_floor_of_the_machine_is_no_peer() -> None:
+def test_a_baseline_of_the_machine_is_not_compared() -> None:
     lines = [
         {"bench": "durable", "target": "penstock", "call_full_ms": 0.5},
         {"bench": "durable", "target": "raw", "call_full_ms": 0.1},

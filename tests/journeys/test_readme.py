@@ -90,12 +90,12 @@ def test_the_script_of_the_readme_calls_the_function_of_the_readme(
     assert capsys.readouterr().out == "HELLO, ANN!\n"
 
 
-def test_the_picture_of_the_floors_is_that_of_the_contract() -> None:
+def test_the_diagram_of_the_layers_matches_the_contract() -> None:
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
-    floors = tools["importlinter"]["contracts"][0]["layers"]
+    layers = tools["importlinter"]["contracts"][0]["layers"]
     picture = _found(r"^```text\n( cli .*?)^```")
     shown = [re.split(r"\s{2,}", line.strip())[0] for line in picture.splitlines()]
-    assert ["__main__", *shown] == floors
+    assert ["__main__", *shown] == layers
 
 
 class Away(io.StringIO):

@@ -1,4 +1,4 @@
-"""Tools that count, for every test of a floor."""
+"""Tools that count, for every test of the package."""
 
 import pytest
 

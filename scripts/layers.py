@@ -1,4 +1,4 @@
-"""Draw the floors: how large each package is, and which packages it imports."""
+"""Draw the layers: how large each package is, and which packages it imports."""
 
 import re
 import tomllib
@@ -10,12 +10,12 @@ ROOT = Path(__file__).parents[1]
 
 
 def main() -> None:
-    """Print a line for each package, the highest floor first."""
+    """Print a line for each package, the highest layer first."""
     tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     root = tool["importlinter"]["root_package"]
     layers = tool["importlinter"]["contracts"][0]["layers"]
     graph = grimp.build_graph(root)
-    print(f"{'floor':>5}  {'package':<10} {'files':>5} {'lines':>6}  imports")
+    print(f"{'layer':>5}  {'package':<10} {'files':>5} {'lines':>6}  imports")
     for number, layer in zip(range(len(layers), 0, -1), layers, strict=True):
         for package in re.split(r"[\s|()]+", layer):
             print(f"{number:>5}  {row(graph, root, package)}")
