@@ -99,7 +99,8 @@ class Runtime:
         agents, task_id = self.parts.chat.agents, self._task_id(None)
         name = agents.get(agent).name if isinstance(agent, str) else agents.add(agent).name
         message = NewMessage(content=content, agent=name, session_id=session_id)
-        return await self._waiter.reply_to(task_id, self._accepted(message, profile, task_id))
+        request = self._inbox.request_reply(message, profile or self.local, task_id)
+        return await self._waiter.reply_to(task_id, request)
 
     async def send(self, message: NewMessage, profile: Profile | None = None) -> SentMessage:
         """Send a message without waiting for its answer; it is on disk when this returns.
@@ -165,8 +166,8 @@ class Runtime:
             InvalidRequest: The input is not JSON, or is nested too deeply.
         """
         call = NewCall(tool_id=tool_id, input=input)
-        task_id = self._task_id(task_id)
-        request = self.request(call, profile, task_id=task_id)
+        task_id, requested = self._task_id(task_id), call_requested(call, profile or self.local)
+        request = self._inbox.request(LogId(task_id), task_id, requested)
         reply = await self._waiter.reply_to(task_id, request)
         return self._explained(tool_id, outcome_of(reply))
 
@@ -328,12 +329,6 @@ class Runtime:
         self.parts.tools.invoker.threads.close()
         engine.bus.close()
         await self.parts.chat.models.close()
-
-    async def _accepted(
-        self, message: NewMessage, profile: Profile | None, task_id: TaskId
-    ) -> TaskId:
-        sent = await self._inbox.send(message, profile or self.local, task_id=task_id)
-        return sent.task_id
 
     def _task_id(self, chosen: TaskId | None) -> TaskId:
         return chosen or TaskId(self.parts.world.new_id("task"))

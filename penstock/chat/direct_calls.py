@@ -76,7 +76,7 @@ class DirectCalls:
             return
         withdraw(held, task)
         ended = TaskEnded(
-            status=TaskStatus.SUCCEEDED if envelope.ok else TaskStatus.FAILED,
+            status=TaskStatus.SUCCEEDED if envelope.error is None else TaskStatus.FAILED,
             usage=task.spent.usage(),
             error=envelope.error,
             envelope=envelope,

@@ -51,7 +51,7 @@ class DirectTools:
 
         `unread` holds errors in the syntax of the input.
         """
-        self._invoker.edition.check_input(tool.spec, input, unread)
+        self._invoker.edition.admission.check_input(tool.spec, input, unread)
 
     def _is_open(self, tool: Tool, caller: Caller) -> bool:
         return find_refusal(tool.spec, caller) is None and not self._invoker.rules.hides(

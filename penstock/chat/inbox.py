@@ -159,6 +159,10 @@ class Inbox:
         except IdempotencyConflict as error:
             return await self._repeated.first(message, error)
 
+    async def request_reply(self, message: NewMessage, profile: Profile, task_id: TaskId) -> TaskId:
+        """Send a message as `send` does, and return the id of the task that answers it."""
+        return (await self.send(message, profile, task_id=task_id)).task_id
+
     async def request(
         self, log_id: LogId, task_id: TaskId, requested: CallRequested | FlowRequested
     ) -> TaskId:

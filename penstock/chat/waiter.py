@@ -197,11 +197,11 @@ class EndSignal:
     def __init__(self, bus: Bus, task_id: TaskId) -> None:
         self._bus = bus
         self.task_id = task_id
-        self.end: asyncio.Future[Any] = bus.end_of(task_id)
-        self._watched = {task_id}
 
     def __enter__(self) -> Self:
         """Listen."""
+        self.end: asyncio.Future[Any] = self._bus.end_of(self.task_id)
+        self._watched = {self.task_id}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -218,4 +218,4 @@ class EndSignal:
     def renew(self) -> None:
         """Listen again, with a new future, after the signal was resolved."""
         self.__exit__()
-        self.end, self._watched = self._bus.end_of(self.task_id), {self.task_id}
+        self.__enter__()

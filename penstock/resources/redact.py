@@ -49,9 +49,11 @@ Found = tuple[int, int, str]
 class Redactor:
     """Replaces the secrets of one task. Without a secret it returns its input at once."""
 
-    __slots__ = ("_byte_lists", "_forms", "_least", "_values")
+    __slots__ = ("_byte_lists", "_forms", "_least", "_values", "has_any")
 
     def __init__(self) -> None:
+        self.has_any = False
+        """Whether the task received a secret."""
         self._values: Mapping[str, str] = _NONE
         """Secret -> key."""
         self._forms: Mapping[str, str] = _NONE
@@ -60,15 +62,11 @@ class Redactor:
         self._least = 0
         """Length of the shortest text that can contain a hit, in characters."""
 
-    @property
-    def has_any(self) -> bool:
-        """Whether the task received a secret."""
-        return bool(self._values)
-
     def add(self, key: str, value: str) -> None:
         """Redact this secret from now on, in all its spellings. A very short one is ignored."""
         if value in self._values or len(value.encode()) < MIN_BYTES:
             return
+        self.has_any = True
         self._values = {**self._values, value: key}
         spelled = (*spellings(value), *parts(value))
         new = {each: key for each in spelled if len(each.encode("utf-8", "replace")) >= MIN_BYTES}

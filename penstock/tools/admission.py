@@ -12,6 +12,7 @@ Proof: `tests/tools/test_admission.py::
 test_a_person_decides_and_the_rules_also_check_an_edited_input`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,13 +22,15 @@ from penstock.core.call_errors import CallError, NotPermitted, Rejected, ToolNot
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope
 from penstock.core.ids import QuestionId
+from penstock.core.json_values.json_text import JSON_DEPTH, is_larger
+from penstock.core.json_values.schema import Problem, json_problems
 from penstock.core.limits import World
 from penstock.core.task import Question, QuestionKind, QuestionStatus
-from penstock.core.text import cut
+from penstock.core.text import cut, size_text
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import ask
 from penstock.tools.artifacts import ANY_FORM, PREVIEW_CHARS, OutputForm
-from penstock.tools.faults import without_output
+from penstock.tools.faults import invalid, without_output
 from penstock.tools.invocation import Invocation, NestedCalls
 from penstock.tools.policy import Action, Caller, Rules, find_refusal
 from penstock.tools.resources import ProjectFolder
@@ -42,6 +45,7 @@ class ActiveCall:
         "began",
         "call",
         "caller",
+        "form",
         "invocation",
         "is_hidden",
         "ledger",
@@ -62,6 +66,8 @@ class ActiveCall:
         self.ledger = ledger
         self.tool: Tool | None = None
         """The tool, once it is known that the caller may see it."""
+        self.form = ANY_FORM
+        """The form of the tool's outputs, once the tool is known."""
         self.root: ToolSpec | None = None
         """The tool, if this is a direct call: nested calls have its grants."""
         self.refusal: CallError | None = None
@@ -75,12 +81,6 @@ class ActiveCall:
         self.began: float | None = None
         self.invocation: Invocation | None = None
         """The newest entry of the call."""
-
-    @property
-    def form(self) -> OutputForm:
-        """The form of the tool's outputs, once the tool is known."""
-        tool = self.tool
-        return ANY_FORM if tool is None else OutputForm(tool.preview, self.spec.output_schema)
 
     @property
     def is_cut(self) -> bool:
@@ -118,6 +118,7 @@ class Admission:
         self._rules = rules
         self._folder = folder
         self._clock = world.clock
+        self._limits = world.limits
         self._new_id = world.new_id
 
     def resolve(self, active_call: ActiveCall) -> Tool:
@@ -135,6 +136,7 @@ class Admission:
             was_offered = caller.origin is Origin.MODEL and active_call.is_hidden
             if was_offered or not isinstance(active_call.refusal, ToolNotFound):
                 active_call.tool = tool
+                active_call.form = OutputForm(tool.preview, spec.output_schema)
                 return tool
         visible = {tool.spec.tool_id for tool in self._registry if self._sees(tool, caller)}
         if caller.session is not None and caller.origin is Origin.MODEL:
@@ -147,6 +149,25 @@ class Admission:
             raise NotPermitted(self._rules.denial(active_call.spec, active_call.caller))
         if active_call.refusal is not None:
             raise active_call.refusal
+
+    def check_input(
+        self, spec: ToolSpec, input: dict[str, Any], unread: Sequence[Problem] = ()
+    ) -> None:
+        """Raise InvalidInput with every problem unless the input matches the tool's schema.
+
+        `unread` holds problems that the caller found while it parsed the input. No second problem
+        is reported at the same path.
+        """
+        # Depth and size go first: the schema check recurses into the input.
+        problems = list(json_problems(input, JSON_DEPTH))
+        if not problems and is_larger(input, max_bytes := self._limits.input_bytes):
+            problems = [Problem("", f"is over {size_text(max_bytes)}")]
+        known_paths = {problem.path for problem in unread}
+        if "" not in known_paths:
+            problems = problems or spec.compiled_input.problems(input)
+        if problems or unread:
+            more = [problem for problem in problems if problem.path not in known_paths]
+            raise invalid(spec.tool_id, [*unread, *more])
 
     def ask_plugins(self, active_call: ActiveCall, input: dict[str, Any]) -> None:
         """Let plugin guards refuse a call of an agent session. They can only forbid, not allow."""

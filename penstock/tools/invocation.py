@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.core.call import CALL_DEPTH, Call, CallPath, Effect, Origin
@@ -41,17 +42,14 @@ def succeeded(settled: CallSettled) -> bool:
     return settled.envelope.ok
 
 
-class NestedCalls:
+class NestedCalls(Struct):
     """Counts the nested calls below one root call."""
 
-    __slots__ = ("call_id", "calls", "root")
-
-    def __init__(self, root: ToolSpec | None, call_id: CallId | None = None) -> None:
-        self.root = root
-        """The tool of the direct call at the root; None below a model's call."""
-        self.call_id = call_id
-        """The id of the model's call at the root, if a model made it."""
-        self.calls = 0
+    root: ToolSpec | None
+    """The tool of the direct call at the root; None below a model's call."""
+    call_id: CallId | None = None
+    """The id of the model's call at the root, if a model made it."""
+    calls: int = 0
 
 
 class Attempt(NamedTuple):

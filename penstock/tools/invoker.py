@@ -12,7 +12,6 @@ kills the process after each commit.
 
 import asyncio
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -26,10 +25,8 @@ from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.errors import Cancel, Signal, Suspend
 from penstock.core.events.events import CallSettled
 from penstock.core.exhaustion import WAIT_SECONDS
-from penstock.core.json_values.json_text import JSON_DEPTH, is_larger
-from penstock.core.json_values.schema import Problem, json_problems
 from penstock.core.limits import World
-from penstock.core.text import ERROR_CHARS, size_text
+from penstock.core.text import ERROR_CHARS
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import withdraw
 from penstock.resources.redact import Redactor
@@ -39,7 +36,6 @@ from penstock.tools.cancellable import CancellableWork, Deadline, run_to_end
 from penstock.tools.faults import (
     failure,
     foremost,
-    invalid,
     invalid_output,
     may_wait,
     out_of_time,
@@ -172,11 +168,11 @@ class Edition:
             try:
                 tool = self.admission.resolve(active_call)
                 self.admission.permit(active_call)
-                self.check_input(active_call.spec, call.input)
+                self.admission.check_input(active_call.spec, call.input)
                 self.admission.ask_plugins(active_call, call.input)
                 agreed = await self.admission.agreed(active_call, nest)
                 if agreed is not call.input:  # a person edited it: nothing has checked it yet
-                    self.check_input(active_call.spec, agreed)
+                    self.admission.check_input(active_call.spec, agreed)
                     self.admission.ask_plugins(active_call, agreed)
                 self._reserve(active_call, nest)
                 output = await self._run(tool, agreed, active_call)
@@ -190,25 +186,6 @@ class Edition:
             return envelope
         finally:
             active_call.release_budget()
-
-    def check_input(
-        self, spec: ToolSpec, input: dict[str, Any], unread: Sequence[Problem] = ()
-    ) -> None:
-        """Raise InvalidInput with every problem unless the input matches the tool's schema.
-
-        `unread` holds problems that the caller found while it parsed the input. No second problem
-        is reported at the same path.
-        """
-        # Depth and size go first: the schema check recurses into the input.
-        problems = list(json_problems(input, JSON_DEPTH))
-        if not problems and is_larger(input, max_bytes := self.world.limits.input_bytes):
-            problems = [Problem("", f"is over {size_text(max_bytes)}")]
-        known_paths = {problem.path for problem in unread}
-        if "" not in known_paths:
-            problems = problems or spec.compiled_input.problems(input)
-        if problems or unread:
-            more = [problem for problem in problems if problem.path not in known_paths]
-            raise invalid(spec.tool_id, [*unread, *more])
 
     async def _replay(self, settled: CallSettled, caller: Caller) -> Envelope:
         """Return the recorded outcome: the whole output for code, the clipped one for a model."""
@@ -356,7 +333,9 @@ class Edition:
             clock_ms=self.world.clock.now() if caller.calling_kind == SCRIPT else None,
             trace=active_call.trace,
         )
-        held, is_committed = ledger.held, self._is_committed_first(call)
+        # A nested write is on disk before the calling code continues: if that crashed first, the
+        # log would show a crash inside the write, and decision 003 would run the code again.
+        is_committed = call.depth > 0 and self.registry.effect_of(call.tool_id) is Effect.WRITE
         if invocation is not None and invocation.change is not None:
             # One transaction makes the change and records the outcome (decision 008).
             recorded = await ledger.change(call.path, settled, invocation.change)
@@ -365,17 +344,9 @@ class Edition:
         else:
             ledger.settle(call.path, settled, is_awaited=is_committed)
         if is_committed:
-            await held.commit()
-        await held.make_sure()
-        return envelope if clip_at is None and envelope.ok else shown.envelope
-
-    def _is_committed_first(self, call: Call) -> bool:
-        """Whether the outcome must be on disk before the calling code continues.
-
-        True for a nested write. If the calling code continued first and then crashed, the log would
-        show a crash inside the nested write, and decision 003 would run the calling code again.
-        """
-        return call.depth > 0 and self.registry.effect_of(call.tool_id) is Effect.WRITE
+            await ledger.held.commit()
+        await ledger.held.make_sure()
+        return envelope if clip_at is None and envelope.error is None else shown.envelope
 
 
 def _error_of(envelope: Envelope) -> ErrorDetail:
