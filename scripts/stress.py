@@ -1,4 +1,4 @@
-"""Opens one new project from several processes at random offsets, again and again.
+"""Opens one new project from several processes at random offsets, repeatedly.
 
 Each round makes a folder, and four processes open the project in it, all within 30 ms: two list
 tasks, two chat, as `penstock tasks list` beside `penstock chat` does. In every other round they

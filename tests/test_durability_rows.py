@@ -28,7 +28,7 @@ SHOWN = {
         KILLED,
         "engine/test_activation.py::test_a_parked_task_is_a_row_and_no_work",
     ],
-    "an answer, a cancel and the end of its time come at once": [
+    "an answer, a cancel and the expiry of a question arrive at the same time": [
         "contracts/test_answers.py::test_whatever_comes_together_one_event_closes_a_question",
         "server/routes/test_tasks.py::test_an_answer_after_a_cancel_is_refused",
     ],
@@ -36,7 +36,7 @@ SHOWN = {
         "journeys/test_damaged_logs.py::test_a_damaged_conversation_affects_no_other",
         "journeys/test_damaged_logs.py::test_a_damaged_run_affects_no_other",
     ],
-    "the power goes": ["store/test_database.py::test_a_commit_syncs_as_configured"],
+    "the power fails": ["store/test_database.py::test_a_commit_syncs_as_configured"],
     "a process freezes, another takes over, the first wakes": [
         KILLED,
         "store/logs/test_sql_log.py::test_a_process_that_was_frozen_and_came_back_can_change_nothing",
@@ -50,7 +50,7 @@ SHOWN = {
         "tools/test_shell.py::test_a_command_that_is_cut_changes_nothing",
         "tools/test_shell.py::test_a_command_whose_penstock_is_killed_changes_nothing_and_ends",
     ],
-    "the same, when the command has ended and its changes are taken over": [
+    "the same, while the changes of the finished command are applied": [
         "tools/test_shell.py::test_changes_of_a_call_that_is_cancelled_meanwhile_are_all_taken_over",
         "promises/test_killed_takeover.py::test_a_kill_leaves_each_file_as_it_was_or_as_it_will_be",
     ],
@@ -58,7 +58,7 @@ SHOWN = {
         "journeys/test_sse.py::test_a_client_that_disconnects_cancels_no_task",
         "journeys/test_transcripts.py::test_a_reader_can_resume_after_any_frame",
     ],
-    "a task crashes its process again and again": [
+    "a task crashes its process repeatedly": [
         "chaos/test_poison.py::test_a_process_that_dies_at_the_same_place_again_and_again",
         "journeys/test_poison.py::test_the_next_message_is_answered_after_such_a_failed_task",
     ],
@@ -66,7 +66,7 @@ SHOWN = {
         "chaos/test_blame.py::test_the_poison_fails_and_the_innocent_are_done",
         "chaos/test_blame.py::test_two_processes_of_one_database_find_the_poison_together",
     ],
-    "`kill -9` again and again, and no task is to blame": [
+    "repeated `kill -9` that no task causes": [
         "chaos/test_blame.py::test_kills_from_outside_fail_nothing",
     ],
     "another process takes over a task and lacks its agent, its model or a tool it calls": [

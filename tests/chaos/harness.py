@@ -33,7 +33,7 @@ class Moment:
 
     def __str__(self) -> str:
         """Return the moment as the page on durability names it."""
-        after = "on disk" if self.kind == "commit" else "done, not noted"
+        after = "on disk" if self.kind == "commit" else "done, not recorded"
         return f"{self.label} ({after})"
 
 
@@ -239,7 +239,7 @@ def is_locked(database: Path) -> bool:
 
 
 def wait_until(holds: Any, what: str) -> None:
-    """Look again and again until it holds."""
+    """Poll until it holds."""
     ends = CLOCK.monotonic() + PATIENCE
     while not holds():
         assert CLOCK.monotonic() < ends, f"waited {PATIENCE} s for {what}"

@@ -43,7 +43,7 @@ async def test_calls_nest_sixteen_deep(calls: int, found: Any) -> None:
 async def test_nested_calls_of_one_call_are_bounded(counted: Counted) -> None:
     @tool(effect="none")
     async def many(*, ctx: ToolContext) -> Any:
-        """Call again and again."""
+        """Call repeatedly."""
         return [code(await ctx.call("look")) for _ in range(4)]
 
     bench = await open_workbench(many, counted.look, limits=Limits(nested_calls=3))
