@@ -29,7 +29,7 @@ SHOWN = {
         "engine/test_activation.py::test_a_parked_task_is_a_row_and_no_work",
     ],
     "an answer, a cancel and the expiry of a question arrive at the same time": [
-        "contracts/test_answers.py::test_whatever_comes_together_one_event_closes_a_question",
+        "contracts/test_answers.py::test_one_of_several_simultaneous_events_closes_a_question",
         "server/routes/test_tasks.py::test_an_answer_after_a_cancel_is_refused",
     ],
     "a row of the database is lost or cannot be read": [
@@ -42,7 +42,7 @@ SHOWN = {
         "store/logs/test_sql_log.py::test_a_process_that_was_frozen_and_came_back_can_change_nothing",
     ],
     "no file descriptor or thread is left": [
-        "engine/test_activation.py::test_a_lack_of_resources_is_no_fault_of_the_task",
+        "engine/test_activation.py::test_a_lack_of_resources_is_not_blamed_on_the_task",
         "journeys/test_model_call.py::test_a_model_call_waits_for_a_file_descriptor_instead_of_failing",
         "chaos/test_burst.py::test_a_burst_beyond_the_files_of_the_process_is_answered",
     ],

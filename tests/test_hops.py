@@ -31,7 +31,7 @@ def test_the_recorder_counts_files_and_moves_between_them() -> None:
     assert (hops.hops, hops.pairs[0]) == (3, ("core/text.py > core/ids.py", 1))
 
 
-def test_the_recorder_sees_threads_and_counts_each_alone() -> None:
+def test_the_recorder_counts_each_thread_separately() -> None:
     recorder = Recorder()
     with recorder.attach(), recorder.record():
         thread = Thread(target=cut, args=("ab", 1))

@@ -146,7 +146,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("text", "count"), CASES.values(), ids=list(CASES))
-def test_old_words_are_seen_in_prose_alone(tmp_path: Path, text: str, count: int) -> None:
+def test_old_words_are_found_only_in_prose(tmp_path: Path, text: str, count: int) -> None:
     ast.parse(text)
     (tmp_path / "a.py").write_text(text + "\n")
     assert len(FOUND.findall(prose_of(tmp_path / "a.py"))) == count

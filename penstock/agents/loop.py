@@ -8,7 +8,7 @@ task with that error.
 The loop keeps no state of its own. It can start anywhere, because the dialogue (a fold of the log)
 says whether a reply or its calls come next. Calls that a crash left open run before anything else.
 
-Proof: `tests/agents/test_loop.py::test_it_goes_on_from_wherever_the_task_is`.
+Proof: `tests/agents/test_loop.py::test_it_continues_at_any_state_of_the_task`.
 """
 
 from msgspec import Struct

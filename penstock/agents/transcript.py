@@ -10,7 +10,7 @@ last round. Sizes are estimates, which the provider's own counts correct (`measu
 same state as before, `_catch_up` repeats the trimming of earlier requests from their recorded
 sizes. The state at the start of the task is kept: a turn's cost does not depend on the history.
 
-Proof: `tests/agents/test_transcript.py::test_trimming_follows_from_the_log_alone`.
+Proof: `tests/agents/test_transcript.py::test_trimming_depends_only_on_the_log`.
 """
 
 from bisect import bisect_right

@@ -53,7 +53,7 @@ async def test_with_a_bound_of_one_the_next_call_does_not_start_early() -> None:
     assert len(second.runs) == 1
 
 
-async def test_an_exclusive_tool_runs_alone_earlier_calls_first() -> None:
+async def test_an_exclusive_tool_runs_alone_after_earlier_calls() -> None:
     before, alone = Gate(), Gate()
     tools = [Act("look", before), Act("alone", alone, exclusive=True), Act("after")]
     asked = call("look") + call("alone") + call("after")

@@ -37,7 +37,7 @@ def test_an_unknown_agent_is_answered_with_the_nearest() -> None:
         Catalog([Agent("writer")]).get("x")
 
 
-def test_an_agent_may_be_taken_in_in_place_of_one_of_its_name() -> None:
+def test_an_agent_can_replace_one_of_the_same_name() -> None:
     catalog = Catalog([Agent("writer"), Agent("clerk")])
     agent = catalog.add(Agent("writer", description="newer"))
     assert catalog.get("writer") is agent
@@ -149,7 +149,7 @@ def test_a_reload_replaces_the_earlier_agents(tmp_path: Path) -> None:
     assert catalog.get("kept").name == "kept"
 
 
-def test_a_flow_may_name_agents_of_files_alone(tmp_path: Path) -> None:
+def test_a_flow_may_name_only_agents_of_files(tmp_path: Path) -> None:
     """D7: agents made over the API are not in this catalog."""
     catalog = catalog_of(tmp_path, agents__a="---\nname: a\n---\n")
     catalog.add(Agent("made-by-a-program"))

@@ -44,7 +44,7 @@ def test_every_setting_is_in_the_table_or_elsewhere_in_the_file() -> None:
 
 
 @pytest.mark.parametrize(("key", "low", "high"), NUMBERS)
-def test_a_number_is_taken_in_its_range_alone(key: str, low: str, high: str) -> None:
+def test_a_number_is_accepted_only_in_its_range(key: str, low: str, high: str) -> None:
     for number in (low, high):
         given = getattr(agent_of(text_of(f"{{{key}: {number}}}")).settings, key)
         assert given == float(number)

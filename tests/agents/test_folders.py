@@ -158,7 +158,7 @@ def test_a_broken_agent_is_known_by_its_name_unless_a_valid_one_has_it(tmp_path:
     assert load_agents(root).broken == {"broken": "agents/a.md"}
 
 
-def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+def test_a_pipe_is_not_a_file(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     os.mkfifo(tmp_path / "agents/pipe.md")
     assert [each.code for each in load_agents(tmp_path).diagnostics] == ["file-unreadable"]

@@ -84,7 +84,7 @@ DONE: list[Event] = [reply(1, "a"), outcome("a")]
         ([*DONE, reply(2, "b"), outcome("b")], [say("Enough.")], "Enough.", "max_iterations"),
     ],
 )
-async def test_it_goes_on_from_wherever_the_task_is(
+async def test_it_continues_at_any_state_of_the_task(
     events: list[Event], replies: list[ScriptedReply], text: str, finish: str
 ) -> None:
     answer, model = await enter(events, replies, max_iterations=2)

@@ -202,7 +202,7 @@ def test_a_provider_that_does_not_count_corrects_nothing() -> None:
 @pytest.mark.parametrize(
     "counts", [[0] * 6, [90, 180, 300, 420, 500, 600], [400, 30, 30, 200, 0, 9]]
 )
-def test_trimming_follows_from_the_log_alone(limit: int, counts: list[int]) -> None:
+def test_trimming_depends_only_on_the_log(limit: int, counts: list[int]) -> None:
     """A transcript that saw the whole task and a new one return the same messages."""
     talk = Talk().task("a" + LONG, "b").task("c", "d" + LONG).task("e")
     lived = talk.transcript(limit)

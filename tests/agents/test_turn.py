@@ -151,7 +151,7 @@ class TimesOut(ScriptedModel):
         yield Finished()
 
 
-async def test_a_timeout_of_the_model_itself_is_no_end_of_the_budget() -> None:
+async def test_a_timeout_of_the_model_does_not_end_the_budget() -> None:
     async with memory_runtime(model=TimesOut([]), agents=[agent(budget_seconds=60)]) as runtime:
         reply = await runtime.chat("Hi")
     assert (reply.status, reply.finish_reason) == (TaskStatus.FAILED, None)
@@ -172,7 +172,7 @@ class Lacking(ScriptedModel):
             yield event
 
 
-async def test_a_lack_of_files_is_waited_out_costs_no_attempt_and_is_logged_once(
+async def test_a_lack_of_files_costs_no_attempt_and_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock, model = FakeClock(), Lacking(20)

@@ -87,7 +87,7 @@ def test_an_unknown_key_is_refused(section: type[BaseModel]) -> None:
         section.model_validate(whole | {"other": 1})
 
 
-def test_a_rate_of_zero_is_no_limit() -> None:
+def test_a_rate_of_zero_means_no_limit() -> None:
     assert RateSection(chat=0, bulk=0, general=0).chat == 0
 
 

@@ -76,7 +76,7 @@ def test_digits_in_a_text_setting_stay_a_text(
 
 
 @pytest.mark.parametrize("name", ["request_wait_seconds", "blob_url_seconds"])
-def test_a_setting_of_the_server_is_no_limit(tmp_path: Path, name: str) -> None:
+def test_a_setting_of_the_server_is_not_a_limit(tmp_path: Path, name: str) -> None:
     settings = written(tmp_path, f"[server]\n{name} = 5\n[limits]\nstreams = 7\n")
     assert getattr(settings.server, name) == 5
     assert settings.limits == Limits(streams=7)
@@ -101,7 +101,7 @@ GONE = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY
         ("ANTHROPIC_API_KEY", "", "anthropic:claude-haiku-5-5"),
     ],
 )
-def test_a_model_has_its_key_from_the_environment(
+def test_a_model_reads_its_key_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, entry: str, name: str
 ) -> None:
     """`api_key_env` names the variable; without it the one that the provider usually has counts."""
@@ -197,7 +197,7 @@ def test_a_mistake_is_reported_with_its_line(tmp_path: Path, text: str, expected
     assert str(caught.value) == f"penstock.toml:{expected}"
 
 
-def test_all_mistakes_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_mistakes_are_listed_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_SERVR__PORT", "1")
     with pytest.raises(ConfigError) as caught:
         written(tmp_path, "[server]\nport = 'x'\n", synchronous=5)
@@ -227,7 +227,7 @@ def test_without_a_nearest_name_all_names_are_listed(tmp_path: Path) -> None:
     assert all(name in str(refused.value) for name in Settings.model_fields)
 
 
-def test_a_fixed_limit_is_no_setting() -> None:
+def test_a_fixed_limit_is_not_a_setting() -> None:
     assert FIXED_LIMITS.isdisjoint(asdict(Limits()))
 
 

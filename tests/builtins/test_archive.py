@@ -208,7 +208,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
 
 @pytest.mark.slow("the archive of too many files is made once")
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_an_archive_that_would_do_harm_comes_to_nothing(name: str) -> None:
+async def test_a_hostile_archive_is_refused(name: str) -> None:
     make, why = HOSTILE[name]
     desk = await open_desk(*TOOLS)
     await desk.put("task://x.zip", make())
@@ -259,7 +259,7 @@ async def test_an_archive_over_the_quota_is_not_unpacked_in_part() -> None:
     assert not await desk.files.exists(parse_path("session://out"))
 
 
-async def test_nothing_is_written_behind_an_outcome() -> None:
+async def test_no_file_is_written_after_the_outcome() -> None:
     desk = await open_desk(*TOOLS, limits=Limits(file_bytes=5000))
 
     def fill(archive: zipfile.ZipFile) -> None:

@@ -69,7 +69,7 @@ async def test_bash_is_off_by_default(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "code"), [("exit 3", 3), ("kill -9 $$", 137), ("no-such-command", 127)]
 )
-async def test_a_code_that_is_not_zero_is_no_failure(
+async def test_a_nonzero_exit_code_is_not_a_failure(
     folder: Folder, command: str, code: int
 ) -> None:
     """§13.2: "not 0 is still `success`"."""

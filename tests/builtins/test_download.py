@@ -16,7 +16,7 @@ URL = "https://x.test/a"
 WHERE = {"url": URL, "output_path": "task://a"}
 
 
-async def test_a_file_comes_and_overwrites() -> None:
+async def test_a_download_overwrites_an_existing_file() -> None:
     egress = Answers(answered(b"first", content_type="text/plain"), answered(b""))
     desk = await open_desk(*TOOLS, egress=egress)
     made = await desk.made("download_url_to_file", **WHERE)

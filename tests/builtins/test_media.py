@@ -141,9 +141,7 @@ async def test_more_than_four_mebibytes_are_not_kept_as_base64() -> None:
 
 
 @pytest.mark.parametrize(("tool_id", "more"), USERS)
-async def test_an_id_that_is_over_or_anothers_is_not_found(
-    tool_id: str, more: dict[str, Any]
-) -> None:
+async def test_an_expired_or_foreign_id_is_not_found(tool_id: str, more: dict[str, Any]) -> None:
     clock = FakeClock()
     desk = await open_desk(*TOOLS, clock=clock)
     media_id = await pushed(desk, ttl_seconds=60)

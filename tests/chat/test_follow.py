@@ -77,7 +77,7 @@ async def test_stored_events_come_before_live_ones(scene: Scene) -> None:
     assert seqs(await tail.take()) == [3]
 
 
-async def test_an_event_during_the_first_read_comes_once(scene: Scene) -> None:
+async def test_an_event_during_the_first_read_is_delivered_once(scene: Scene) -> None:
     tail = LogTail(scene.source, LOG, after=1)
     await scene.write(2)
     assert seqs(await tail.take()) == [2, 3, 4]

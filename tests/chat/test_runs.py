@@ -104,7 +104,7 @@ async def test_an_unknown_flow_starts_no_run() -> None:
             await runs_of(runtime).start(request(command="demi"))
 
 
-async def test_a_started_run_is_found_although_its_flow_is_gone() -> None:
+async def test_a_started_run_is_found_after_its_flow_was_removed() -> None:
     log = MemoryStorage(flows=flows_of(demo=PLAIN))
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=log) as runtime:

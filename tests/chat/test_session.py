@@ -134,7 +134,7 @@ async def test_answering_a_message_again_replaces_the_answer() -> None:
     assert list(model.requests[-1].messages) == [UserMessage("Tell me")]
 
 
-async def test_a_task_whose_agent_is_gone_is_blocked_with_its_calls_open() -> None:
+async def test_a_task_whose_agent_is_missing_is_blocked_with_its_calls_open() -> None:
     place = MemoryStorage()
     model = ScriptedModel([call("mail", to="ann") + call("mail", to="bob"), say("never")])
     some = [Agent("clerk")]

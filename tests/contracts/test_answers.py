@@ -171,7 +171,7 @@ STEPS = st.lists(st.lists(st.sampled_from(DEEDS), min_size=1, max_size=4).map(tu
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(steps=STEPS)
-async def test_whatever_comes_together_one_event_closes_a_question(
+async def test_one_of_several_simultaneous_events_closes_a_question(
     place: Place, steps: list[Step]
 ) -> None:
     story = Story(place)
@@ -258,7 +258,7 @@ async def test_events_sent_together_are_admitted_in_order(log: Log) -> None:
     await log.send(CHAT, [answered("in time"), cancelled()])
 
 
-async def test_the_holder_learns_of_the_answer_that_was_before_its_own_end(log: Log) -> None:
+async def test_the_holder_receives_an_answer_committed_before_its_own_end(log: Log) -> None:
     """Several appends are on their way at once, and what one leaves out none of them counts."""
     lease = await held(log)
     await log.append(lease, [started(), asked()])

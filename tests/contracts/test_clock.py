@@ -85,7 +85,7 @@ async def test_to_advance_is_to_jump() -> None:
     tasks[3].cancel()
 
 
-async def test_time_that_elapses_goes_from_sleeper_to_sleeper() -> None:
+async def test_elapsed_time_wakes_one_sleeper_after_the_other() -> None:
     fake, woken = FakeClock(), list[float]()
     tasks = [asyncio.ensure_future(note_the_time(fake, each, woken)) for each in (3, 1, 2, 9)]
     await fake.elapse(5)

@@ -65,7 +65,7 @@ async def test_the_end_of_a_run_is_reported_to_an_open_task(log: Log) -> None:
         await log.send(CHAT, [Entry(OVER, ONE)])
 
 
-async def test_its_holder_learns_of_the_end_of_a_run(log: Log) -> None:
+async def test_the_holder_is_notified_of_the_end_of_a_run(log: Log) -> None:
     await log.send(CHAT, [opened(), message()])
     lease = await log.acquire(CHAT, "me")
     assert lease

@@ -108,7 +108,7 @@ async def test_a_wake_is_not_lost_whenever_it_comes(moment: str) -> None:
         assert len(running.worked) == 2
 
 
-async def test_no_more_than_so_many_run_at_once_and_all_have_their_turn() -> None:
+async def test_the_limit_of_concurrent_runs_holds_and_all_run() -> None:
     async with opened(limits=Limits(activations=2)) as running:
         gates = [running.stop_at(name) for name in "abcde"]
         for name in "abcde":
@@ -273,7 +273,7 @@ async def test_an_attending_launcher_continues_the_runs_that_its_logs_await() ->
         assert isinstance((await log.read(LogId("run")))[-1].event, TaskEnded)
 
 
-async def test_it_is_at_rest_when_nothing_is_at_work_and_nothing_waits() -> None:
+async def test_it_is_idle_when_no_work_runs_and_none_waits() -> None:
     async with opened(limits=Limits(activations=1)) as running:
         await running.launcher.rest()
         gate = running.stop_at("a")

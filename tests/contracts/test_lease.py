@@ -195,14 +195,14 @@ async def test_a_log_with_nothing_to_do_can_be_held_with_its_next_message(log: L
 
 
 @pytest.mark.parametrize("head", [0, 1, 3])
-async def test_a_log_that_ends_elsewhere_is_left_as_it_is(log: Log, head: int) -> None:
+async def test_begin_refuses_a_log_with_another_head(log: Log, head: int) -> None:
     lease = await held(log)
     await log.release(lease, head=2)
     assert await log.begin(CHAT, [opened(), message(TWO), started(TWO)], "me", head=head) is None
     assert await log.head(CHAT) == 2
 
 
-async def test_a_log_that_somebody_holds_is_left_as_it_is(log: Log) -> None:
+async def test_begin_refuses_a_log_that_another_process_holds(log: Log) -> None:
     await held(log)
     assert await log.begin(CHAT, [message(TWO), started(TWO)], "another", head=2) is None
     assert await log.head(CHAT) == 2

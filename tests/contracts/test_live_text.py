@@ -86,7 +86,7 @@ ENDS = [
 
 
 @pytest.mark.parametrize("end", ENDS, ids=["whole", "restarted", "ended"])
-async def test_it_is_gone_with_the_event_that_ends_the_reply(
+async def test_it_is_dropped_with_the_event_that_ends_the_reply(
     log: Log, elsewhere: LiveText, end: Entry
 ) -> None:
     lease = await held(log)
@@ -101,7 +101,7 @@ async def test_it_is_gone_with_the_event_that_ends_the_reply(
 
 
 @pytest.mark.parametrize("crashes", [False, True])
-async def test_text_of_an_earlier_holder_is_gone_with_the_next_reply(
+async def test_text_of_an_earlier_holder_is_dropped_with_the_next_reply(
     log: Log, elsewhere: LiveText, clock: FakeClock, crashes: bool
 ) -> None:
     lease = await held(log)
@@ -156,7 +156,7 @@ async def test_the_next_holder_is_notified_of_a_reader(
     assert heard.told == [(CHAT, again.epoch)]
 
 
-async def test_a_reader_that_reads_on_goes_on_being_heard_of(
+async def test_a_reader_that_keeps_reading_stays_registered(
     log: Log, elsewhere: LiveText, clock: FakeClock
 ) -> None:
     lease = await held(log)

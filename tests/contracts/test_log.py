@@ -71,7 +71,7 @@ async def test_a_part_of_a_log_can_be_read(log: Log) -> None:
     assert await log.read(CHAT, after=8) == []
 
 
-async def test_a_part_of_a_log_ends_where_it_comes_to_a_size(log: Log) -> None:
+async def test_a_part_of_a_log_ends_at_a_size(log: Log) -> None:
     """However large the bodies are, there is one event at least, and the rest comes next."""
     lease = await held(log)
     large = [settled("x" * 300), settled("y" * 300), note("short"), settled("z" * 300)]
@@ -174,7 +174,7 @@ async def test_an_outside_event_returns_with_its_place(log: Log) -> None:
     assert shown(await log.send(CHAT, [cancelled()])) == [(3, cancelled())]
 
 
-async def test_the_holder_learns_of_an_outside_event_with_its_next_append(log: Log) -> None:
+async def test_the_holder_receives_an_outside_event_with_its_next_append(log: Log) -> None:
     lease = await held(log)
     assert shown(await log.append(lease, [started()])) == [(3, started())]
     await log.send(CHAT, [message(TWO)])
@@ -185,7 +185,7 @@ async def test_the_holder_learns_of_an_outside_event_with_its_next_append(log: L
     assert shown(await log.append(lease, [note("c")])) == [(8, note("c"))]
 
 
-async def test_the_holder_learns_of_an_outside_event_when_it_renews(log: Log) -> None:
+async def test_the_holder_receives_an_outside_event_when_it_renews(log: Log) -> None:
     lease = await held(log)
     await log.append(lease, [started()])
     await log.send(CHAT, [message(TWO)])
@@ -381,7 +381,7 @@ async def test_a_refused_request_leaves_its_key_free(log: Log) -> None:
     assert await log.head(CHAT) == 3
 
 
-async def test_a_request_that_comes_again_is_known_however_many_tasks_wait(log: Log) -> None:
+async def test_a_repeated_request_is_recognized_behind_any_number_of_tasks(log: Log) -> None:
     await log.send(CHAT, [opened(), keyed(ONE, "key"), message(TWO), message(THREE)])
     with pytest.raises(SessionBusy):
         await log.send(CHAT, [keyed(TaskId("task_4"), "other")])

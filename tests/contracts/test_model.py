@@ -153,7 +153,7 @@ async def test_several_calls_come_in_one_reply(opening: Open) -> None:
 
 
 @every(ALL)
-async def test_a_conversation_goes_on_after_results(opening: Open) -> None:
+async def test_a_conversation_continues_after_results(opening: Open) -> None:
     async with opening("after") as model:
         found = await heard(model, "after")
     assert isinstance(found[-1], Finished)

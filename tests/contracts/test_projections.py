@@ -186,7 +186,7 @@ async def test_messages_that_were_answered_again_are_not_counted(
     assert (session.message_count, session.status) == (1, TaskStatus.QUEUED)
 
 
-async def test_a_session_has_the_status_of_its_newest_task_that_goes_on(
+async def test_a_session_has_the_status_of_its_newest_unfinished_task(
     log: Log, lists: Projections
 ) -> None:
     lease = await held(log)

@@ -31,9 +31,7 @@ async def die(log: Log, clock: FakeClock, name: str) -> list[LogId]:
     return sorted(got)
 
 
-async def test_suspects_resume_in_halves_until_one_is_blamed_alone(
-    log: Log, clock: FakeClock
-) -> None:
+async def test_suspects_resume_in_halves_until_each_runs_alone(log: Log, clock: FakeClock) -> None:
     await made(log)
     assert [await die(log, clock, owner) for owner in "12"] == [LOGS, LOGS]
     halves = [await die(log, clock, owner) for owner in "34"]
@@ -103,7 +101,7 @@ async def test_a_block_in_another_process_is_not_progress(log: Log, clock: FakeC
 
 
 @pytest.mark.parametrize("others", [0, 3])
-async def test_a_lease_that_ran_out_beside_good_ones_is_left_until_it_is_clear_why(
+async def test_a_lease_that_expired_beside_valid_ones_waits_for_its_cause(
     log: Log, clock: FakeClock, others: int
 ) -> None:
     """A process that died lost all of them; one that lives renews the others meanwhile."""

@@ -57,7 +57,7 @@ async def keys(state: State, prefix: str = "", **more: Any) -> list[str]:
     return [each.key for each in (await state.page(ANN, prefix, **more)).entries]
 
 
-async def test_a_value_is_there_under_its_key_and_scope_alone(state: State) -> None:
+async def test_a_value_is_found_only_under_its_key_and_scope(state: State) -> None:
     made = await state.make(put("a", {"ü": [1, None, "\x00"]}))
     assert made.entry is not None
     assert await state.find(ANN, "a") == made.entry

@@ -28,7 +28,7 @@ async def vault(address: str | None) -> AsyncIterator[Vault]:
     await database.close()
 
 
-async def test_a_secret_is_under_its_key_and_scope_alone(vault: Vault) -> None:
+async def test_a_secret_is_found_only_under_its_key_and_scope(vault: Vault) -> None:
     await vault.set(ANN, "token", "s3säme")
     await vault.set(TEAM, "token", "other")
     await vault.set(ANN, "token", "newer")

@@ -49,7 +49,7 @@ def recorded(*changes: FileChange) -> Entry:
     return Entry(event, ONE, CallPath("task_1/1/write#ab"), FileChanges(files=changes))
 
 
-async def test_a_file_is_in_one_tree_alone(files: Files, clock: FakeClock) -> None:
+async def test_a_file_is_in_exactly_one_tree(files: Files, clock: FakeClock) -> None:
     """W1: "They are two separate trees"."""
     await make(files, write("a/b", size=3))
     found = File(path="a/b", blob_id=BYTES, size=3, modified_at=START)
@@ -118,7 +118,7 @@ async def test_files_and_the_record_of_their_call_are_one(log: Log, files: Files
     assert (await paths(files), await paths(files, scope=MINE)) == (["a"], ["t"])
 
 
-async def test_a_call_whose_files_cannot_be_written_has_failed(log: Log, files: Files) -> None:
+async def test_a_call_whose_files_cannot_be_written_fails(log: Log, files: Files) -> None:
     lease = await held(log)
     await make(files, write("a"))
     (record,) = await log.append(lease, [recorded(write("b"), write("a/c"))])

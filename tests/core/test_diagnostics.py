@@ -121,7 +121,7 @@ def test_edits_are_characters_added_dropped_or_replaced(one: str, other: str, co
     assert edits(one, other) == edits(other, one) == count
 
 
-def test_a_name_that_goes_on_is_meant_too() -> None:
+def test_a_longer_name_is_suggested() -> None:
     assert did_you_mean("api_key", iter(["api_key_env"])) == " Did you mean 'api_key_env'?"
 
 

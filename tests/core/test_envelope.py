@@ -77,7 +77,7 @@ def test_members_of_a_newer_version_are_ignored() -> None:
     )
 
 
-def test_an_unknown_status_is_no_envelope() -> None:
+def test_an_unknown_status_is_not_an_envelope() -> None:
     with pytest.raises(ValueError, match="'fine' is not a valid Status"):
         Envelope.from_wire({"status": "fine"})
 

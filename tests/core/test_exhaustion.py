@@ -101,7 +101,7 @@ def test_errors_of_the_system_are_exhaustion() -> None:
     assert exhaustion_of(refused.value) is not None
 
 
-async def test_a_client_that_cannot_open_a_socket_lacks_a_file() -> None:
+async def test_a_client_that_cannot_open_a_socket_raises_out_of_files() -> None:
     """The pool of the HTTP client raises its errors `from None`."""
     async with httpx2.AsyncClient() as client:
         with no_files_left(), pytest.raises(httpx2.ConnectError) as raised:

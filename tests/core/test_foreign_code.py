@@ -22,7 +22,7 @@ async def test_a_future_that_was_not_taken_refuses_the_next_await() -> None:
         next(future.__await__())
 
 
-def test_a_mere_turn_of_the_loop_is_left_as_it_is() -> None:
+def test_unmarked_passes_none_through() -> None:
     assert unmarked(None) is None
 
 
@@ -56,7 +56,7 @@ def test_a_caught_error_is_kept_in_one_line() -> None:
     assert str(fault) == "ValueError: no"
 
 
-def test_nothing_is_nothing() -> None:
+def test_a_block_without_an_error_catches_none() -> None:
     with CaughtError() as fault:
         pass
     assert (fault.error, str(fault)) == (None, "")

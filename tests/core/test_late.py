@@ -34,7 +34,7 @@ def test_a_missing_module_of_the_base_install_stays_module_not_found() -> None:
         late(NOWHERE)
 
 
-def test_a_name_that_is_not_there_is_no_missing_extra() -> None:
+def test_an_unknown_name_is_not_a_missing_extra() -> None:
     with pytest.raises(AttributeError, match="thing"):
         late(NO_SUCH_NAME, extra="browser")
 

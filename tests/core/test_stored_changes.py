@@ -39,7 +39,7 @@ def test_a_merge_patch_is_that_of_rfc_7386(target: Any, patch: Any, merged: Any)
 
 @FEW
 @given(json_values)
-def test_a_value_is_kept_as_it_is(value: Any) -> None:
+def test_a_value_is_stored_unchanged(value: Any) -> None:
     change = StateChange(
         verb=StateVerb.PUT,
         scope=Scope(ScopeKind.PROFILE, "ann"),
@@ -52,7 +52,7 @@ def test_a_value_is_kept_as_it_is(value: Any) -> None:
     assert StateEntry(key="k", text=outcome.entry.text, revision="r").value == value
 
 
-def test_a_value_may_be_as_large_as_its_limit_and_not_a_byte_larger() -> None:
+def test_a_value_one_byte_over_its_limit_is_refused() -> None:
     def put(size: int) -> None:
         scope = Scope(ScopeKind.PROFILE, "ann")
         value = "x" * (size - 2)

@@ -43,7 +43,7 @@ async def test_it_does_all_there_is_to_do_and_gives_the_log_back() -> None:
     assert await active.is_free()
 
 
-async def test_a_log_that_another_holds_is_left_alone() -> None:
+async def test_a_log_that_another_process_holds_is_not_changed() -> None:
     active = ActiveLog(finish)
     await active.say()
     await active.log.acquire(LOG, "other")
@@ -133,7 +133,7 @@ class FullLog(MemoryLog):
         return super().append(lease, entries)
 
 
-async def test_a_full_disk_is_no_fault_of_the_task() -> None:
+async def test_a_full_disk_is_not_blamed_on_the_task() -> None:
     clock = FakeClock()
     log = FullLog(clock)
     active = ActiveLog(finish, log=log)
@@ -147,7 +147,7 @@ async def test_a_full_disk_is_no_fault_of_the_task() -> None:
 
 
 @pytest.mark.parametrize("lack", [OSError(errno.EMFILE, "files"), OutOfResources()])
-async def test_a_lack_of_resources_is_no_fault_of_the_task(lack: Exception) -> None:
+async def test_a_lack_of_resources_is_not_blamed_on_the_task(lack: Exception) -> None:
     """However often it comes: the log is free again for the next try, and no crash is counted."""
     lacks = [lack] * 7
 
@@ -206,7 +206,7 @@ async def cut_by_the_disk(clock: FakeClock) -> tuple[ActiveLog, StuckLog]:
     return active, log
 
 
-async def test_a_lease_that_a_full_disk_did_not_take_back_is_no_crash() -> None:
+async def test_a_lease_that_a_full_disk_kept_from_release_is_not_a_crash() -> None:
     """The same process goes on where it was, as soon as something can be written again."""
     active, _ = await cut_by_the_disk(FakeClock())
     await active.run()

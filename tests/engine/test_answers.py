@@ -333,7 +333,7 @@ def test_json_without_an_end_is_just_words() -> None:
         (FREE, '{"value": "…"}'),
     ],
 )
-def test_an_answer_that_is_no_object_is_refused_with_an_example(
+def test_an_answer_that_is_not_an_object_is_refused_with_an_example(
     asked: Question, example: str, body: Any
 ) -> None:
     said = f"an answer is an object, such as {example}; found {body!r}"

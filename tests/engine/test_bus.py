@@ -39,7 +39,7 @@ def test_a_reader_gets_only_the_events_of_its_log() -> None:
     assert reader.take() == []
 
 
-def test_pieces_of_a_reply_come_with_the_units_so_far() -> None:
+def test_pieces_of_a_reply_carry_the_count_of_units_so_far() -> None:
     bus, reply = Bus(), live_reply()
     reader = bus.subscribe(LOG, 10)
     bus.begin(reply)
@@ -53,7 +53,7 @@ def test_pieces_of_a_reply_come_with_the_units_so_far() -> None:
     assert reply.pieces == [(DeltaKind.REASONING, "hm"), (DeltaKind.TEXT, "Hello")]
 
 
-def test_a_late_reader_finds_the_reply_so_far() -> None:
+def test_a_late_reader_gets_the_reply_so_far() -> None:
     bus, reply = Bus(), live_reply()
     bus.begin(reply)
     bus.say(reply, DeltaKind.TEXT, "Hel")
@@ -191,7 +191,7 @@ def test_a_reader_is_cut_above_its_limit() -> None:
         assert len(reader.take()) == (count if count <= 2 else 0)
 
 
-async def test_a_wait_that_is_over_leaves_nothing_with_the_timer() -> None:
+async def test_a_finished_wait_leaves_nothing_in_the_timer() -> None:
     timer = SharedTimer()
     reader = Subscription(10, timer)
     waiter = reader.begin_to_wait(5)

@@ -71,7 +71,7 @@ def test_a_task_is_forgotten_with_all_that_followed() -> None:
     assert not said.forget(TaskId("t1"))
 
 
-def test_a_task_is_forgotten_with_its_own_requests_alone() -> None:
+def test_a_task_is_forgotten_only_with_its_own_requests() -> None:
     """A request before it may have had no answer: then it is where the task begins."""
     said = MessageList()
     said.add(UserMessage("before"), "four")
@@ -179,7 +179,7 @@ def test_a_repeated_answer_reads_the_messages_before_it(
     assert len(past) == past_left
 
 
-def test_a_copy_of_a_trimming_goes_its_own_way() -> None:
+def test_a_copy_of_a_trimming_is_independent() -> None:
     trimming = Trimming(1, 2, 3, 40, 50)
     copy = trimming.copy()
     assert copy == trimming

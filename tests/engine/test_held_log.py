@@ -158,7 +158,7 @@ async def test_a_lost_lease_ends_every_commit() -> None:
 
 
 @pytest.mark.parametrize(("leaves", "stopped"), [(False, ["stopped"]), (True, [])])
-async def test_a_lost_lease_stops_the_work_unless_that_is_over(
+async def test_a_lost_lease_stops_the_work_unless_it_has_ended(
     leaves: bool, stopped: list[str]
 ) -> None:
     clock = FakeClock()
@@ -309,7 +309,7 @@ DEEDS = ["say", "answer", "cancel", "start", "reply", "settle", "ask", "park", "
 @given(
     st.lists(st.sampled_from([*DEEDS, *["answer", "park", "commit", "refresh"] * 2]), max_size=60)
 )
-async def test_whatever_happens_the_log_folds_to_the_state_that_wrote_it(deeds: list[str]) -> None:
+async def test_the_log_always_folds_to_the_state_that_wrote_it(deeds: list[str]) -> None:
     log = MemoryLog(FakeClock())
     holder = Holder(log, await held_log(log=log))
     for deed in ["start", "reply", "ask", *deeds]:

@@ -73,7 +73,7 @@ async def test_a_store_that_fails_is_named_in_one_line_each_time(
     assert all(each.message.endswith(": no space for /data/p.db") for each in caplog.records)
 
 
-async def test_the_sweep_goes_on_when_the_store_failed_once() -> None:
+async def test_the_sweep_continues_after_the_store_failed_once() -> None:
     clock = FakeClock()
     log = MoodyLog(clock, StoreLocked(), acquire=0, pending=2)
     async with opened(log, clock) as running:
@@ -101,7 +101,7 @@ async def test_a_closed_store_is_the_end_and_no_error() -> None:
         assert running.worked == []
 
 
-async def test_a_log_that_does_not_read_back_is_left_alone_until_somebody_writes_to_it(
+async def test_an_unreadable_log_is_skipped_until_an_event_is_written_to_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = FakeClock()
@@ -116,7 +116,7 @@ async def test_a_log_that_does_not_read_back_is_left_alone_until_somebody_writes
         assert len(running.worked) == 1
 
 
-async def test_it_rests_once_nothing_is_at_work_any_more() -> None:
+async def test_it_is_idle_once_all_work_has_ended() -> None:
     async with opened(MemoryLog(FakeClock()), FakeClock()) as running:
         gate = running.stop_at("a")
         await running.say("a")
@@ -134,7 +134,7 @@ FEW = Limits(activations=5)
 
 
 @pytest.mark.parametrize("blocked", [9, 10, 11, 60])
-async def test_blocked_logs_do_not_hide_a_log_that_comes_after_them(blocked: int) -> None:
+async def test_blocked_logs_do_not_hide_later_logs(blocked: int) -> None:
     clock = FakeClock()
     async with opened(MemoryLog(clock, FEW), clock, limits=FEW) as running:
         for number in range(blocked):

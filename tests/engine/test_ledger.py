@@ -66,7 +66,7 @@ def test_equal_calls_under_one_parent_are_numbered_from_the_second_on() -> None:
 
 
 @pytest.mark.parametrize("name", ["a/b", "a#b", "a~2", "a\x00", "a\n", "\ud83d", "/", "#/"])
-def test_whatever_name_a_model_makes_up_is_one_part_of_a_path(name: str) -> None:
+def test_a_name_that_a_model_invents_is_one_part_of_a_path(name: str) -> None:
     """Models call what does not exist, such as `functions/add`: the call keeps its place."""
     path = Occurrences("task/step/1/2", KEY).path(name, "{}")
     assert frame_above(path) == "task/step/1"
@@ -157,7 +157,9 @@ def _at(asked: Any, path: CallPath) -> Any:
         ("+b ?a", INNER, False),
     ],
 )
-async def test_which_write_may_be_entered_again(story: str, path: CallPath, runs: bool) -> None:
+async def test_a_started_write_runs_again_only_if_it_waited(
+    story: str, path: CallPath, runs: bool
+) -> None:
     """A write that began is not run again, unless it waits inside itself: its open leaf decides."""
     ledger = await a_ledger()
     await play(ledger, story)
@@ -190,7 +192,7 @@ async def test_a_write_is_on_disk_as_started_before_it_runs() -> None:
 
 
 @pytest.mark.parametrize("is_awaited", [False, True])
-async def test_an_outcome_goes_on_its_way_by_itself_unless_somebody_waits_for_the_disk(
+async def test_an_outcome_is_written_in_the_background_unless_a_caller_waits_for_the_disk(
     is_awaited: bool,
 ) -> None:
     log = MemoryLog(FakeClock())

@@ -72,7 +72,7 @@ async def ending(*workers: Worker) -> AsyncIterator[None]:
         (2, 1, [False, False, True], [True, True, False]),
     ],
 )
-async def test_so_many_work_at_once(
+async def test_the_number_of_concurrent_workers_is_limited(
     runs: int, of_tools: int, by_tool: list[bool], at_work: list[bool]
 ) -> None:
     """A run that tools began needs a place among these and one among all."""
@@ -158,7 +158,7 @@ async def test_a_run_keeps_nothing_while_one_of_its_calls_waits() -> None:
         await outer.end()
 
 
-async def test_a_call_that_begins_to_wait_while_its_run_comes_back_lends_again() -> None:
+async def test_a_call_that_starts_to_wait_while_its_run_reacquires_a_slot_lends_it_again() -> None:
     of, over, later = slots(), asyncio.Event(), asyncio.Event()
     outer = Worker(of, A)
     await settle()
@@ -182,7 +182,7 @@ async def test_a_call_that_begins_to_wait_while_its_run_comes_back_lends_again()
 
 
 @pytest.mark.parametrize("is_back", [False, True])
-async def test_a_call_that_is_cut_goes_on_at_once(is_back: bool) -> None:
+async def test_an_interrupted_call_continues_immediately(is_back: bool) -> None:
     """Its time is over: nothing may hold it up, and there is one too many for a while."""
     of, over = slots(), asyncio.Event()
     outer = Worker(of, A)

@@ -142,7 +142,7 @@ PARKED = TaskSuspended(questions=(QuestionId("q_a"), QuestionId("q_b")))
         ([message(), CancelRequested(), TaskStarted()], ONE),
     ],
 )
-def test_whose_turn_it_is(events: list[Any], turn: TaskId | None) -> None:
+def test_next_task_follows_the_order_of_events(events: list[Any], turn: TaskId | None) -> None:
     """The order in which a question is answered and its task is parked does not matter."""
     task = folded(*events).next_task()
     assert (task.task_id if task else None) == turn
@@ -252,7 +252,7 @@ def test_an_event_costs_the_same_at_ten_and_at_ten_thousand() -> None:
     assert len(state.messages.entries) == 10_001
 
 
-def test_the_end_of_a_run_of_a_task_that_is_over_changes_nothing() -> None:
+def test_the_end_of_a_run_of_an_ended_task_changes_nothing() -> None:
     state = folded(message(), TaskStarted(), ended())
     state.apply(RunEnded(run_id=TaskId("task_9")), ONE, None, 0)
     assert state.is_idle

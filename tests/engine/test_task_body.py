@@ -47,7 +47,7 @@ from tests.kit.activations import ActiveLog, finish, no_end
 from tests.kit.events import ANN, LOG, ONE, TWO, held_log, path_of, question
 
 
-async def test_a_task_lacks_nothing_and_its_end_is_ignored() -> None:
+async def test_a_task_requires_nothing_and_its_end_is_ignored() -> None:
     held = await held_log()
     task = held.state.next_task()
     assert task
@@ -97,7 +97,7 @@ class Scarce(MemoryLog):
         return await super().read(*given, **more)
 
 
-async def test_a_lack_of_threads_gives_the_log_back_and_is_no_crash() -> None:
+async def test_a_lack_of_threads_releases_the_log_and_does_not_count_as_a_crash() -> None:
     active = ActiveLog(finish, log=Scarce(FakeClock()))
     await active.say()
     with pytest.raises(OutOfResources):

@@ -38,7 +38,7 @@ def test_a_call_that_did_not_run_is_not_counted() -> None:
 
 
 @pytest.mark.parametrize("order", [["person", "nobody"], ["nobody", "person"]])
-def test_a_person_who_answers_in_time_wins_over_the_clock(order: list[str]) -> None:
+def test_an_answer_before_the_expiry_wins(order: list[str]) -> None:
     said = {"person": answered("a", decision="approve"), "nobody": answered("a", None)}
     task = folded(*ASKED, *[said[each] for each in order]).current
     assert task
@@ -91,7 +91,7 @@ def test_rare_parts_of_a_task_are_created_at_first_use() -> None:
         _ = getattr(task, "parket")  # noqa: B009  mypy knows that there is none
 
 
-def test_an_outcome_ends_the_wait_of_its_own_call_alone() -> None:
+def test_an_outcome_ends_only_the_wait_of_its_own_call() -> None:
     state = folded(message(), TaskStarted(), reply(1, "a", "b"))
     task = state.current
     assert task

@@ -48,7 +48,7 @@ def test_an_iteration_of_a_loop_step_is_reported_at_its_start_only() -> None:
     assert [event.kind for event in route_events(agent("b"), visited)] == ["flow_loop_iteration"]
 
 
-def test_a_fork_that_an_agent_decided_alone_is_reported() -> None:
+def test_an_autonomous_fork_is_reported() -> None:
     visited = VisitResult(
         ended=DONE,
         route=RouteTaken(("a", "b")),

@@ -244,7 +244,7 @@ ALIAS = "anchors, aliases, merge keys and tags are not allowed in a manifest"
         ),
     ],
 )
-def test_a_text_that_is_no_flow_is_reported(text: str | bytes, expected: list[str]) -> None:
+def test_a_text_that_is_not_a_flow_is_reported(text: str | bytes, expected: list[str]) -> None:
     assert findings_of(text)[: len(expected)] == expected
     assert read_flow(text).flow is None
 

@@ -110,7 +110,7 @@ def test_valid_inputs_are_returned_with_the_defaults(
     assert run_inputs(FLOW, inputs) == (values, [])
 
 
-def test_every_problem_is_reported_at_once() -> None:
+def test_every_problem_is_reported_together() -> None:
     """Missing, wrong or unknown: rejected with every problem."""
     _, problems = run_inputs(FLOW, {"wher": "x", "count": "3", "deep": 1})
     assert [(each.path, each.message) for each in problems] == [

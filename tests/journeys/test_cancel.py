@@ -113,7 +113,7 @@ async def test_a_cancel_ends_a_tool_that_swallows_it() -> None:
     assert len(model.requests) == 1
 
 
-async def test_a_cancel_of_a_queued_task_leaves_the_running_one_alone() -> None:
+async def test_a_cancel_of_a_queued_task_does_not_affect_the_running_one() -> None:
     hold = Hold()
     model = ScriptedModel({"first": wait(hold) + say("1"), "third": say("3")})
     async with memory_runtime(model=model) as runtime:

@@ -34,7 +34,7 @@ def always_calling(request: ModelRequest) -> ScriptedReply:
     return say("That is all.") if request.closing else call("look", n=len(request.messages))
 
 
-async def test_after_eight_iterations_comes_a_closing_call_without_tools() -> None:
+async def test_a_closing_call_without_tools_follows_eight_iterations() -> None:
     """At most 8 iterations; the calls of the eighth are run, and there is an answer."""
     model, look = ScriptedModel(always_calling), Act("look", echo)
     async with memory_runtime(model=model, tools=[look]) as runtime:

@@ -38,7 +38,7 @@ LOOKS: dict[str, Look] = {
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_an_object_that_cannot_be_read_now_is_not_gone(tmp_path: Path, look: Look) -> None:
+def test_a_temporarily_unreadable_object_is_not_missing(tmp_path: Path, look: Look) -> None:
     laid(tmp_path)
     (tmp_path / "a.tool.yaml").write_text("name: a\n")
     assert look(tmp_path)

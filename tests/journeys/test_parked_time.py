@@ -78,7 +78,7 @@ async def test_a_call_without_remaining_time_does_not_run_again() -> None:
     assert (code(outcome), deed.given) == ("TIMEOUT", [60])
 
 
-async def test_a_further_attempt_has_its_own_time() -> None:
+async def test_each_attempt_has_its_own_timeout() -> None:
     """`timeout_ms` is per attempt."""
     place = MemoryStorage(clock=(clock := FakeClock()))
     collected = list[tuple[int, float]]()

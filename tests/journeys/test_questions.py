@@ -226,7 +226,7 @@ async def test_a_deny_rule_that_was_added_meanwhile_applies() -> None:
     assert (code(outcome), tool.runs) == ("NOT_PERMITTED", [])
 
 
-async def test_a_rejection_applies_even_if_its_rule_is_gone() -> None:
+async def test_a_rejection_applies_even_if_its_rule_was_removed() -> None:
     tool, place = mail(), MemoryStorage()
     model = ScriptedModel([call("mail", to="ann"), say("I did not.")])
     async with memory_runtime(model=model, tools=[tool], place=place) as first:

@@ -109,7 +109,7 @@ def dying(project: ProjectFolder, writes: int, *, before: bool) -> Stage:
 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("writes", range(2, 13))
-async def test_a_secret_is_redacted_wherever_the_process_dies(
+async def test_a_secret_is_redacted_after_a_crash_at_any_point(
     project: ProjectFolder, writes: int, *, before: bool
 ) -> None:
     """A settled call is not run again, so what it was given is known from its note alone."""

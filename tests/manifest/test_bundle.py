@@ -182,7 +182,7 @@ BYTES = [
 
 
 @pytest.mark.parametrize(("content", "message"), BYTES, ids=range(len(BYTES)))
-def test_content_that_is_no_manifest_is_reported(
+def test_content_that_is_not_a_manifest_is_reported(
     tmp_path: Path, content: bytes, message: str
 ) -> None:
     assert findings(tmp_path, {"a.tool.yaml": content}) == [f"a.tool.yaml:{message}"]

@@ -134,7 +134,7 @@ def test_front_matter_that_is_not_closed_is_read_as_text(tmp_path: Path) -> None
     ]
 
 
-def test_a_directory_without_an_index_is_no_handbook(tmp_path: Path) -> None:
+def test_a_directory_without_an_index_is_not_a_handbook(tmp_path: Path) -> None:
     (tmp_path / "handbooks/empty").mkdir(parents=True)
     (finding,) = check_handbooks(tmp_path, FOLDERS)
     assert (finding.file, finding.code) == ("handbooks/empty/SKILL.md", "handbook-no-index")

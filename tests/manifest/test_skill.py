@@ -252,7 +252,7 @@ def test_more_than_a_hundred_inline_tools_are_refused(tmp_path: Path) -> None:
     ]
 
 
-def test_a_handbook_is_no_skill(tmp_path: Path) -> None:
+def test_a_handbook_is_not_a_skill(tmp_path: Path) -> None:
     """B03: a directory with only `SKILL.md`: no skill, no diagnostic."""
     bundle = load(
         write(tmp_path, {}), {"book/SKILL.md": "---\nname: x\n---\n", "a.tool.yaml": TOOL}

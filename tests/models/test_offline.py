@@ -116,7 +116,7 @@ def test_wrong_arguments_are_asked_for_by_name() -> None:
     )
 
 
-def test_results_are_reported_and_the_notice_comes_once() -> None:
+def test_results_are_reported_and_the_notice_is_sent_once() -> None:
     turn = (UserMessage("add 1 2"), AssistantMessage(""), gave("add", "3"))
     first = answer(*turn)
     assert first.text == f"`add` returned: 3.\n\n({NOTICE})"

@@ -76,7 +76,7 @@ def test_arguments_are_found(text: str, schema: dict[str, Any], arguments: dict[
     assert (filled.arguments, filled.missing, filled.wrong) == (arguments, [], [])
 
 
-def test_text_before_the_name_of_the_tool_comes_second() -> None:
+def test_text_before_the_name_of_the_tool_has_lower_priority() -> None:
     assert fill(" them", ADD, "1 and 2:").arguments == {"a": 1, "b": 2}
     assert fill(" in Oslo", parameters("city", city=STRING), "so, the").arguments == {
         "city": "Oslo"

@@ -179,7 +179,7 @@ def test_a_step_all_of_whose_calls_failed_reports_an_error() -> None:
     assert (some["status"], some["summary"]) == ("complete", "3")
 
 
-def test_a_finish_that_was_refused_is_no_result() -> None:
+def test_a_refused_finish_is_not_a_result() -> None:
     refused = gave('{"error": "finish was not accepted"}', "finish", ok=False)
     assert handed("Find out about Rome.", refused)["summary"].endswith("Find out about Rome.")
 
@@ -256,7 +256,7 @@ def test_a_decision_has_a_branch_that_fits(
     assert done["summary"] == f"I choose {branch}."
 
 
-def test_a_decision_whose_tool_failed_decides_all_the_same() -> None:
+def test_a_decision_whose_tool_failed_still_decides() -> None:
     contract = FinishContract(branches=("a", "b"))
     assert handed("Which?", gave("gone", ok=False), contract=contract)["status"] == "complete"
 

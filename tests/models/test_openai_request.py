@@ -81,7 +81,7 @@ def test_closing_without_calls_sends_no_tools() -> None:
     assert {"tools", "tool_choice"}.isdisjoint(body)
 
 
-def test_a_reply_of_nothing_is_left_out() -> None:
+def test_an_empty_reply_is_omitted() -> None:
     assert len(wire(UserMessage("a"), AssistantMessage(""), UserMessage("b"))["messages"]) == 2
 
 
@@ -103,7 +103,7 @@ def test_half_a_character_is_survived() -> None:
         ("o3", {"max_completion_tokens"}),
     ],
 )
-def test_openai_itself_has_its_own_names(model: str, names: set[str]) -> None:
+def test_openai_has_its_own_names(model: str, names: set[str]) -> None:
     body = wire(base_url="https://api.openai.com/v1", model=model)
     assert body.keys() & {"max_tokens", "max_completion_tokens", "temperature"} == names
 

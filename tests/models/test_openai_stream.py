@@ -232,7 +232,7 @@ def test_a_reply_without_an_end_is_cut_off() -> None:
         stream.end()
 
 
-def test_deep_json_is_no_reply() -> None:
+def test_deep_json_is_not_a_reply() -> None:
     with pytest.raises(ModelUnavailable, match="not JSON"):
         read("[" * 9000)
 

@@ -48,14 +48,14 @@ def test_each_provider_with_a_key_has_a_variable_for_it() -> None:
         ("nobody", {}, None, None),
     ],
 )
-def test_a_key_is_for_its_provider_alone(
+def test_a_key_is_sent_only_to_its_provider(
     provider: str, keys: dict[str, str], base_url: str | None, variable: str | None
 ) -> None:
     """A server at another address gets a key only if `api_key_env` names it."""
     assert key_variable(provider, keys, base_url) == variable
 
 
-def test_of_a_provider_that_is_not_listed_nothing_is_required() -> None:
+def test_an_unlisted_provider_requires_nothing() -> None:
     assert (provider_of("xai").needs_key, provider_of("xai").base_url) == (False, None)
 
 

@@ -167,7 +167,7 @@ async def test_the_price_is_the_operator_s_or_the_listed_one(
     assert last.usage.cost_usd == (cost if cost is None else pytest.approx(cost))
 
 
-async def test_the_conversation_goes_out_whole() -> None:
+async def test_the_whole_conversation_is_sent() -> None:
     answer = Canned(anthropic_reply(HELLO, stop="end_turn"))
     async with fake_server(answer, answer) as server:
         await heard(server, "anthropic", *HISTORY, max_tokens=9, config={"extra": {"top_k": 3}})

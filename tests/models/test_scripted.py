@@ -115,7 +115,7 @@ async def test_a_sequence_is_played_in_order_and_ends_with_advice() -> None:
         await said(model)
 
 
-async def test_a_mapping_finds_its_place_by_content_so_conversations_may_interleave() -> None:
+async def test_a_mapping_is_found_by_content_so_conversations_may_interleave() -> None:
     model = ScriptedModel({"sum": [call("add"), say("3")], "": say("?"), "sum of all": say("all")})
     asked = UserMessage("the sum, please")
     after = (asked, AssistantMessage(""), ToolMessage(CallId("c"), "add", "3"))
@@ -170,7 +170,7 @@ async def test_a_slow_reply_waits_on_the_clock_it_was_given() -> None:
     assert clock.slept == [60]
 
 
-async def test_a_hold_stops_a_reply_until_the_test_goes_on() -> None:
+async def test_a_hold_pauses_a_reply_until_the_test_continues() -> None:
     hold = Hold()
     model = ScriptedModel([say("a") + wait(hold) + say("b")])
     answer = asyncio.create_task(said(model))

@@ -91,7 +91,7 @@ def test_other_events_pass(event: Any) -> None:
 
 
 @given(st.lists(st.text(max_size=80), unique=True, max_size=8))
-def test_each_name_has_one_of_its_own_and_comes_back(found: list[str]) -> None:
+def test_each_name_maps_to_a_unique_one_and_back(found: list[str]) -> None:
     table = names(*found)
     sent = [table.sent(each) for each in found]
     assert len(set(sent)) == len(found)

@@ -206,7 +206,7 @@ def test_an_agent_without_tools_or_description_is_a_finding(head: str, codes: li
     ("head", "name"),
     [("name: scout\nmodel: 5", "scout"), ("name: no spaces", ""), ("model: fast", "")],
 )
-def test_a_broken_file_has_its_own_name_if_that_is_valid(head: str, name: str) -> None:
+def test_a_broken_file_keeps_its_name_if_the_name_is_valid(head: str, name: str) -> None:
     read = parse_agent(f"---\n{head}\n---\n", "agents/a.md")
     assert read.agent is None
     assert read.name == name

@@ -105,7 +105,7 @@ async def test_n23_call_runs_the_tool_and_its_helper_is_allowed(project: Project
     assert envelope["output"]["sent"] != "NOT_PERMITTED"
 
 
-async def test_n24_a_helper_is_no_direct_call(project: ProjectFolder) -> None:
+async def test_n24_a_helper_is_not_a_direct_call(project: ProjectFolder) -> None:
     """Seed N24: "stays nested-only unless it separately declares direct_call"."""
     said = 'TOOL_NOT_FOUND: no direct-call tool "send_media_attachment"'
     async with opened(project) as client:

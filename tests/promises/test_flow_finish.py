@@ -63,7 +63,7 @@ async def test_an_invalid_finish_is_rejected_and_a_second_try_works(
     assert envelope.output["results"]["one"]["summary"] == "mended"
 
 
-async def test_on_agent_steps_there_is_no_branch_and_artifacts_may_be_left_out() -> None:
+async def test_agent_steps_have_no_branch_and_artifacts_are_optional() -> None:
     """T24: "`artifacts` and (on agent steps) `branch` absent"."""
     model = ScriptedModel(by_task({}))
     envelope = await run_flow(ONE, model)
@@ -106,7 +106,7 @@ async def test_a_session_that_decides_is_offered_the_names_of_its_branches(
     assert "branch" in found["required"]
 
 
-async def test_an_output_is_an_optional_text_and_the_next_task_has_its_value() -> None:
+async def test_an_output_is_an_optional_text_that_the_next_task_receives() -> None:
     """T27: "names are added as optional string parameters"; `${{result.STEP_ID.outputName}}`."""
     text = """
   - {id: one, agent: promising, task: one}

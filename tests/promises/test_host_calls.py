@@ -277,7 +277,7 @@ async def test_an_aborted_fetch_rejects_and_is_cancelled(sandbox: Sandbox) -> No
     assert found == ["TimeoutError", True]
 
 
-async def test_a_file_of_the_workspace_comes_as_bytes(sandbox: Sandbox) -> None:
+async def test_a_file_of_the_workspace_is_returned_as_bytes(sandbox: Sandbox) -> None:
     bridge = FakeBridge({"fs.readBytes": lambda _: b"\0\xff"})
     found = await value_of(
         sandbox,
@@ -287,7 +287,7 @@ async def test_a_file_of_the_workspace_comes_as_bytes(sandbox: Sandbox) -> None:
     assert found == [True, 0, 255]
 
 
-async def test_a_handle_shows_its_placeholder_alone(sandbox: Sandbox) -> None:
+async def test_a_handle_shows_only_its_placeholder(sandbox: Sandbox) -> None:
     bridge = FakeBridge({"vault.handle": lambda _: {"placeholder": "{{k}}"}})
     handle = "await flo.vault.handle({ scope: 'profile', key: 'k' })"
     assert await value_of(sandbox, f"(h => [h, `a ${{h}}`])({handle})", bridge) == [

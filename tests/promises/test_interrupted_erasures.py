@@ -241,7 +241,7 @@ async def test_the_same_request_finds_the_runs_that_a_crash_left(
     assert [each for each in every if await log.head(each)] == []
 
 
-async def test_a_message_is_blanked_after_its_runs_are_gone(log: SqlLog, erasure: Erasure) -> None:
+async def test_a_message_is_erased_after_its_runs(log: SqlLog, erasure: Erasure) -> None:
     """Who asks again finds the message, and with it the runs."""
     lease = await held(log)
     await log.append(lease, [started(), ended()])

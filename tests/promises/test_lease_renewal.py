@@ -66,7 +66,7 @@ async def test_an_idle_lease_is_renewed_while_it_is_held() -> None:
     held.clear()
 
 
-async def test_a_lease_that_was_just_taken_is_left_alone() -> None:
+async def test_a_lease_that_was_just_acquired_is_not_changed() -> None:
     log = WatchedLog()
     fresh = await hold(log, since=WORLD.clock.monotonic() + 1_000)
     other = LogId("conv_2")
@@ -203,7 +203,7 @@ async def test_a_queued_task_that_is_cancelled_ends_while_another_is_at_work() -
     assert ends == [TaskStatus.CANCELLED, TaskStatus.SUCCEEDED]
 
 
-async def test_work_whose_log_another_process_took_stops_at_the_next_look() -> None:
+async def test_work_whose_log_another_process_acquired_stops_at_the_next_poll() -> None:
     async def stand(held: HeldLog, task: TaskState) -> None:
         await asyncio.Event().wait()
 

@@ -183,7 +183,7 @@ def test_n12_a_direct_call_has_its_own_script_tools(found: Found, origin: str) -
     assert found[origin, False]["t_own"] == "ok"
 
 
-async def test_n13_script_tools_are_for_scripts_alone(project: ProjectFolder) -> None:
+async def test_n13_script_tools_are_only_for_scripts(project: ProjectFolder) -> None:
     """Seed N13: script_tools "without adding it to the LLM-visible tool list"."""
     write_project(project)
     model, agent = model_of(call("t_listed", tools=["t_helper"]))
@@ -253,7 +253,7 @@ async def test_n23_a_direct_call_may_use_its_helpers(sending: ProjectFolder) -> 
     assert envelope.output == {"status": "success"}
 
 
-async def test_n24_a_helper_is_no_direct_call(sending: ProjectFolder) -> None:
+async def test_n24_a_helper_is_not_a_direct_call(sending: ProjectFolder) -> None:
     """Seed N24: "stays nested-only unless it separately declares direct_call"."""
     async with sending.opened() as runtime:
         envelope = await directly(runtime, "send_media_attachment", {"media_id": "med_1"})

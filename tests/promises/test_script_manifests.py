@@ -116,7 +116,7 @@ async def test_b15_b16_b17_the_state_example(project: ProjectFolder) -> None:
     assert await stage.output("counts", session) is None
 
 
-async def test_b18_b19_a_secret_is_had_by_asking_alone(project: ProjectFolder) -> None:
+async def test_b18_b19_a_secret_is_received_only_on_request(project: ProjectFolder) -> None:
     """Seed B18: the `vault` example; B19: "requires the script to fetch secrets explicitly"."""
     looks = """
         export async function run(input: any) {

@@ -61,7 +61,7 @@ def test_the_first_key_writes_and_all_read() -> None:
 
 
 @pytest.mark.parametrize("bad", ["x", "", spelled(OLD)[:-4], "é" * 32, spelled(OLD + b"x")])
-def test_a_key_that_is_none_is_named_by_its_number_alone(bad: str) -> None:
+def test_an_invalid_key_is_named_only_by_its_number(bad: str) -> None:
     with pytest.raises(ConfigError, match="key 2 of 2 is invalid") as refused:
         read_keys(f"{spelled(OLD)},{bad}")
     assert spelled(OLD) not in str(refused.value)

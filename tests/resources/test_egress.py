@@ -115,7 +115,7 @@ async def test_an_international_host_is_one_host_in_any_spelling(url: str) -> No
     assert dns.asked == ["xn--bcher-kva.test"]
 
 
-async def test_a_private_address_is_reached_by_a_named_host_alone() -> None:
+async def test_a_private_address_is_reached_only_by_a_named_host() -> None:
     async with origin(says(answer())) as server:
         out = way(server.port)
         assert (await out.get()).status == 200
@@ -123,7 +123,7 @@ async def test_a_private_address_is_reached_by_a_named_host_alone() -> None:
             await out.get("/", f"http://*:{server.port}")
 
 
-async def test_the_connection_goes_to_the_address_that_was_checked() -> None:
+async def test_the_connection_uses_the_checked_address() -> None:
     """Egress: "the connection goes to the checked address": DNS is asked once a hop."""
     async with origin(says(answer())) as server:
         out = way(server.port)
@@ -239,7 +239,7 @@ async def test_a_handle_becomes_its_secret_for_a_named_host() -> None:
     assert found.url == sent.url
 
 
-async def test_a_secret_goes_to_no_host_that_any_pattern_allows() -> None:
+async def test_a_secret_is_not_sent_to_a_host_that_only_a_wildcard_allows() -> None:
     """V7: "only for hosts that a pattern with a name (not `*`) allows"."""
     handles = SecretHandles()
     handle = handles.new("token", "s3same")

@@ -64,7 +64,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("said", BROKEN)
-async def test_an_answer_that_is_none_is_no_answer(said: bytes) -> None:
+async def test_an_invalid_response_is_upstream_unavailable(said: bytes) -> None:
     """Egress: "only no answer rejects (`UPSTREAM_UNAVAILABLE`)"."""
     assert type(await refusal(says(said))) is UpstreamUnavailable
 

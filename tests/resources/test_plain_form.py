@@ -33,7 +33,7 @@ PLAIN = [
 
 
 @pytest.mark.parametrize(("text", "plain"), PLAIN)
-def test_escapes_and_line_breaks_are_gone_from_the_plain_form(text: str, plain: str) -> None:
+def test_the_plain_form_has_no_escapes_or_line_breaks(text: str, plain: str) -> None:
     assert PlainForm(text).text == plain
     assert is_plain(text) == (text == plain)
 
@@ -87,6 +87,6 @@ def test_a_secret_without_parts(value: str) -> None:
     assert list(parts(value)) == []
 
 
-def test_so_many_parts_and_no_more() -> None:
+def test_the_number_of_parts_is_limited() -> None:
     assert len(list(parts("\n".join(f"{n:020}" for n in range(1000))))) == MAX_PARTS
     assert len(list(parts("[" * 100_000))) == 0

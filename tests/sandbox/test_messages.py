@@ -135,7 +135,7 @@ def test_an_invalid_frame_is_refused_before_it_is_buffered(content: bytes, messa
         list(FrameReader(1000).feed(content))
 
 
-def test_a_frame_may_be_as_large_as_its_limit_and_not_a_byte_more() -> None:
+def test_a_frame_one_byte_over_its_limit_is_refused() -> None:
     frame = frame_of("post", [b"x" * 100])
     assert list(FrameReader(len(frame)).feed(frame)) == [("post", [b"x" * 100])]
     with pytest.raises(ValueError, match=f"at most {len(frame) - 1} bytes, found {len(frame)}"):

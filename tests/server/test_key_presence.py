@@ -86,7 +86,7 @@ async def test_a_cancelled_first_request_does_not_cancel_the_query_of_the_others
     assert len(on.store.looks) == 1
 
 
-async def test_a_query_that_fails_after_every_request_left_is_no_unread_error() -> None:
+async def test_a_query_that_fails_after_every_request_has_left_logs_no_error() -> None:
     on = Fixture()
     (only,) = await on.ask()
     only.cancel()
@@ -109,7 +109,7 @@ async def test_an_answer_is_valid_for_one_second_after_its_query_started() -> No
     assert await later is True
 
 
-async def test_a_slow_query_is_no_proof_for_later_requests() -> None:
+async def test_a_slow_query_proves_nothing_for_later_requests() -> None:
     """A key that is created during a query takes effect within a second."""
     on = Fixture()
     (early,) = await on.ask()

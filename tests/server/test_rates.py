@@ -25,7 +25,7 @@ def test_a_new_window_starts_at_zero() -> None:
     assert rates.count("ann", "chat", Moment(NOON + 60_000)) == RateUsage(1, 0, 60_120)
 
 
-def test_zero_is_no_limit() -> None:
+def test_zero_means_no_limit() -> None:
     assert Rates(RateSection(chat=0)).count("ann", "chat", NOON) is None
 
 

@@ -108,7 +108,7 @@ def test_the_events_of_the_test_above_are_full_of_the_word() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_half_goes_alone(kind: Any) -> None:
+def test_each_part_can_be_erased_alone(kind: Any) -> None:
     event = filled(kind)
     user, answer = blank_of(event, ErasedPart.USER), blank_of(event, ErasedPart.ANSWER)
     if kind.__name__ == "PromptResolved":
@@ -174,7 +174,7 @@ def count_of(connection: Connection) -> int | None:
 
 
 @pytest.mark.parametrize(("before", "after"), TITLES.values(), ids=list(TITLES))
-async def test_a_title_goes_if_it_is_the_beginning_of_the_message(
+async def test_a_title_is_erased_if_it_is_the_beginning_of_the_message(
     log: SqlLog, database: Database, before: str, after: str
 ) -> None:
     await log.send(CHAT, [opened(before), message()])

@@ -256,7 +256,7 @@ async def test_a_folder_in_the_place_of_a_file_is_a_failure_of_the_store(tmp_pat
 
 
 @pytest.mark.parametrize("place", ["file", "file/inside"])
-def test_a_place_that_is_not_a_folder_is_refused_at_once(tmp_path: Path, place: str) -> None:
+def test_a_path_that_is_not_a_folder_is_refused_immediately(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(OSError, match="file"):
         Disk(tmp_path / place)

@@ -6,7 +6,7 @@ from penstock.store.bucket import open_bucket
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/prefix", "s3://bucket", "memory:///"])
-def test_a_bucket_is_no_folder(url: str) -> None:
+def test_a_bucket_is_not_a_folder(url: str) -> None:
     assert open_bucket(url).folder is None
 
 

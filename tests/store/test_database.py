@@ -70,7 +70,7 @@ async def test_two_databases_have_two_secrets(tmp_path: Path) -> None:
     assert len(secrets) == 2
 
 
-async def test_the_directory_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+async def test_only_the_owner_can_access_the_created_directory(tmp_path: Path) -> None:
     database = await open_database(f"sqlite:///{tmp_path}/a/b/penstock.db")
     await database.close()
     assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
@@ -251,7 +251,7 @@ async def test_postgres_ends_the_transaction_of_a_frozen_process(postgres_url: s
 # ---- too new, broken, not ours -------------------------------------------------------------------
 
 
-async def test_a_database_of_a_newer_version_is_left_as_it_is(database_url: str) -> None:
+async def test_a_database_of_a_newer_version_is_not_changed(database_url: str) -> None:
     database = await open_database(database_url)
     newer = text("UPDATE alembic_version SET version_num = '9999'")
     await database.write(lambda connection: connection.execute(newer))
@@ -262,7 +262,7 @@ async def test_a_database_of_a_newer_version_is_left_as_it_is(database_url: str)
         await open_database(database_url)
 
 
-async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "penstock.db"
     file.write_bytes(b"no database at all" * 1000)
     with pytest.raises(StoreCorrupt, match="not a database"):
@@ -361,7 +361,7 @@ async def test_deleted_rows_are_overwritten_in_all_files(sqlite: Database) -> No
     assert not [name for name, content in found.items() if b"sesame" in content]
 
 
-async def test_a_large_file_is_overwritten_where_rows_were_and_not_rewritten(
+async def test_free_pages_of_a_large_file_are_overwritten_in_place(
     sqlite_url: str,
 ) -> None:
     """`VACUUM` would give the free pages back: other writers would wait too long for it."""
@@ -391,7 +391,7 @@ async def test_a_file_in_use_is_reported_and_overwritten_by_the_next_call(
     assert files_of(sqlite)["penstock.db-wal"] == b""
 
 
-async def test_where_nothing_is_in_files_nothing_is_overwritten(postgres_url: str) -> None:
+async def test_scrub_does_nothing_for_databases_without_files(postgres_url: str) -> None:
     for url in ("sqlite://", postgres_url):
         database = await open_database(url)
         assert await database.scrub()

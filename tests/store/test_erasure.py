@@ -70,7 +70,7 @@ def telling() -> ScriptedModel:
     return ScriptedModel([call("echo", text=SECRET), say(f"So {SECRET}."), say("Ok.")])
 
 
-async def test_erased_messages_are_gone_and_the_log_records_it() -> None:
+async def test_messages_are_erased_and_the_log_records_it() -> None:
     async with served(model=telling(), tools=[Act("echo", echo)]) as server:
         log_id, task_id = await tell(server)
         await server.database_parts.erasure.erase_messages(log_id, task_id, user=True, answer=True)
@@ -87,7 +87,7 @@ async def test_erased_messages_are_gone_and_the_log_records_it() -> None:
         assert (session.title, session.message_count) == ("", 0)
 
 
-async def test_one_half_can_go_alone() -> None:
+async def test_one_part_can_be_erased_alone() -> None:
     async with served(model=telling(), tools=[Act("echo", echo)]) as server:
         log_id, task_id = await tell(server)
         await server.database_parts.erasure.erase_messages(log_id, task_id, user=True)
@@ -117,7 +117,7 @@ async def test_large_bodies_and_kept_results_go_too() -> None:
         assert not await server.runtime.parts.storage.blobs.exists(kept.blob_id)
 
 
-async def test_a_question_goes_with_its_form() -> None:
+async def test_a_question_is_sent_with_its_form() -> None:
     ask = call("ask_user", question="Which?", type="input", defaultValue=SECRET)
     async with served(model=ScriptedModel([ask]), tools=TOOLS) as server:
         log_id, task_id = await tell(server)
@@ -128,7 +128,7 @@ async def test_a_question_goes_with_its_form() -> None:
         assert SECRET not in "".join(await texts(server, log_id))
 
 
-async def test_a_conversation_at_work_is_left_alone() -> None:
+async def test_a_conversation_at_work_is_not_changed() -> None:
     model = ScriptedModel([call("mail")])
     async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
         log_id, task_id = await tell(server)

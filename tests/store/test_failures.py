@@ -100,7 +100,7 @@ async def test_a_read_without_resources_succeeds_later(
     await database.close()
 
 
-async def test_a_scrub_that_failed_is_no_scrub_for_those_that_shared_it(tmp_path: Path) -> None:
+async def test_a_failed_scrub_fails_for_all_that_shared_it(tmp_path: Path) -> None:
     database = await open_database(f"sqlite:///{tmp_path / 'one.db'}")
     with no_threads_left():
         done = await asyncio.gather(database.scrub(), database.scrub(), return_exceptions=True)

@@ -310,7 +310,7 @@ class RunningClock(FakeClock):
         return super().now()
 
 
-async def test_the_mark_of_a_cancelled_put_is_no_put_after_it(
+async def test_a_cancelled_put_does_not_protect_its_bytes_from_a_sweep(
     database: Database, tmp_path: Path
 ) -> None:
     """An erasing sweeps without waiting; it leaves bytes that were put since then."""

@@ -250,7 +250,7 @@ ODD = {
 
 
 @pytest.mark.parametrize(("damage", "said"), ODD.items(), ids=list(ODD))
-async def test_a_log_whose_row_cannot_be_right_is_named(
+async def test_a_log_with_an_inconsistent_row_is_named(
     damage: str, said: str, log: SqlLog, database: Database
 ) -> None:
     await talk(log)

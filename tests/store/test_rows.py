@@ -78,7 +78,7 @@ def test_a_row_that_does_not_read_back_is_named(kind: str, body: str) -> None:
         record_of(LOG, (7, AT, None, None, kind, body, None))
 
 
-async def test_a_row_whose_blob_is_gone_is_named(rows: Rows) -> None:
+async def test_a_row_whose_blob_is_missing_is_named(rows: Rows) -> None:
     gone: Row = (7, AT, None, None, "note_emitted", "", BlobId("0" * 64))
     with pytest.raises(StoreCorrupt, match=r"event 7 of log 'conv_1'.*no blob"):
         await rows.records(LOG, [gone])

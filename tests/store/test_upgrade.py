@@ -84,7 +84,7 @@ async def made_by(database: Database, revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", [f"000{number}" for number in range(1, 9)])
-async def test_a_database_of_yesterday_opens_and_goes_on(
+async def test_a_database_of_an_older_version_opens_and_continues(
     database_url: str, revision: str, blobs: Blobs
 ) -> None:
     yesterday = await open_database(database_url)

@@ -117,7 +117,7 @@ async def test_plugin_guards_check_a_call_before_a_person_and_again_after_an_edi
 
 
 @pytest.mark.parametrize("left", [0.0, -1.0])
-async def test_a_tool_does_not_start_when_the_task_s_time_is_over(left: float) -> None:
+async def test_a_tool_does_not_start_after_the_deadline_of_the_task(left: float) -> None:
     clock = FakeClock()
     bench = await open_workbench(look := Act("look"), clock=clock)
     ledger = bench.ledger

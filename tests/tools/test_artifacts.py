@@ -166,7 +166,7 @@ async def test_an_output_too_deep_is_refused(artifacts: Artifacts, levels: int, 
         await shown(artifacts, output)
 
 
-async def test_an_output_that_is_no_json_is_refused(artifacts: Artifacts) -> None:
+async def test_an_output_that_is_not_json_is_refused(artifacts: Artifacts) -> None:
     with pytest.raises(InvalidOutput, match="the output is not JSON: Object of type object"):
         await shown(artifacts, {"a": object()})
 

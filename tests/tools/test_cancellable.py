@@ -23,7 +23,7 @@ LEFT = "tool stubborn still ran 0.02 s after it was cancelled, and is left behin
 
 
 @pytest.mark.parametrize("work", STUBBORN)
-async def test_a_tool_that_swallows_its_timeout_is_left_behind_and_logged_once(
+async def test_a_tool_that_ignores_its_timeout_is_abandoned_and_logged_once(
     work: Callable[[], Awaitable[Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
     tool = stubborn(work, effect=Effect.WRITE, timeout_ms=1)
@@ -82,7 +82,7 @@ async def test_a_failure_at_the_moment_of_a_cancel_is_not_reported_as_lost(
     assert reported == []
 
 
-async def test_a_tool_that_ends_after_its_timeout_is_a_timeout_whatever_it_returns(
+async def test_a_result_after_the_timeout_is_discarded(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     limits = Limits(cut_again_seconds=0, cut_seconds=60)
@@ -337,7 +337,7 @@ async def test_a_cancellation_from_outside_wins_over_a_deadline_at_the_same_time
         await asyncio.ensure_future(work())
 
 
-async def test_the_inner_of_two_deadlines_ends_the_inner_work_alone() -> None:
+async def test_the_inner_of_two_deadlines_ends_only_the_inner_work() -> None:
     with Deadline(here(), 60) as outer:
         with pytest.raises(TimeoutError), Deadline(here(), 0):
             await for_ever()
@@ -362,7 +362,7 @@ async def test_work_that_swallows_its_cancellation_continues() -> None:
     assert (said, deadline.is_over, here().cancelling()) == ("here", True, 0)
 
 
-async def test_a_deadline_in_a_task_that_is_being_cancelled_is_no_timeout() -> None:
+async def test_a_deadline_in_a_task_that_is_being_cancelled_is_not_a_timeout() -> None:
     async def work() -> str:
         try:
             await for_ever()
@@ -383,7 +383,7 @@ async def test_a_deadline_that_was_never_started_changes_no_error() -> None:
     assert (deadline.is_over, here().cancelling()) == (False, 0)
 
 
-async def test_finish_raises_a_timeout_in_place_of_its_own_cancellation_alone() -> None:
+async def test_finish_raises_a_timeout_only_for_its_own_cancellation() -> None:
     deadline = Deadline(here(), 0)
     deadline.start()
     with pytest.raises(asyncio.CancelledError) as cut:

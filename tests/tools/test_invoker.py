@@ -247,7 +247,7 @@ async def test_a_call_over_the_budget_is_refused(counted: Counted) -> None:
 # ---- run -----------------------------------------------------------------------------------------
 
 
-async def test_a_tool_past_its_timeout_is_cancelled_and_may_be_tried_again() -> None:
+async def test_a_tool_past_its_timeout_is_cancelled_and_may_be_retried() -> None:
     ended = asyncio.Event()
 
     @tool(effect="none", timeout=0.01)

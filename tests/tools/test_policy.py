@@ -90,7 +90,7 @@ def test_every_cell_of_the_visibility_table(tool: str, origin: str, cell: str) -
 
 
 @pytest.mark.parametrize(("kind", "who"), [("script", "script of"), ("python", "tool")])
-def test_a_refused_script_learns_the_missing_grants(kind: str, who: str) -> None:
+def test_a_refused_script_receives_the_missing_grants(kind: str, who: str) -> None:
     refusal = find_refusal(spec("t_own2"), replace(ORIGINS["H"], calling_kind=kind))
     assert isinstance(refusal, NotPermitted)
     assert str(refusal) == (

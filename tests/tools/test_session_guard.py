@@ -118,7 +118,7 @@ def test_a_refusal_explains_the_limits_of_the_agent(
 
 
 @pytest.mark.parametrize("tool_id", ["read", "finish", "edit", "subagent", "ask_user"])
-def test_after_finish_nothing_may_be_called(tool_id: str) -> None:
+def test_no_tool_can_be_called_after_finish(tool_id: str) -> None:
     """T28, G15: once finish is called, the guard blocks any further tool calls."""
     session = guard()
     session.finish()

@@ -102,7 +102,7 @@ async def test_conflicts_are_returned_and_a_revision_is_never_used_again() -> No
     ]
 
 
-async def test_a_value_is_gone_when_its_time_is_over() -> None:
+async def test_a_value_is_deleted_when_it_expires() -> None:
     clock = FakeClock()
 
     @tool(effect="none")

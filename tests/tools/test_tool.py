@@ -98,7 +98,7 @@ def test_a_function_and_a_tool_are_taken_as_tools(given: Any) -> None:
 
 
 @pytest.mark.parametrize("given", [1, "look", Act, Shop, Shop("a"), object(), None])
-def test_anything_else_is_no_tool(given: Any) -> None:
+def test_anything_else_is_not_a_tool(given: Any) -> None:
     with pytest.raises(TypeError):
         as_tool(given)
 

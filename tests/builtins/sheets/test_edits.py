@@ -115,7 +115,7 @@ print("openpyxl" in sys.modules)
 
 
 @pytest.mark.slow("another Python is started")
-def test_the_tools_alone_load_no_openpyxl() -> None:
+def test_listing_the_tools_loads_no_openpyxl() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
     )

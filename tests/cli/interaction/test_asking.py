@@ -376,7 +376,7 @@ async def test_an_error_of_the_items_is_raised() -> None:
         [each async for each in with_questions(numbers(fails=True), no_questions())]
 
 
-async def test_a_question_comes_between_items(flows: Runtime) -> None:
+async def test_a_question_is_asked_between_items(flows: Runtime) -> None:
     task_id = TaskId("task_mine")
     await flows.start_flow(NewRun(command="one"), task_id=task_id)
     held = asyncio.Event()

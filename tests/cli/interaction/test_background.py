@@ -78,7 +78,7 @@ def test_running_work_is_cancelled_at_the_end() -> None:
     assert ended == ["yes"]
 
 
-def test_ctrl_c_comes_between_two_items() -> None:
+def test_ctrl_c_interrupts_between_two_items() -> None:
     with Background() as background:
         feed = background.feed(numbers())
         assert feed.take() == 1

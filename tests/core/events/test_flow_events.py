@@ -54,5 +54,5 @@ def test_a_skipped_step_has_a_status_and_no_other_value() -> None:
     assert [SKIPPED.read(name) for name in ("summary", "files", "output", "branch")] == [""] * 4
 
 
-def test_no_output_may_be_called_as_a_field_that_every_result_has() -> None:
+def test_an_output_may_not_have_the_name_of_a_result_field() -> None:
     assert {*StepResult().to_wire(), "error", "finish", "visits"} <= set(RESERVED)

@@ -231,7 +231,7 @@ def test_a_log_without_a_stored_profile_uses_the_current_agent() -> None:
     assert kept_agent(replace(began, charter=kept_of(AGENT, None)), EDITED) is not EDITED
 
 
-async def test_a_tool_that_was_denied_stays_denied_when_the_file_is_gone() -> None:
+async def test_a_denied_tool_stays_denied_after_its_file_was_removed() -> None:
     settings = ChatSettings(tool_permissions={"look": "deny"})
     place = MemoryStorage(flows=flows_of(demo=steps(TWO)))
     model, look = ScriptedModel(by_task({"a": asks})), Act("look")

@@ -63,7 +63,7 @@ def test_a_jump_into_a_part_of_a_segment_may_fall_through() -> None:
     assert Reachability(steps).may_precede("b", "z") is False
 
 
-def test_on_complete_to_a_step_that_waits_anyway_is_no_jump() -> None:
+def test_on_complete_to_a_waiting_step_is_not_a_jump() -> None:
     """Ignored if the target is in the same segment and waits for this step anyway."""
     steps = (agent("a", on_complete="b"), agent("b", "a"), ref("c"))
     ways = Reachability(steps)

@@ -170,7 +170,7 @@ def test_a_step_that_waits_for_a_person_comes_before_one_that_is_blocked() -> No
     assert pause.awaited == ("q_1",)
 
 
-def test_each_thing_that_blocked_steps_lack_is_named_once() -> None:
+def test_each_missing_part_of_blocked_steps_is_named_once() -> None:
     pause = IdleSteps(blocked={"write": (AGENT, MODEL), "judge": (MODEL,)}).pause()
     assert isinstance(pause, Blocked)
     assert pause.blocked_on == (AGENT, MODEL)

@@ -13,7 +13,7 @@ DECISION = """
 
 
 @pytest.mark.parametrize(("branch", "ran"), [("quick", "short"), ("deep", "long")])
-async def test_control_goes_to_the_step_of_the_chosen_branch(branch: str, ran: str) -> None:
+async def test_the_run_continues_at_the_step_of_the_chosen_branch(branch: str, ran: str) -> None:
     model = ScriptedModel(by_task({"pick": finish(branch=branch)}))
     results = (await run_flow(DECISION, model)).output["results"]
     assert [each for each in ("short", "long") if results[each]["status"] == "complete"] == [ran]

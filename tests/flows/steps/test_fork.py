@@ -195,7 +195,7 @@ async def test_free_text_that_names_a_branch_and_no_option_goes_to_the_decider()
 
 
 @pytest.mark.parametrize("answer", [{"decide": True}, None], ids=["left to it", "autonomous"])
-async def test_a_decision_by_an_agent_alone_is_reported(answer: Mapping[str, Any] | None) -> None:
+async def test_an_autonomous_decision_is_reported(answer: Mapping[str, Any] | None) -> None:
     """An option is left to the agent, or autonomous run: event `flow_auto_decision`."""
     result, _, autos, _ = await through(answer)
     expected = {"forkId": "choose", "agentName": "judge"}

@@ -51,7 +51,7 @@ def test_a_kind_that_a_field_implies_has_that_field() -> None:
         assert not kind.implied_by or kind.implied_by in FIELDS_OF[name]
 
 
-async def test_a_flow_ref_is_no_visit_of_the_step_runner() -> None:
+async def test_a_flow_ref_is_not_a_visit_of_the_step_runner() -> None:
     """The FlowRunner runs it, because a nested run shares its limits and its log."""
     step: Any = step_of("id: a, path: sub.yaml")
     nothing: Any = None

@@ -186,7 +186,7 @@ def test_an_old_walk_is_repeated(root: Path) -> None:
     assert walk.walks == 2
 
 
-def test_a_disk_whose_clock_is_ahead_is_walked_once_in_a_second(root: Path) -> None:
+def test_a_disk_whose_clock_is_ahead_is_scanned_once_a_second(root: Path) -> None:
     clock, walk = later_than(root / "x0", -60_000), Walks()
     hidden = HiddenFiles(clock)
     for name in ("x0", "x1", "x2"):
@@ -240,7 +240,7 @@ def test_a_loaded_folder_includes_everything_below(
     assert (LOADED.has(name), LOADED.has_below(name)) == (is_loaded, is_above)
 
 
-def test_modules_below_a_folder_are_files_of_python_alone() -> None:
+def test_modules_below_a_folder_are_only_python_files() -> None:
     files = LoadedFiles([Modules("src/Shop")])
     names = ["src/shop/x.py", "src/shop/deep/x.so", "src/shop/x.csv", "src/shop.py", "src/x.py"]
     assert [files.has(name) for name in names] == [True, True, False, False, False]
@@ -309,7 +309,7 @@ class Replaced(Finding):
         return super().find()
 
 
-def test_an_edition_that_comes_while_the_one_before_is_looked_at_is_asked_as_well() -> None:
+def test_an_edition_that_arrives_during_a_scan_is_scanned_too() -> None:
     files, newer = LoadedFiles(), Finding()
     files.follow(Replaced(files, newer))
     files.refresh()

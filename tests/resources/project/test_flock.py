@@ -41,7 +41,7 @@ def test_a_missing_folder_is_not_locked(tmp_path: Path) -> None:
             assert not is_held
 
 
-def test_a_folder_that_cannot_be_held_for_want_of_descriptors_is_not_let_go(tmp_path: Path) -> None:
+def test_a_folder_lock_survives_a_lack_of_descriptors(tmp_path: Path) -> None:
     """Who writes without holding it would lose what another writes."""
     with no_files_left(), pytest.raises(OutOfResources), held(tmp_path):
         pass

@@ -38,7 +38,7 @@ async def test_hits_are_returned_in_order(tmp_path: Path) -> None:
     assert found == SearchHits(lines=("a:1: x", "a:3: x", "b:1: x"), is_cut=True)
 
 
-async def test_nothing_is_found_in_no_files(tmp_path: Path) -> None:
+async def test_a_search_of_no_files_finds_no_lines(tmp_path: Path) -> None:
     assert await search(tmp_path, [], SearchQuery(pattern="x")) == SearchHits(lines=())
 
 

@@ -136,7 +136,7 @@ PROBLEMS = [
 ]
 
 
-def test_all_problems_of_all_files_are_reported_at_once(scanner: Scanner) -> None:
+def test_all_problems_of_all_files_are_reported_together(scanner: Scanner) -> None:
     assert reported(loaded(scanner, BROKEN, "run")) == PROBLEMS
 
 

@@ -67,7 +67,7 @@ async def test_a_title_is_the_start_of_the_first_message() -> None:
         assert [len(title) for title in await names(server)] == [60]
 
 
-async def test_a_history_comes_page_by_page() -> None:
+async def test_a_history_is_read_page_by_page() -> None:
     async with served() as server:
         first = await server.say("1")
         name = first.headers["x-conversation-id"]
@@ -170,7 +170,7 @@ async def test_an_answer_is_erased_with_the_results_of_its_tools() -> None:
         assert (await server.client.delete(url)).status_code == 404
 
 
-async def test_a_user_message_is_erased_alone() -> None:
+async def test_a_user_message_is_erased_without_its_reply() -> None:
     async with served() as server:
         first = (await server.say("My secret")).json()
         url = f"{CHAT}/messages/{first['userMessage']['id']}"

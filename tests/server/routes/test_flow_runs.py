@@ -252,7 +252,7 @@ async def test_the_document_describes_every_route(tmp_path: Path) -> None:
     assert frame == {"$ref": "#/components/schemas/RunFrame"}
 
 
-async def test_a_closed_gate_is_answered_at_once(tmp_path: Path) -> None:
+async def test_a_closed_gate_is_reported_immediately(tmp_path: Path) -> None:
     """Rejected: … 409 `GATE_CLOSED`, with `runId` beside `error`."""
     async with flow_server(tmp_path) as server:
 

@@ -53,7 +53,7 @@ def test_a_stream_over_the_limit_is_refused() -> None:
     assert streams.open == 2
 
 
-def test_the_local_profile_is_limited_by_the_total_alone() -> None:
+def test_only_the_total_limits_the_local_profile() -> None:
     streams = Streams(LIMITS)
     places = [streams.enter(LOCAL_PROFILE) for _ in range(3)]
     for place in places:

@@ -196,7 +196,7 @@ async def test_a_range_is_checked_without_its_bodies(
         await log.check(CHAT, after=after, until=until)
 
 
-async def test_a_log_that_was_deleted_lacks_nothing(log: SqlLog, database: Database) -> None:
+async def test_a_deleted_log_requires_nothing(log: SqlLog, database: Database) -> None:
     await five_events(log)
     await database.write(lambda each: each.execute(delete(events)))
     await database.write(lambda each: each.execute(delete(logs)))

@@ -109,7 +109,7 @@ def test_a_suspect_is_watched_for_twice_the_time_its_process_survived(
         "a process that is late does not bury itself",
     ],
 )
-def test_which_logs_were_cut_with_one_whose_lease_ran_out(
+def test_orphaned_finds_the_logs_that_a_dead_process_held(
     others: list[str], taker: str, seconds: float, expected: set[str]
 ) -> None:
     own = log("a")
@@ -281,7 +281,7 @@ WORLDS: dict[str, tuple[dict[str, Work], int, int]] = {
 
 
 @pytest.mark.parametrize(("works", "deaths", "within"), WORLDS.values(), ids=list(WORLDS))
-def test_whatever_kills_fails_and_everything_else_is_done(
+def test_tasks_that_kill_the_process_fail_and_all_others_finish(
     works: dict[str, Work], deaths: int, within: int
 ) -> None:
     world = World({name: Work(each.takes, each.kills, each.since) for name, each in works.items()})

@@ -43,7 +43,7 @@ def do(statement: str, connection: Connection) -> None:
 # ---- parts ---------------------------------------------------------------------------------------
 
 
-async def test_no_more_is_fetched_than_comes_to_the_size(database: Database, log: SqlLog) -> None:
+async def test_no_more_than_the_size_is_fetched(database: Database, log: SqlLog) -> None:
     """Postgres gives what a statement finds as a whole, and bodies have 200 bytes at most here."""
     lease = await held(log)
     await log.append(lease, [note(str(number)) for number in range(60)])
@@ -97,7 +97,7 @@ async def test_a_row_of_a_newer_kind_is_named(database: Database, log: SqlLog) -
 # ---- large bodies --------------------------------------------------------------------------------
 
 
-async def test_a_large_message_that_slips_in_comes_whole(log: SqlLog) -> None:
+async def test_a_large_message_that_arrives_in_between_is_complete(log: SqlLog) -> None:
     lease = await held(log)
     large = MessageReceived(message_id=MessageId("m"), content="é" * 10_000)
     await log.send(CHAT, [Entry(large, TWO)])
@@ -196,9 +196,7 @@ async def test_a_cancelled_begin_does_not_affect_the_holder(
 # ---- keys of requests ----------------------------------------------------------------------------
 
 
-async def test_keys_whose_time_is_over_are_kept_no_longer(
-    database: Database, log: SqlLog, clock: FakeClock
-) -> None:
+async def test_expired_keys_are_deleted(database: Database, log: SqlLog, clock: FakeClock) -> None:
     """limits.idempotency_seconds: "how long an Idempotency-Key is remembered"."""
     await log.send(CHAT, [opened(), keyed(ONE, "old")])
     clock.advance(24 * 3600 + 1)

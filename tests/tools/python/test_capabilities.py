@@ -222,7 +222,7 @@ async def test_two_tools_do_not_share_a_key() -> None:
     assert (await bench.call("get")).output == [None, None, None]
 
 
-async def test_a_change_of_a_store_is_no_call_that_the_budget_counts() -> None:
+async def test_a_change_of_a_store_does_not_count_as_a_call() -> None:
     async def work(ctx: ToolContext) -> None:
         await ctx.state.profile.put("n", 1)
 

@@ -58,7 +58,7 @@ async def test_the_values_of_a_context() -> None:
     assert output == [True, True, "local", 0, 1, 60.0, False, True, 32]
 
 
-async def test_a_context_is_injected_by_its_hint_alone() -> None:
+async def test_a_context_is_injected_only_by_its_hint() -> None:
     """Injected by annotation, any parameter name, never in the schema."""
 
     @tool(effect="none")
@@ -78,7 +78,7 @@ async def test_a_context_is_injected_by_its_hint_alone() -> None:
         ("nothing_such", None, [False, "TOOL_NOT_FOUND"]),
     ],
 )
-async def test_a_nested_call_gives_an_envelope_whatever_happens(
+async def test_a_nested_call_always_returns_an_envelope(
     tool_id: str, input: Any, outcome: list[Any]
 ) -> None:
     async def call(ctx: ToolContext) -> list[Any]:
@@ -89,7 +89,7 @@ async def test_a_nested_call_gives_an_envelope_whatever_happens(
     assert (await bench.call("does")).output == outcome
 
 
-async def test_an_input_that_is_no_json_is_a_mistake_of_the_tool() -> None:
+async def test_an_input_that_is_not_json_is_an_error_of_the_tool() -> None:
     async def call(ctx: ToolContext) -> Any:
         return await ctx.call("double", {"n": object()})
 

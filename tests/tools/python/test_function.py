@@ -116,7 +116,7 @@ def test_a_decorated_function_stays_a_function() -> None:
         ({"a": 1}, ["int", "int", 2]),
     ],
 )
-async def test_numbers_are_of_the_hinted_kind_and_defaults_are_the_function_s(
+async def test_numbers_have_the_hinted_type_and_defaults_come_from_the_function(
     input: dict[str, Any], output: Any
 ) -> None:
     envelope = await (await open_workbench(add)).call("add", input)

@@ -138,7 +138,7 @@ def test_files_import_their_neighbours_once(tmp_path: Path) -> None:
     assert sys.modules[good.__module__].__dict__["RUNS"] == ["a", "b"]
 
 
-def test_a_second_load_reads_the_files_again_and_leaves_the_first_alone(tmp_path: Path) -> None:
+def test_a_second_load_reads_the_files_again_and_does_not_change_the_first(tmp_path: Path) -> None:
     """Reload builds a new registry; running calls keep theirs."""
     root = project(tmp_path, a=GOOD)
     (before,) = load_tools(root).tools
@@ -247,7 +247,7 @@ async def test_the_example_suggests_a_known_city() -> None:
     assert (envelope.error.code, envelope.error.suggestion) == ("CITY_UNKNOWN", "Try Oslo.")
 
 
-def test_ctrl_c_during_an_import_is_no_finding(tmp_path: Path) -> None:
+def test_ctrl_c_during_an_import_is_not_a_finding(tmp_path: Path) -> None:
     text = "import signal\nsignal.raise_signal(signal.SIGINT)\n"
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -254,7 +254,7 @@ def field_default(x: int = Field(5, ge=1)) -> None:
     """Take a default as models write it."""
 
 
-def test_a_default_that_is_no_json_is_not_shown() -> None:
+def test_a_default_that_is_not_json_is_not_shown() -> None:
     def f(x: float = float("inf"), y: int = 2**80, z: float = 1.5) -> None:
         """Take numbers."""
 

@@ -51,7 +51,7 @@ async def test_a_step_is_settled_once() -> None:
     assert again.order is not None
 
 
-async def test_a_step_settled_in_an_earlier_entry_is_no_divergence() -> None:
+async def test_a_step_settled_in_an_earlier_entry_is_not_a_divergence() -> None:
     host = await asking()
     await host.value("sleep", ms=0)
     host.begin()

@@ -250,7 +250,7 @@ def test_only_identifiers_are_unquoted() -> None:
     ]
 
 
-def test_a_blank_description_is_no_comment() -> None:
+def test_a_blank_description_makes_no_comment() -> None:
     assert (doc_comment("  ", ""), doc_comment(None, ""), doc_comment("x", "  ")) == (
         "",
         "",
