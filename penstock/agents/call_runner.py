@@ -27,30 +27,17 @@ from penstock.tools.policy import Caller
 class CallRunner:
     """Runs the calls of a task."""
 
-    __slots__ = ("_guard", "_max_parallel", "_settings", "invoker", "ledger")
+    __slots__ = ("_max_parallel", "_settings", "invoker", "ledger")
 
     def __init__(self, invoker: Invoker, ledger: Ledger, settings: ChatSettings) -> None:
         self.invoker = invoker
         self.ledger = ledger
-        self._guard: LoopGuard | None = None
         self._settings = settings
         self._max_parallel = settings.max_parallel_tools
-
-    @property
-    def guard(self) -> LoopGuard:
-        """Return the loop guard. It is created on first use: most tasks make no call."""
-        if self._guard is None:
-            self._guard = self.guarding()
-        return self._guard
 
     def guarding(self) -> LoopGuard:
         """Return a new guard."""
         return LoopGuard(self._settings)
-
-    @property
-    def blocked(self) -> int:
-        """How many calls of this task the guard stopped."""
-        return 0 if self._guard is None else self._guard.blocked
 
     def run(self, calls: Sequence[Call], caller: Caller) -> Awaitable[object]:
         """Run the calls of a reply.

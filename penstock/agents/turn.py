@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from penstock.agents.agent import ChatSettings
 from penstock.agents.call_runner import CallRunner
-from penstock.agents.guard import SUGGESTION, spelling
+from penstock.agents.guard import SUGGESTION, LoopGuard, spelling
 from penstock.agents.offer import OfferSource, ToolOffer
 from penstock.agents.reply_reader import ReplyReader
 from penstock.agents.transcript import Transcript, room
@@ -92,6 +92,7 @@ class Turns:
         "_agent_model",
         "_bus",
         "_call_runner",
+        "_guard",
         "_restart",
         "_task",
         "_transcript",
@@ -111,6 +112,7 @@ class Turns:
     ) -> None:
         self._agent_model = agent_model
         self._call_runner = call_runner
+        self._guard: LoopGuard | None = None
         self._task = call_runner.ledger.task
         self._transcript = transcript
         self.dialogue = transcript.dialogue
@@ -171,7 +173,7 @@ class Turns:
         reply = round_.reply
         outcomes = [round_.settled[call.call_id] for call in reply.calls]
         effects = [call_runner.invoker.registry.effect_of(call.name) for call in reply.calls]
-        call_runner.guard.end_round(reply.calls, outcomes, effects)
+        self.guard.end_round(reply.calls, outcomes, effects)
 
     def take_back(self, *, closing: bool) -> None:
         """Record that the parts of a reply that were streamed are void."""
@@ -182,7 +184,14 @@ class Turns:
     @property
     def blocked(self) -> int:
         """How many calls of this task the guard stopped."""
-        return self._call_runner.blocked
+        return 0 if self._guard is None else self._guard.blocked
+
+    @property
+    def guard(self) -> LoopGuard:
+        """The loop guard. It is created on first use: most tasks make no call."""
+        if self._guard is None:
+            self._guard = self._call_runner.guarding()
+        return self._guard
 
     @property
     def is_spent(self) -> bool:
@@ -204,7 +213,7 @@ class Turns:
         call_runner = self._call_runner
         for round_ in self.dialogue.rounds:
             if round_.is_settled:
-                guard = call_runner.guard
+                guard = self.guard
                 guard.begin_round()
                 for call in round_.reply.calls:
                     guard.judge(call, spelling(call))
@@ -261,7 +270,7 @@ class Turns:
         seen = call_runner.ledger.occurrences(
             f"{self.dialogue.path or self._task.task_id}/{reply.iteration}"
         )
-        guard = call_runner.guard
+        guard = self.guard
         guard.begin_round()
         admitted = []
         for requested in reply.calls:
