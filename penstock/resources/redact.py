@@ -49,18 +49,17 @@ Found = tuple[int, int, str]
 class Redactor:
     """Replaces the secrets of one task. Without a secret it returns its input at once."""
 
-    __slots__ = ("_byte_lists", "_forms", "_least", "_values", "has_any")
-
-    def __init__(self) -> None:
-        self.has_any = False
-        """Whether the task received a secret."""
-        self._values: Mapping[str, str] = _NONE
-        """Secret -> key."""
-        self._forms: Mapping[str, str] = _NONE
-        """Spelling of a secret -> key."""
-        self._byte_lists: tuple[tuple[ByteLists, str], ...] = ()
-        self._least = 0
-        """Length of the shortest text that can contain a hit, in characters."""
+    # Defaults of the class, all immutable: each caller of a tool has a redactor, and few receive a
+    # secret. `add` replaces them. No struct: its repr would print the secrets.
+    has_any = False
+    """Whether the task received a secret."""
+    _values: Mapping[str, str] = _NONE
+    """Secret -> key."""
+    _forms: Mapping[str, str] = _NONE
+    """Spelling of a secret -> key."""
+    _byte_lists: tuple[tuple[ByteLists, str], ...] = ()
+    _least = 0
+    """Length of the shortest text that can contain a hit, in characters."""
 
     def add(self, key: str, value: str) -> None:
         """Redact this secret from now on, in all its spellings. A very short one is ignored."""

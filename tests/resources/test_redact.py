@@ -336,3 +336,12 @@ def test_secrets_that_overlap_go_together() -> None:
 def test_a_text_that_is_made_to_be_slow_is_not(text: str) -> None:
     """Each pass is linear: these take some milliseconds, and a test may take a second."""
     assert given_out("s3cr3t", "a" * 60).text(text) is not None
+
+
+def test_redactors_share_no_secret_and_print_none() -> None:
+    """The defaults belong to the class, and a caller that is logged prints its redactor."""
+    one, other = Redactor(), Redactor()
+    one.add("KEY", "s3cr3t-value")
+    assert (one.has_any, other.has_any) == (True, False)
+    assert other.text("s3cr3t-value") == "s3cr3t-value"
+    assert "s3cr3t" not in repr(one)
