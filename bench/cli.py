@@ -14,7 +14,7 @@ MIN_SAMPLES = 5
 
 
 def measure(options: Options) -> Line:
-    """Start the command again and again, and keep the best and the median time."""
+    """Start the command repeatedly, and keep the best and the median time."""
     calibrate.expect(harness.quiet_ms())
     got = asyncio.run(calibrate.window(_sample, options.repeat, MIN_SAMPLES))
     harness.note_quiet(calibrate.best_ms())

@@ -24,7 +24,7 @@ HOMES: dict[str, str] = {
     "open": "app.opening",
     "tool": "tools.python.function",
 }
-"""Public name -> the file it lives in. Their types stand in `__init__.pyi`."""
+"""Public name -> the file it lives in. Their types are in `__init__.pyi`."""
 
 __all__ = [name for name in HOMES if name != "open"]  # a star must not hide the function of Python
 

@@ -234,7 +234,7 @@ class SignIns:
         return token
 
     async def find(self, token: str) -> SignedIn:
-        """Return the identity behind a token; renew its lifetime when half of it is over.
+        """Return the identity behind a token; renew its lifetime when half of it has passed.
 
         Raises Unauthenticated, also when its key does not count any more.
         """

@@ -1,1 +1,1 @@
-"""One agent at work: its files, prompt, turns and loop."""
+"""One agent: its files, prompt, turns and loop."""

@@ -6,7 +6,7 @@ checks each call again, with the Caller of the offer.
 
 The tools at the start of a task are fixed by their ids. Selected skills add tools behind them, so
 that the beginning of a request stays the same and a provider can cache it. `TaskOffers` makes an
-offer again only if the selection changes. A tool that is gone from the registry is left out.
+offer again only if the selection changes. A tool that is no longer in the registry is left out.
 Proof: tests/agents/test_offer.py.
 """
 

@@ -266,7 +266,7 @@ class Runtime:
             Forbidden: The profile may not answer it.
             InvalidAnswer: The answer does not fit the question.
             AlreadyAnswered: Another answer came first.
-            QuestionClosed: Its task has ended, or its time is over.
+            QuestionClosed: Its task has ended, or its time is up.
         """
         return await self._inbox.answer(QuestionId(question_id), body, profile or self.local)
 

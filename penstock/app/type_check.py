@@ -59,7 +59,7 @@ class _Group(Struct, frozen=True):
     """The declarations that they use."""
     tools: list[ToolManifest] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
-    """Scripts that are no tools, such as the resolver of prompts."""
+    """Scripts that are not tools, such as the resolver of prompts."""
 
 
 class _Workspace:

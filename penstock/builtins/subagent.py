@@ -1,4 +1,4 @@
-"""`subagent`: one named agent at work for a person's own session."""
+"""`subagent`: one named agent that works for a person's own session."""
 
 from typing import Any
 

@@ -110,7 +110,7 @@ class DirectCalls:
         return replace(caller, clip_at=self._settings(state).result_max_chars)
 
     def _settings(self, state: SessionState) -> ChatSettings:
-        """Return the settings of the session's agent; the defaults if the agent is gone."""
+        """Return the settings of the session's agent; the defaults if the agent was removed."""
         opened = state.opened
         try:
             return self._participants.agent(opened.agent if opened else ASSISTANT).settings

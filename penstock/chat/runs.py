@@ -44,7 +44,7 @@ class ToolRuns:
     async def start(self, request: FlowRequest) -> TaskId:
         """Start a run, or return the one that the same call started before. Raises NotFound."""
         run_id = TaskId(f"task_{request.key}")
-        # Looked up before the flow: a run that exists must continue even if its flow is gone.
+        # Looked up before the flow: a run that exists must continue even if its flow was removed.
         if await self._resumed(run_id, request.profile):
             return run_id
         self._find_flow(request.command)

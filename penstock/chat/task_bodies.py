@@ -48,7 +48,7 @@ from penstock.engine.task_state import TaskState
 from penstock.tools.tool import Registry
 
 _NO_TOOLS = frozenset({"ask", "fetch", "task.waitForUserMessage"})
-"""Parts of paths that are no calls of tools: questions of code, and requests of scripts."""
+"""Parts of paths that are not calls of tools: questions of code, and requests of scripts."""
 
 
 class FlowBody(Protocol):

@@ -113,7 +113,7 @@ class ToolFailed(CallError):
             details: JSON for programs.
 
         Raises:
-            ValueError: The code is malformed or belongs to the runtime, or the details are no JSON.
+            ValueError: The code is malformed or the runtime's, or the details are not JSON.
             TypeError: The suggestion or the details have a wrong type.
 
         Example:
@@ -143,7 +143,7 @@ class ToolTimeout(CallError):
 
 
 class OutputTooLarge(CallError):
-    """The output is over its limit."""
+    """The output exceeds its limit."""
 
 
 class ScriptError(CallError):

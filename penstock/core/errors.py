@@ -229,7 +229,7 @@ class LinkExpired(PenstockError):
 
 
 class TooLarge(PenstockError):
-    """The body is over its limit."""
+    """The body exceeds its limit."""
 
 
 class UnsupportedType(PenstockError):

@@ -1,7 +1,7 @@
 """The limits that operators can set, with their defaults.
 
 A limit is here if it sizes the runtime to a machine, a bill or a policy. A bound that only guards
-an algorithm is a constant beside its reader.
+an algorithm is a constant in the file that reads it.
 """
 
 from dataclasses import dataclass

@@ -29,7 +29,7 @@ Outcome = tuple[Normal, Problems]
 _YES_NO = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
 _SAID = ("value", "text", "answer")
 _WAYS = ("cancel", "decide")
-"""Replies instead of an answer: give the question up, or let an agent decide."""
+"""Replies instead of an answer: give up on the question, or let an agent decide."""
 
 
 def check_answer(question: Question, body: object, depth: int) -> Outcome:

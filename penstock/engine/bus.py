@@ -116,7 +116,7 @@ class Subscription:
         if self.is_cut:
             return
         if len(self._items) >= self._limit:
-            # The whole queue goes: the reader reads everything after its last id from the log.
+            # Drop the whole queue: the reader reads everything after its last id from the log.
             self.is_cut = True
             self._items.clear()
         else:

@@ -1,1 +1,1 @@
-"""Several agents at work, described by one YAML file."""
+"""Several agents that work together, described by one YAML file."""

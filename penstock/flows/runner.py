@@ -57,7 +57,7 @@ FLOW_DEPTH = 8
 """Most flows that are nested in each other."""
 
 _ANSWER_POLL_SECONDS = 0.2
-"""Upper bound for the delay until an answer is noticed while other steps are at work."""
+"""Upper bound for the delay until an answer is noticed while other steps are running."""
 NO_RETRY = frozenset({"interrupted"})
 """Sources of soft failures that are never retried: the step may have had an effect."""
 
@@ -199,7 +199,7 @@ class FlowRunner(Struct):
 
     @property
     def _idle(self) -> set[str]:
-        """Running steps that are not at work and therefore take no place."""
+        """Running steps that are not active and therefore take no place."""
         idle = self._idle_steps
         return {*idle.waiting, *idle.blocked, *self._due, *self.run.between_tries}
 

@@ -3,7 +3,7 @@
 Guarantees: a run is checked before its first step, and what it was checked with (the texts of the
 flow, its inputs, its config) is stored in `FlowStarted`; later edits of the files do not change a
 run. Every request ends in a FlowResult, also one that was rejected. The number of runs
-at work in this process is limited; the others wait for a slot.
+active in this process is limited; the others wait for a slot.
 
 How: `work` is called once per activation. The first call checks and starts the run, later calls
 rebuild it from the log. Relies on the lease of the log, held by the caller. Tests:

@@ -213,7 +213,7 @@ def _written_permissions(files: Sequence[ParsedManifest]) -> frozenset[str] | No
 def _check(
     files: Sequence[ParsedManifest], permissions: frozenset[str] | None, neighbours: ProjectNames
 ) -> list[Diagnostic]:
-    """Check references between manifests; return diagnostics about files that are no manifests."""
+    """Check references between manifests; return diagnostics about files that are not manifests."""
     skills, tools = _skills(files), _tools(files)
     duplicates = check_ids(tools, skills, neighbours)
     by_id: dict[str, ParsedSkill] = {}

@@ -27,7 +27,7 @@ from penstock.models.providers import ModelConfig
 from penstock.models.wire_names import WireNames
 
 MAX_IDLE = 32
-"""Most idle connections."""
+"""Maximum number of idle connections."""
 ERROR_BYTES = 64 * KIB
 """Bytes to read of the body of an error."""
 

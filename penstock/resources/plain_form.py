@@ -23,11 +23,11 @@ from typing import Any
 from penstock.core.json_values.json_text import parse_json
 
 MIN_PART_LENGTH = 16
-"""Least length of a line, or of a text in a JSON object, that is searched by itself."""
+"""Minimum length of a line, or of a text in a JSON object, that is searched by itself."""
 MAX_PARTS = 100
-"""Most parts of one secret that are searched by themselves."""
+"""Maximum number of parts of one secret that are searched by themselves."""
 _MIN_BASE64_LENGTH = 6
-"""Least length of a piece of base64: a shorter one matches unrelated text."""
+"""Minimum length of a piece of base64: a shorter one matches unrelated text."""
 _LAYERS = 3
 _ODD = re.compile(r"[%&\\\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _PERCENT = re.compile(r"(?:%(?:[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}))+")

@@ -171,7 +171,7 @@ class OpenCalls:
         self._wake()
 
     def _forget(self, number: int) -> bool:
-        """Remove a call that is over; return whether the script still waited for it."""
+        """Remove a call that has ended; return whether the script still waited for it."""
         message = self._asked.pop(number, None)
         self.held -= message.size if message else 0
         return message is not None

@@ -173,7 +173,7 @@ class Statements:
     drop_text = "DELETE FROM deltas WHERE log_id = ?"
     """log_id."""
     owners = "SELECT DISTINCT owner FROM logs WHERE needs_run = 1 AND lease_until > ?"
-    """now -> owners of logs at work."""
+    """now -> owners of running logs."""
     queued = (
         "SELECT (SELECT task_id FROM tasks WHERE task_id = ?), count(*) FROM tasks "
         "INDEXED BY tasks_in_hand WHERE log_id = ? AND ended_seq IS NULL AND started_seq IS NULL"

@@ -65,7 +65,7 @@ logs = Table(
 """One row per log: its profile, its lease and its length.
 
 `outside` counts the events that were appended without the lease. `held_from` is the head when the
-lease was acquired last, moved past events that are no progress of a task. `followed_until` is the
+lease was acquired last, moved past events that are not progress of a task. `followed_until` is the
 time until which another process reads live text. `recoveries` counts the processes in a row that
 died at the same position; `cohort`, `alone`, `tried_at` and `watch_ms` belong to it, see
 `store/logs/quarantine.py`.

@@ -1,7 +1,7 @@
 """Projections in memory: tasks, sessions and questions, derived from the events of logs.
 
 Implements the same port as the SQL projections and passes the same contract tests. `admit` refuses
-outside events before they are written (a task that is over, a closed question, a full queue);
+outside events before they are written (a task that has ended, a closed question, a full queue);
 `follow` applies each written event.
 """
 

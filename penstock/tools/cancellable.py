@@ -7,7 +7,7 @@ cancellation, and that a cancellation which the tool caused itself ends only the
 It works by stepping the coroutine by hand, in the asyncio task that owns the call. Each step shows
 what the tool waits for. If that is another task or an asyncio future subclass, the step waits for a
 gate instead: the gate opens with the future, and can be cancelled without it. After a cancellation
-a timer cancels again every `limits.cut_again_seconds`; when the time is over, the coroutine is
+a timer cancels again every `limits.cut_again_seconds`; when the time is up, the coroutine is
 closed and left behind. Cancellations that a step adds to the task's own count
 (`Task.cancelling()`) come from the tool, and are taken back after it (`absorb`).
 
@@ -51,7 +51,7 @@ class CancelReason(NamedTuple):
 
 
 class Deadline:
-    """Cancels the holding task when its time is over, and raises TimeoutError.
+    """Cancels the holding task when its time is up, and raises TimeoutError.
 
     A cancellation from elsewhere stays a CancelledError, whichever of the two came first.
     """

@@ -125,7 +125,7 @@ def problem_details(problems: list[Problem]) -> dict[str, Any]:
 
 
 def out_of_time(spec: ToolSpec, seconds: float, left: float) -> CallError:
-    """Return the error of a call whose time is over: its own (`seconds`) or its task's (`left`)."""
+    """Return the error of a call whose time is up: its own (`seconds`) or its task's (`left`)."""
     if left < seconds:
         text = "the seconds of this task's budget were used up during the call"
         if spec.is_cut_short:

@@ -162,7 +162,7 @@ class Invocation:
         self.deadline = attempt.deadline
         self.runner = Runner()
         self.computed_ms = 0
-        """Milliseconds of CPU that the script used in this entry, once it is over."""
+        """Milliseconds of CPU that the script used in this entry, once it has ended."""
         self.files: list[StoredFile] = []
         """Files that the tool stored in addition to its output."""
         self.change: Change | None = None

@@ -209,7 +209,7 @@ class Edition:
         active_call.nest = nest
 
     async def _run(self, tool: Tool, input: dict[str, Any], active_call: ActiveCall) -> Any:
-        """Run the tool until it ends, its retries are used up, or its time is over."""
+        """Run the tool until it ends, its retries are used up, or its time is up."""
         spec, ledger, call = active_call.spec, active_call.ledger, active_call.call
         if spec.effect is Effect.WRITE and not spec.is_transactional:
             await ledger.start(call, again=spec.idempotent or spec.is_frame)

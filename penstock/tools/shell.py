@@ -1,7 +1,7 @@
 """Shell commands in a project: whether they run, and how they are confined.
 
 Unless the operator switched it off, a command runs in an enclosure that hides what the agent may
-not read. Its changes are collected apart and taken over after its end, so a refused change never
+not read. Its changes are collected apart and applied after its end, so a refused change never
 reaches the project. A command that cannot be confined does not run.
 Proof: `tests/tools/test_shell.py`.
 """
@@ -29,7 +29,7 @@ from penstock.sandbox.processes.shell import (
 from penstock.sandbox.processes.slots import ProcessSlots
 
 _MAX_REFUSALS = 20
-"""Most refused changes that are reported one by one."""
+"""Maximum number of refused changes that are reported one by one."""
 
 
 class ShellSettings(Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class ShellRun(Struct, frozen=True, kw_only=True):
     task: str = ""
     """The task. Waiting commands of different tasks take turns."""
     grace_seconds: float = GRACE_SECONDS
-    """Seconds between SIGTERM and SIGKILL when the time is over."""
+    """Seconds between SIGTERM and SIGKILL when the time is up."""
 
 
 def check_on(settings: ShellSettings) -> None:
@@ -84,7 +84,7 @@ async def run_in_project(
 
     async def take(changes: Path) -> None:
         # `finish`, because a half of the changes would be worse than all or none: a call that is
-        # cancelled now ends when all of them are taken over.
+        # cancelled now ends when all of them are applied.
         refused.extend(await threads.finish(partial(take_changes, files, changes)))
 
     slot = await settings.slots.acquire(run.task) if settings.slots is not None else None

@@ -103,7 +103,7 @@ class Skills:
         kept = self._kept.get((names, closed))
         if kept is None:
             kept = self._merged(names, closed)
-            # A call asks for the grants of its task again and again. The keys come from callers,
+            # A call asks for the grants of its task repeatedly. The keys come from callers,
             # so the cache is bounded; it refills from one miss, so it needs no order.
             if len(self._kept) >= KEPT:
                 self._kept.clear()

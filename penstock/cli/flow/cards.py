@@ -39,7 +39,7 @@ from penstock.engine.bus import Delta, DeltaKind, Live
 MAX_ACTIVITIES = 12
 """How many recent activities a card keeps."""
 MAX_REPLY_CHARS = 4000
-"""How many characters of the reply on its way a card keeps."""
+"""How many characters of the current reply a card keeps."""
 CardOf = Callable[[str], DisplayCard]
 """Returns the display card (label, colour, avatar) of an agent."""
 
@@ -89,7 +89,7 @@ class StepCard(Struct, kw_only=True):
     tool: str = ""
     """The last called tool, with its status once it has returned."""
     saying: str = ""
-    """The reply of its agent that is on its way."""
+    """The unfinished reply of its agent."""
     activities: deque[Activity] = field(default_factory=lambda: deque(maxlen=MAX_ACTIVITIES))
     touched: int = 0
     """The number of the last update; the card with the largest number was active last."""

@@ -281,7 +281,7 @@ class _WatchedRun:
         """Ask open questions until the run continues; False if one stays open.
 
         A question may belong to a nested run. Then the next questions of nested runs follow, until
-        one of those runs is over and this run continues.
+        one of those runs has ended and this run continues.
         """
         asked, is_taken = next(filter(self._is_wanted, reply.questions), None), False
         while asked is not None and (is_taken := self._ask(asked)):

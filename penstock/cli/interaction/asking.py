@@ -264,7 +264,7 @@ Item = TypeVar("Item")
 
 
 async def asked_in(runtime: Runtime, runs: Sequence[str]) -> AsyncIterator[QuestionRecord]:
-    """Yield the questions of runs that a suspended task waits for; stop once one run is over."""
+    """Yield the questions of runs that a suspended task waits for; stop once one run has ended."""
     waits = [asyncio.ensure_future(runtime.wait(TaskId(each))) for each in runs]
     try:
         for wait in asyncio.as_completed(waits):

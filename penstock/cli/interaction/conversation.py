@@ -2,7 +2,7 @@
 
 The main thread takes items from one feed: frames of the message's task, and questions of nested
 runs, which are not in the conversation's log. It shows each frame and asks each question once,
-also while other calls work. A message is over when it is complete, failed, or waits for an answer
+also while other calls work. A message has ended when it is complete, failed, or waits for an answer
 that the person postpones. The first Ctrl-C cancels the task; a second one, or a task that does not
 end within `limits.shutdown_seconds`, exits the process. Nothing is lost then: the task is on disk.
 
@@ -124,7 +124,7 @@ class _WatchedMessage:
                     return INTERRUPTED if self._stopper and code == FAILED else code
 
     def _take(self, item: Frame | QuestionRecord | None) -> int | None:
-        """Show one item; return the exit code if the message is over."""
+        """Show one item; return the exit code if the message has ended."""
         if isinstance(item, QuestionRecord):
             return None if self._meet(item) or not self._rests else WAITING
         if item is None:
@@ -164,7 +164,7 @@ class _WatchedMessage:
         return self._rests
 
     def _answer_in(self, runs: Sequence[str]) -> bool:
-        """Ask the questions of runs until one run is over; False if the person postpones one."""
+        """Ask the questions of runs until one run has ended; False if the person postpones one."""
         while (record := self._next_in(runs)) is not None:
             if not self._meet(record):
                 return False

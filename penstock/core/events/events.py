@@ -365,7 +365,7 @@ REPEATED = frozenset(
     {TaskResumed, ReplyRestarted, CallStarted, CallRetried, StateWritten, SecretGiven, NoteEmitted}
     | {TaskBlocked}
 )
-"""Events that a restarted activation writes again. They are no progress of the task, so a process
+"""Events that a restarted activation writes again. They are not progress of the task, so a process
 that dies after them counts as having died at the same position."""
 
 

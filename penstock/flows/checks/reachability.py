@@ -133,7 +133,7 @@ class Reachability:
 
     @cached_property
     def _entered(self) -> set[int]:
-        """The entries that a run can come to."""
+        """The entries that a run can reach."""
         reached, queue = set[int](), [0] if self._entries else []
         while queue:
             number = queue.pop()

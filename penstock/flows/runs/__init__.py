@@ -1,1 +1,1 @@
-"""A run as its log tells it: folds of what started and what settled, and the values they hold."""
+"""A run as its log records it: folds of what started and what settled, and the values they hold."""

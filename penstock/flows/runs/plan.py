@@ -138,7 +138,7 @@ class Plan:
         return [self._ids[place] for place in self._ready[: self.room(waiting)]]
 
     def room(self, waiting: Collection[str] = ()) -> int:
-        """Return how many more steps may be at work; running steps in `waiting` do not count."""
+        """Return how many more steps may be active; running steps in `waiting` do not count."""
         at_work = len(self.running) - len(self.running.intersection(waiting))
         return max(self._max_concurrent - at_work, 0)
 
@@ -308,7 +308,7 @@ class IdleSteps(Struct):
         return answered
 
     def pause(self) -> Signal:
-        """Return the signal that ends this activation when no step is at work.
+        """Return the signal that ends this activation when no step is working.
 
         Questions have priority: the signal is Suspend while any step waits. The next activation
         tries the blocked steps again, and the signal is Blocked once no step waits.

@@ -37,7 +37,7 @@ from penstock.flows.runs.visits import warnings_of
 
 @dataclass(slots=True)
 class Run:
-    """One flow at work: the run itself, or a nested flow."""
+    """One running flow: the run itself, or a nested flow."""
 
     flow: Flow
     task: str

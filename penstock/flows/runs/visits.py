@@ -92,7 +92,7 @@ class VisitCosts:
         return self._visits[frame].waiting_since is not None
 
     def duration(self, frame: CallPath, now: int) -> int:
-        """Return how long the visit was at work, in milliseconds of the task's active time."""
+        """Return how long the visit was active, in milliseconds of the task's active time."""
         self._catch_up()
         visit = self._visits[frame]
         still = 0 if visit.waiting_since is None else now - visit.waiting_since

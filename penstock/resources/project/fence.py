@@ -40,7 +40,7 @@ class Fence(Struct, frozen=True, kw_only=True):
 
 
 def fence(files: ProjectFiles) -> Fence:
-    """Return the fence of a project as it is now.
+    """Return the current fence of a project.
 
     The walk also removes unfinished files that killed processes left.
     """

@@ -16,7 +16,7 @@ Name = re.Pattern[str] | None
 """The pattern of one name in a path; None is `**`, any number of names."""
 _ANY = re.compile(r"[^/]+")
 _MAX_WAYS = 16
-"""Most ways in which a pattern is read: a `**` inside a name doubles them."""
+"""Maximum number of ways in which a pattern is read: a `**` inside a name doubles them."""
 
 
 class Glob:

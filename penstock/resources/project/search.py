@@ -2,8 +2,8 @@
 
 `walk` yields the files that the agent may read, sorted by path, without those that `.gitignore`
 files exclude. `search` looks for a pattern in such files. It runs `matching.py` in a process of its
-own, because `re` cannot be interrupted: a pattern that backtracks for ever is stopped with its
-process when its time is over, and the hits so far are returned.
+own, because `re` cannot be interrupted: a pattern that backtracks forever is stopped with its
+process when its time is up, and the hits so far are returned.
 
 The rules of `.gitignore` are git's, compiled with `globs.py`, so a path is matched name by name and
 no rule takes long. `pathspec` was tried: see docs/decisions/038-hand-written-parts.md.

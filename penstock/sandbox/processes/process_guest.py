@@ -240,7 +240,7 @@ class ProcessGuest:
         return ()
 
     async def _receive(self, process: Process) -> int | None:
-        """Handle one frame; return the number of deliveries taken if the step is over."""
+        """Handle one frame; return the number of deliveries taken if the step has ended."""
         kind, parts = await process.read()
         match kind, parts:
             case "post", [text, *attachments]:

@@ -114,7 +114,7 @@ class ShellEnd(Struct, frozen=True, kw_only=True):
     refused: str = ""
     """Why the command could not be enclosed; then nothing ran."""
     refusals: Sequence[str] = ()
-    """A sentence for each change that was not taken over into the project."""
+    """A sentence for each change that was not applied to the project."""
 
 
 TakeChanges = Callable[[Path], Awaitable[None]]

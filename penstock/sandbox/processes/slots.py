@@ -157,7 +157,7 @@ class ProcessSlots:
         self._wanted.clear()
 
     def make_room(self) -> None:
-        """Grant free slots; if there are none, evict holders whose patience is over."""
+        """Grant free slots; if there are none, evict holders whose patience ended."""
         while self.free > 0 and self._wanted:
             self._grant_next()
         if self._next_check is not None:
@@ -188,7 +188,7 @@ class ProcessSlots:
             self._wanted.pop(task, None)
 
     def _evict(self, requests: int) -> None:
-        """Evict up to `requests` holders whose patience is over; schedule a check for the next one.
+        """Evict up to `requests` holders whose patience ended; schedule a check for the next one.
 
         An evicted holder keeps its slot until its process is reaped, and is not evicted twice.
         """

@@ -36,7 +36,7 @@ class Pool:
         self._threads: ThreadPoolExecutor | None = None
         self.busy = 0
         """Number of steps that run or wait for a thread."""
-        # Threads do not survive fork(): steps of the child would wait for them for ever.
+        # Threads do not survive fork(): steps of the child would wait for them forever.
         pool = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _forget(pool()))
 

@@ -233,7 +233,7 @@ class EventStream(Response):
             self._start_sender(b"", is_late=not self._tail.has_more)
 
     async def _send_all(self, body: bytes, *, is_late: bool) -> bool:
-        """Send this and everything available. Returns True when the stream is over.
+        """Send this and everything available. Returns True when the stream has ended.
 
         `is_late` means that a silence ended the wait: look in the log, and ping if it has nothing.
         """

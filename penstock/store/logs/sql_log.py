@@ -6,7 +6,7 @@ of its log, after its commit.
 How it works. Every write is a unit of work for the one writing thread (`store/writer.py`); this
 class builds the unit, submits it, and turns its outcome into records. `append` does not wait: it
 counts its entries in `LeaseProgress.written` at once and returns an awaitable, so a holder may
-append again while the first is on its way. Bodies above `limits.body_bytes` become blobs first;
+append again while the first is in flight. Bodies above `limits.body_bytes` become blobs first;
 later appends to the log wait for that, to keep the order.
 Relies on: the writer keeps the order of one log; all calls come from one event loop; each write
 names the lease's epoch, so a holder that lost its lease changes nothing.

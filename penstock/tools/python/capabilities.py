@@ -146,7 +146,7 @@ class ToolFiles:
 
         Raises:
             ValueError: The address is malformed.
-            ToolFailed: There is no such file, or it is over `limits.read_bytes`.
+            ToolFailed: There is no such file, or it exceeds `limits.read_bytes`.
         """
         self._invocation.check_running()
         most = self._invocation.edition.world.limits.read_bytes
@@ -162,7 +162,7 @@ class ToolFiles:
         Raises:
             TypeError: The data is not `bytes`.
             ValueError: The address is malformed.
-            ToolFailed: The file or all files together are over a limit.
+            ToolFailed: The file or all files together exceed a limit.
         """
         if not isinstance(data, bytes):
             raise TypeError(f"data must be bytes, not {type(data).__name__}")

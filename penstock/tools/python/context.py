@@ -242,12 +242,12 @@ class ToolContext:
         self._soon(NoteEmitted(event_type=PROGRESS, message=message, payload=payload), once=False)
 
     async def wait_cancelled(self) -> None:
-        """Wait until the call must end: it was cancelled, or its timeout is over."""
+        """Wait until the call must end: it was cancelled, or its timeout has expired."""
         await self._invocation.wait_stopped()
 
     @property
     def cancelled(self) -> bool:
-        """Whether the call must end: it was cancelled, or its timeout is over."""
+        """Whether the call must end: it was cancelled, or its timeout has expired."""
         invocation = self._invocation
         return invocation.has_ended or invocation.ledger.task.cancel_requested
 

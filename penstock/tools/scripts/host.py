@@ -186,7 +186,7 @@ class Host:
         self._close()
 
     def end(self, *, returned: bool) -> None:
-        """Withdraw the open questions of a script that is over.
+        """Withdraw the open questions of a script that has ended.
 
         A script that returned should have repeated all recorded host calls; otherwise it is warned.
         """

@@ -203,7 +203,7 @@ class Recording:
         return HostCallResult(value=value, at_ms=now)
 
     def settle_read(self, path: CallPath, name: str, value: Any) -> HostCallResult:
-        """Record the result of a read, or refuse it if it is over the limit."""
+        """Record the result of a read, or refuse it if it exceeds the limit."""
         if self._bytes + _size(value) > self._invocation.edition.world.limits.recorded_bytes:
             return self.refuse(path, name, self._is_full())
         return self.settle(path, name, value)

@@ -8,5 +8,5 @@ down_revision = "0005"
 
 
 def upgrade() -> None:
-    """Add the column; a task that somebody cancelled before ends at its next run."""
+    """Add the column; a task that was cancelled before ends at its next run."""
     op.add_column("tasks", sa.Column("cancel_seq", sa.BigInteger))
