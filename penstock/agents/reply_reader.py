@@ -110,15 +110,11 @@ def _parse(text: str, depth: int) -> tuple[dict[str, Any], str | None]:
         value = parse_json(text)
     except (ValueError, RecursionError):
         return {}, text
-    # Counting brackets is cheap: only a text with many of them is walked.
-    if type(value) is not dict or (_levels(text) > depth and is_deeper(value, depth)):
+    # Counting brackets is cheap, and they bound the depth: only a text with many of them is walked.
+    brackets = text.count("{") + text.count("[")
+    if type(value) is not dict or (brackets > depth and is_deeper(value, depth)):
         return {}, text
     return value, None
-
-
-def _levels(text: str) -> int:
-    """Return an upper bound of the depth of the JSON in a text."""
-    return text.count("{") + text.count("[")
 
 
 def _order(pieces: list[tuple[DeltaKind, str]]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The admission of a call: whether it may run, may not, or a person decides.
+"""The admission of a call: whether it and its input may run, may not, or a person decides.
 
 `ActiveCall` is the state of the call on its way through the invoker; `Admission` fills it. It
 guarantees that a caller which cannot see a tool gets the answer for an unknown one, and that a
