@@ -1,1 +1,1 @@
-"""What penstock costs, and what its peers cost, measured by one harness on one machine."""
+"""The costs of penstock and of its peers, measured by one harness on one machine."""

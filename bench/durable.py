@@ -1,4 +1,4 @@
-"""What one durable call costs on SQLite: started and settled, each committed before going on."""
+"""The cost of one durable call on SQLite: started and settled, each committed at once."""
 
 from bench import harness
 from bench.harness import Line, Options

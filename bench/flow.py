@@ -1,4 +1,4 @@
-"""What a flow of agents costs beside its models: a step, a plan, a check, a start after a kill."""
+"""The cost of a flow without its models: a step, a plan, a check, a start after a kill."""
 
 from bench import harness
 from bench.harness import Line, Options

@@ -1,4 +1,4 @@
-"""What a long conversation costs: to read it cold, and to answer in it beside a new one."""
+"""The cost of a long conversation: a cold read, and an answer in it compared with a new one."""
 
 from bench import harness
 from bench.harness import Line, Options

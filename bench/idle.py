@@ -1,4 +1,4 @@
-"""What a server holds for people who only listen: streams open on a model that never answers."""
+"""The memory of idle streams: open on a model that never answers."""
 
 import json
 import signal

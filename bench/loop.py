@@ -1,4 +1,4 @@
-"""What the agent loop costs beside a model without latency: CPU time, so that waiting is free."""
+"""The cost of the agent loop with a model without latency: CPU time, so waiting is free."""
 
 from bench import harness
 from bench.harness import Line, Options

@@ -1,4 +1,4 @@
-"""What a call costs that a script makes: one after another, all at once, and whole invocations."""
+"""The cost of a call by a script: in sequence, all at once, and whole invocations."""
 
 from bench import harness
 from bench.harness import Line, Options

@@ -1,4 +1,4 @@
-"""What a script costs: warm, through a thread, at rest, the first one of a process, and to load."""
+"""The cost of a script: warm, in a thread, idle, the first one of a process, and to load."""
 
 from bench import harness
 from bench.harness import Line, Options

@@ -1,4 +1,4 @@
-"""What the declarations of `flo` say, as the tables of docs/scripts/flo.md."""
+"""Writes the declarations of `flo` as the tables of docs/scripts/flo.md."""
 
 import re
 from collections.abc import Iterator

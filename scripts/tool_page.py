@@ -1,4 +1,4 @@
-"""What `@tool` takes and a ToolContext has, and the built-in tools, as tables of docs/."""
+"""Writes `@tool`, ToolContext and the built-in tools as tables of docs/."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""What every test runs under: one event loop, no network, one second, nothing skipped in CI."""
+"""Rules for every test: one event loop, no network, one second, nothing skipped in CI."""
 
 import gc
 import os

@@ -12,7 +12,7 @@ CUT = "journeys/test_crash_between_calls.py::test_each_row_of_the_crash_table_ho
 FLOWS = "chaos/test_flows.py::test_every_moment_of_a_flow_is_survived"
 BLOCKED = "journeys/test_blocked.py"
 FLOWS_BLOCKED = "journeys/test_blocked_flows.py"
-SHELL = "test_a_command_that_the_end_of_the_process_cut_runs_again_if_it_may"
+SHELL = "test_an_idempotent_command_interrupted_by_a_crash_runs_again"
 SHOWN = {
     "`kill -9` while a model answers": [
         "journeys/test_killed.py::test_a_cut_reply_starts_again_and_its_log_records_it",
@@ -51,7 +51,7 @@ SHOWN = {
         "tools/test_shell.py::test_a_command_whose_penstock_is_killed_changes_nothing_and_ends",
     ],
     "the same, while the changes of the finished command are applied": [
-        "tools/test_shell.py::test_changes_of_a_call_that_is_cancelled_meanwhile_are_all_taken_over",
+        "tools/test_shell.py::test_all_changes_of_a_cancelled_call_are_applied",
         "promises/test_killed_takeover.py::test_a_kill_leaves_each_file_as_it_was_or_as_it_will_be",
     ],
     "a client goes away": [

@@ -1,1 +1,1 @@
-"""What runs inside a measured environment: standard library alone, so that any peer can host it."""
+"""Code inside a measured environment: only the standard library, so that any peer can host it."""

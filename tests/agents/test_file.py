@@ -83,7 +83,7 @@ def test_missing_fields_have_the_documented_defaults() -> None:
     assert (profile.thinking, profile.card, profile.outputs) == (None, empty.card, ())
 
 
-def test_a_key_with_nothing_after_it_is_one_that_is_not_there() -> None:
+def test_a_key_without_a_value_counts_as_missing() -> None:
     keys = "description model thinking skills inputs outputs interactive output context_files"
     more = "context access card architect max_turns labels"
     head = "\n".join(f"{key}:" for key in f"{keys} {more}".split())
@@ -204,7 +204,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("head", "said"), WRONG)
-def test_a_wrong_field_takes_the_agent_out_and_is_named(head: str, said: str) -> None:
+def test_an_invalid_field_excludes_the_agent_and_is_named(head: str, said: str) -> None:
     """`"{field}" must be {wanted}, found {found}`, error, at the value."""
     errors = [each for each in said_of_head(head) if " error " in each]
     assert errors == [f"3 error {said}"]

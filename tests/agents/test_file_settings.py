@@ -1,4 +1,4 @@
-"""What an agent file says of how its agent works: strictly, with the ranges of the page."""
+"""Settings in agent files: parsed strictly, with the ranges of the page."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a model reads: the newest part that fits, never half a call, the same after a restart."""
+"""The transcript for a model: the newest part that fits, whole calls, the same after a restart."""
 
 from collections.abc import Sequence
 
@@ -145,7 +145,7 @@ def test_arguments_of_calls_count_as_the_model_reads_them() -> None:
     )
 
 
-def test_a_trimmed_task_takes_its_share_of_the_counted_tokens_along() -> None:
+def test_a_trimmed_task_reduces_the_counted_tokens_by_its_share() -> None:
     """A text that is twice as long as by estimate still fits once two of five tasks are gone."""
     talk = Talk()
     for number in range(5):
@@ -156,7 +156,7 @@ def test_a_trimmed_task_takes_its_share_of_the_counted_tokens_along() -> None:
     assert [each[0] for each in contents(read)[:1]] == ["2"]
 
 
-def test_a_task_that_is_answered_again_takes_its_counts_along() -> None:
+def test_a_regenerated_task_keeps_its_counts() -> None:
     talk = Talk().task("one", "two", counted=30).task("three", "four", counted=9_000)
     talk.transcript(10_000)
     talk.state.messages.forget(TaskId("task_2"))

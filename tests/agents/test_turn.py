@@ -86,7 +86,7 @@ async def test_verdicts_are_the_same_after_a_replay_at_every_cut(writes: int, be
 
 
 @pytest.mark.parametrize("levels", [300, 900, 50_000])
-async def test_arguments_without_end_are_refused_and_nothing_follows_them_down(levels: int) -> None:
+async def test_endless_arguments_are_refused(levels: int) -> None:
     deep = '{"a": ' + "[" * levels + "]" * levels + "}"
     model, look = ScriptedModel([raw_call("look", deep), say("Oh.")]), Act("look")
     async with memory_runtime(model=model, tools=[look]) as runtime:
@@ -98,7 +98,7 @@ async def test_arguments_without_end_are_refused_and_nothing_follows_them_down(l
     assert refused.envelope.error.message.startswith(wanted)
 
 
-async def test_a_model_call_that_the_seconds_of_the_task_cut_ends_it_in_good_order() -> None:
+async def test_a_model_call_past_the_budget_of_seconds_ends_the_task_cleanly() -> None:
     model = ScriptedModel([say("Hel") + wait(Hold())])
     async with memory_runtime(model=model, agents=[agent(budget_seconds=0.05)]) as runtime:
         reply = await runtime.chat("Hi")

@@ -1,4 +1,4 @@
-"""Whole outputs, read by the model that saw their beginning."""
+"""Reading the rest of an output that a model saw clipped."""
 
 from typing import Any
 

@@ -168,7 +168,7 @@ async def test_an_unreadable_resource_gives_a_reason(
     ("resource_id", "kind", "content"),
     [("resource.1", "text", b"Read me."), ("resource.2", "blob", b"\x89PNG")],
 )
-async def test_a_file_of_a_skill_is_taken_into_the_workspace(
+async def test_a_file_of_a_skill_is_copied_into_the_workspace(
     skills: Skills, resource_id: str, kind: str, content: bytes
 ) -> None:
     desk = await at_work(skills, "docs")
@@ -341,9 +341,7 @@ async def test_an_unreadable_topic_is_an_error_text(
 
 
 @pytest.mark.parametrize("input", [{}, {"skill": "docs"}, {"skill": "d", "file": "f", "x": 1}])
-async def test_both_names_and_nothing_else_are_taken(
-    books: Handbooks, input: dict[str, str]
-) -> None:
+async def test_only_both_names_are_accepted(books: Handbooks, input: dict[str, str]) -> None:
     bench = await bench_over(books)
     envelope = await bench.call("skill_read", input)
     assert envelope.status is Status.VALIDATION_ERROR

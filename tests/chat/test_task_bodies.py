@@ -1,4 +1,4 @@
-"""What a task needs from its process, by its progress."""
+"""The requirements of a task, by its progress."""
 
 import pytest
 

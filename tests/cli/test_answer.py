@@ -150,7 +150,7 @@ def test_a_fork_takes_notes_and_can_be_cancelled(
 
 
 @pytest.mark.slow(reason="opens a store for each command")
-def test_a_person_at_a_fork_lets_the_agent_decide(fork: str, run: Run) -> None:
+def test_a_person_at_a_fork_delegates_to_the_agent(fork: str, run: Run) -> None:
     """14.2, fork: "`{decide: true}` when the step names an agent"."""
     ended, out, _ = run("answer", fork, "--decide")
     assert (ended, '"notes": "I choose ' in out) == (0, True), out

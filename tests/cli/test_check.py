@@ -113,7 +113,7 @@ def test_flows_and_agents_are_checked(run: Run, project: Path) -> None:
     assert last == "1 tool, 0 skills, 1 flow, 3 errors, 0 warnings"
 
 
-def test_check_takes_a_folder(
+def test_check_accepts_a_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Needs no keys, no network, no database."""

@@ -1,4 +1,4 @@
-"""What Tab offers: names and ids of a project in a shell, commands and answers at prompts."""
+"""Completion: names and ids of a project in a shell, commands and answers at prompts."""
 
 import shlex
 from collections.abc import Callable

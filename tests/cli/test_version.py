@@ -1,4 +1,4 @@
-"""What is installed."""
+"""The version and what is installed."""
 
 import json
 

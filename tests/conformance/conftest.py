@@ -1,4 +1,4 @@
-"""Whole programs are started and measured here."""
+"""Fixtures for tests that start and measure whole programs."""
 
 import pytest
 

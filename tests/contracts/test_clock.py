@@ -1,4 +1,4 @@
-"""What every clock must do: the machine's, and the one that moves by hand."""
+"""The contract of every clock: the system clock, and the fake that a test moves."""
 
 import asyncio
 

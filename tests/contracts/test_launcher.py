@@ -1,4 +1,4 @@
-"""What every launcher promises: runs happen, one at a time, bounded, and none is left behind."""
+"""The contract of every launcher: each log gets its run, one at a time, bounded."""
 
 import asyncio
 
@@ -208,7 +208,7 @@ async def test_closing_waits_a_while_for_running_work() -> None:
         assert (last.task_id, type(last.event)) == (task_id, TaskEnded)
 
 
-async def test_a_closed_launcher_takes_no_new_work() -> None:
+async def test_a_closed_launcher_accepts_no_new_work() -> None:
     async with opened() as running:
         gate = running.stop_at("a")
         await running.say("a")

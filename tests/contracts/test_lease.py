@@ -1,4 +1,4 @@
-"""What every log must do about who may write it, and when it is looked at."""
+"""The contract of every log: leases, and when a log needs a run."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -60,7 +60,7 @@ async def test_only_one_of_many_applicants_acquires_a_lease(log: Log) -> None:
     assert len([lease for lease in await asyncio.gather(*wanted) if lease]) == 1
 
 
-async def test_a_lease_that_was_given_back_can_be_taken(log: Log) -> None:
+async def test_a_released_lease_can_be_acquired(log: Log) -> None:
     lease = await held(log)
     assert await log.release(lease, head=2) in ([], ())
     after = await taken(log, "another")
@@ -255,7 +255,7 @@ async def test_a_holder_that_lost_the_lease_can_change_nothing(
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=list(USES))
-async def test_a_lease_that_was_given_back_is_none(log: Log, use: Use) -> None:
+async def test_a_released_lease_is_not_current(log: Log, use: Use) -> None:
     lease = await held(log)
     await log.release(lease, head=2)
     with pytest.raises(LeaseLost):
@@ -284,7 +284,7 @@ async def test_a_lease_that_ran_out_counts_until_another_has_it(log: Log, clock:
 # ---- giving back ---------------------------------------------------------------------------------
 
 
-async def test_a_log_is_not_given_back_over_events_that_came_meanwhile(log: Log) -> None:
+async def test_a_log_with_new_events_is_not_released(log: Log) -> None:
     lease = await held(log)
     await log.send(CHAT, [message(TWO)])
     late = await log.release(lease, head=2)
@@ -311,7 +311,7 @@ def waiting(at: int = 0) -> PendingLog:
     return PendingLog(log_id=CHAT, profile_id=ANN, wake_at=Moment(at))
 
 
-async def test_a_log_needs_a_run_until_it_is_given_back(log: Log, clock: FakeClock) -> None:
+async def test_a_log_needs_a_run_until_it_is_released(log: Log, clock: FakeClock) -> None:
     lease = await held(log)
     assert await log.pending(limit=9) == [], "it is held"
     clock.advance(3)
@@ -331,7 +331,7 @@ async def test_an_outside_event_makes_the_log_pending(log: Log, sent: Entry) -> 
     assert await log.pending(limit=9) == [waiting()]
 
 
-async def test_a_log_may_ask_to_be_looked_at_later(log: Log, clock: FakeClock) -> None:
+async def test_a_log_can_schedule_a_later_visit(log: Log, clock: FakeClock) -> None:
     at = clock.now() + 60_000
     lease = await held(log)
     await log.release(lease, head=2, wake_at=Moment(at))

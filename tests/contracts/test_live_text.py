@@ -1,4 +1,4 @@
-"""What every place for replies on their way must do, beside the log that it belongs to."""
+"""The contract of every store of live replies."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -128,7 +128,7 @@ async def test_a_stale_holder_writes_no_text(
     assert not log.live_text.is_followed(CHAT, stale.epoch)
 
 
-async def test_a_reader_is_heard_of_with_a_renewal(
+async def test_a_new_reader_is_reported_with_a_renewal(
     log: Log, elsewhere: LiveText, clock: FakeClock
 ) -> None:
     heard = Heard(log)

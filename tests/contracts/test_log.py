@@ -1,4 +1,4 @@
-"""What every log must do: the one in memory, and the one in a database."""
+"""The contract of every log, in memory and in a database."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What media must promise: kept with the record of a call, for one profile, for a while."""
+"""The contract of media: stored with the record of a call, for one profile, until they expire."""
 
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment

@@ -1,4 +1,4 @@
-"""What every model does, be it a script, rules, a fake server or a real one.
+"""The contract of every model: scripted, rule-based, on a fake server or on a real one.
 
 The real one is the llama.cpp server on this machine, over the OpenAI and the Anthropic wire, with a
 model whose words are noise and whose calls are forced by a grammar.

@@ -1,4 +1,4 @@
-"""What every list of tasks, sessions and questions must show of the logs."""
+"""The contract of every projection: tasks, sessions and questions follow the logs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every log must do about logs whose holders died, beside the count of `test_lease.py`."""
+"""The contract of every log about holders that died; `test_lease.py` tests the count."""
 
 from collections.abc import Sequence
 

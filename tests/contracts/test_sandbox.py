@@ -1,4 +1,4 @@
-"""What every Sandbox promises: what hostile scripts end with, while an innocent one goes on."""
+"""The contract of every Sandbox: how hostile scripts end while an innocent one continues."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What every State must promise, whether a log records the writes or not."""
+"""The contract of every State, with and without a log that records the writes."""
 
 from typing import Any
 

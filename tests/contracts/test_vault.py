@@ -1,4 +1,4 @@
-"""What every vault must promise."""
+"""The contract of every vault."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""What the files of every workspace must promise."""
+"""The contract of the files of every workspace."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a call answers when it does not succeed."""
+"""The errors of calls."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What every tool call returns."""
+"""The envelope that every tool call returns."""
 
 import pytest
 

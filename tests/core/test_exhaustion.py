@@ -80,7 +80,7 @@ def test_only_where_a_process_starts_does_eagain_mean_that_none_is_left() -> Non
         raise FileNotFoundError
 
 
-def test_errors_that_are_each_others_cause_come_to_an_end() -> None:
+def test_a_cycle_of_causes_ends() -> None:
     one, other = ValueError(), ValueError()
     one.__cause__, other.__cause__ = other, one
     assert exhaustion_of(one) is None

@@ -13,7 +13,7 @@ NOWHERE = "penstock.nowhere:thing"
 NO_SUCH_NAME = "penstock.core.errors:thing"
 
 
-def test_late_gives_the_very_thing() -> None:
+def test_late_returns_the_object_itself() -> None:
     assert late("penstock.core.errors:ConfigError") is ConfigError
 
 

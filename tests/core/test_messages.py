@@ -1,4 +1,4 @@
-"""What was spent."""
+"""Usage of tokens and money."""
 
 from penstock.core.messages import NOTHING_SPENT, Usage
 

@@ -1,4 +1,4 @@
-"""Whom something is done for."""
+"""The profile of a request."""
 
 import pytest
 

@@ -33,7 +33,7 @@ from tests.kit.activations import ActiveLog, End, end, finish, no_end
 from tests.kit.events import LOG, ONE, TWO, ended, message, outcome, path_of, question
 
 
-async def test_it_does_all_there_is_to_do_and_gives_the_log_back() -> None:
+async def test_it_does_all_work_and_releases_the_log() -> None:
     active = ActiveLog(finish)
     await active.say()
     await active.say(TWO, is_new=False)
@@ -213,7 +213,7 @@ async def test_a_lease_that_a_full_disk_kept_from_release_is_not_a_crash() -> No
     assert await active.events() == [TaskStarted(), TaskResumed(), ended()]
 
 
-async def test_a_lease_that_is_owed_is_given_back_when_the_process_stops() -> None:
+async def test_a_pending_release_is_made_when_the_process_stops() -> None:
     active, log = await cut_by_the_disk(FakeClock())
     await active.activations.close()
     lease = await log.acquire(LOG, "other")
@@ -266,7 +266,7 @@ class Bundles(MemoryLog):
 
 
 @pytest.mark.parametrize("writes", [False, True], ids=["at once", "after a write"])
-async def test_a_task_at_which_the_process_dies_again_and_again_fails(writes: bool) -> None:
+async def test_a_task_that_repeatedly_kills_the_process_fails(writes: bool) -> None:
     async def die(held: HeldLog, task: TaskState) -> None:
         if task.started is None:
             held.add(TaskStarted(), task.task_id)

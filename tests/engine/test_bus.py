@@ -120,7 +120,7 @@ async def test_waiting_ends_with_news_with_time_and_with_the_end() -> None:
     assert reader.is_closed
 
 
-def test_a_closed_bus_gives_streams_that_are_over() -> None:
+def test_a_closed_bus_returns_ended_streams() -> None:
     bus = Bus()
     bus.close()
     assert bus.subscribe(LOG, 10).is_closed

@@ -131,7 +131,7 @@ def test_a_call_belongs_to_the_agent_that_asked_though_another_asked_later() -> 
     assert task.spent.model_calls == 2
 
 
-def test_a_reply_that_is_taken_back_is_that_of_one_agent() -> None:
+def test_only_the_reply_of_one_agent_is_reset() -> None:
     state = at_work(
         (reply(1, "a"), DRAFT), (reply(1, "b"), REVIEW), (ReplyRestarted(iteration=1), DRAFT)
     )
@@ -199,8 +199,6 @@ def test_a_copy_of_a_trimming_is_independent() -> None:
     ],
     ids=["nothing counted", "all of it", "more than was counted", "a quarter", "nothing new"],
 )
-def test_a_dropped_task_takes_its_share_of_the_excess_along(
-    before: Trimming, after: Trimming
-) -> None:
+def test_a_dropped_task_reduces_the_excess_by_its_share(before: Trimming, after: Trimming) -> None:
     before.drop(TaskBoundary(TaskId("a"), 5, 10))
     assert before == after

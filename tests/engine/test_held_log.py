@@ -110,7 +110,7 @@ async def test_outside_events_are_read_with_the_next_commit() -> None:
     assert TWO in held.state.queue
 
 
-async def test_an_own_event_is_not_taken_in_twice() -> None:
+async def test_an_own_event_is_not_applied_twice() -> None:
     log = MemoryLog(FakeClock())
     held = await held_log(TaskStarted(), reply(1, "a"), log=log)
     await log.send(LOG, [Entry(CancelRequested(), ONE)])
@@ -131,7 +131,7 @@ async def test_a_cancel_is_notified_once() -> None:
     assert told == [ONE]
 
 
-async def test_a_log_with_something_new_is_not_given_back() -> None:
+async def test_a_log_with_unread_events_is_not_released() -> None:
     log = MemoryLog(FakeClock())
     held = await held_log(TaskStarted(), ended(), log=log)
     await log.send(LOG, [Entry(message("2"), TWO)])
@@ -348,7 +348,7 @@ async def test_the_outcome_of_a_change_is_known_once_it_is_on_disk() -> None:
     assert found == {"ok": True, "entry": {"key": "k", "revision": "r1"}}
 
 
-async def test_an_outcome_is_taken_in_although_something_from_outside_overtook_it() -> None:
+async def test_an_outcome_is_applied_after_an_outside_event() -> None:
     log = SlowLog(FakeClock())
     held = await held_log(log=log)
     held.add(TaskStarted(), ONE)

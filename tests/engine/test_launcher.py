@@ -48,7 +48,7 @@ class MoodyLog(MemoryLog):
         return await super().pending(limit=limit, among=among)
 
 
-async def test_a_log_that_could_not_be_taken_is_tried_again() -> None:
+async def test_a_log_that_could_not_be_acquired_is_retried() -> None:
     clock = FakeClock()
     log = MoodyLog(clock, StoreLocked(), acquire=2, pending=0)
     async with opened(log, clock) as running:
@@ -210,7 +210,7 @@ async def test_a_blocked_log_records_once_that_an_agent_is_missing() -> None:
     assert blocked == [(True, NO_CLERK.missing)]
 
 
-async def test_a_log_is_looked_at_when_its_time_has_come_and_not_before() -> None:
+async def test_a_log_is_visited_when_it_is_due_and_not_before() -> None:
     clock = FakeClock()
     async with opened(clock=clock) as running:
         await settle()
@@ -222,9 +222,7 @@ async def test_a_log_is_looked_at_when_its_time_has_come_and_not_before() -> Non
         assert len(running.worked) == 1
 
 
-async def test_a_log_that_is_woken_while_it_is_at_work_is_looked_at_once_more_and_then_rests() -> (
-    None
-):
+async def test_a_log_that_is_woken_while_it_runs_is_run_once_more() -> None:
     log = CountingLog(FakeClock())
     async with opened(log) as running:
         gate = running.stop_at("a")
@@ -262,7 +260,7 @@ async def test_a_later_time_replaces_the_one_that_was_set_before() -> None:
         assert len(running.worked) == 1
 
 
-async def test_a_log_that_has_to_wait_is_looked_at_again_when_its_question_expires() -> None:
+async def test_a_waiting_log_is_visited_when_its_question_expires() -> None:
     clock = FakeClock()
 
     async def asks(held: HeldLog, task: TaskState) -> None:

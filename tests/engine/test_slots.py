@@ -217,7 +217,7 @@ async def test_a_waiter_cancelled_just_before_a_slot_is_lent_takes_none() -> Non
             await last.end()
 
 
-async def test_a_chat_has_nothing_to_lend() -> None:
+async def test_a_chat_has_no_slot_to_lend() -> None:
     of = slots()
     first, second = Worker(of, A), Worker(of, B)
     async with ending(first, second), of.lent(D):

@@ -1,4 +1,4 @@
-"""What a body does that leaves out the optional functions."""
+"""The defaults of a task body."""
 
 import asyncio
 from collections.abc import Sequence
@@ -166,7 +166,7 @@ async def test_a_task_that_ended_before_its_cancel_was_seen_has_succeeded() -> N
     assert only.status is TaskStatus.SUCCEEDED
 
 
-async def test_a_stop_of_the_process_gives_the_log_back_with_work_left() -> None:
+async def test_a_stop_of_the_process_releases_the_log_with_work_left() -> None:
     here = asyncio.Event()
 
     async def work(held: HeldLog, task: TaskState) -> None:

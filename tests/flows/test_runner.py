@@ -252,7 +252,7 @@ BACK = """
 """
 
 
-async def test_a_way_back_of_a_decision_names_its_target_also_when_it_is_not_taken() -> None:
+async def test_a_backward_jump_names_its_target_even_if_it_is_not_taken() -> None:
     """7.5: taken less than M times: event `flow_loop_iteration`; otherwise `forced: true`."""
     model = ScriptedModel(by_task({"gate": finish("more", branch="redo")}))
     place = MemoryStorage(flows=flows_of(demo=steps(BACK)))

@@ -20,7 +20,7 @@ WORDS = """
 """
 
 
-async def test_a_module_takes_typed_inputs_and_returns_typed_outputs(
+async def test_a_module_receives_typed_inputs_and_returns_typed_outputs(
     code_environment: CodeEnvironment,
 ) -> None:
     """Input: whole-value templates typed, others text; any JSON, kept typed."""

@@ -108,7 +108,7 @@ async def test_l8_waiting_time_is_not_counted(project: ProjectFolder) -> None:
     assert reply.envelope.output == 1
 
 
-async def test_l9_a_further_attempt_takes_over_writes_and_answers(project: ProjectFolder) -> None:
+async def test_l9_a_later_attempt_reuses_writes_and_answers(project: ProjectFolder) -> None:
     """L9: "recorded successes of effect `write` … and answers of people are reused"."""
     script = f"""
         const call = (tool_id: string) => flo.callTool({{ tool_id, input: {{}} }});

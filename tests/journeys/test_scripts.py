@@ -17,7 +17,7 @@ async def send(to: str) -> str:
     return f"sent to {to}"
 
 
-async def test_a_script_takes_its_input_and_returns_its_output(project: ProjectFolder) -> None:
+async def test_a_script_receives_its_input_and_returns_its_output(project: ProjectFolder) -> None:
     project.tool("hello", "export const run = ({ name }: { name: string }) => `hello ${name}`;")
     async with project.opened() as runtime:
         envelope = await runtime.call("hello", {"name": "Ann"})

@@ -44,9 +44,7 @@ def read(text: str) -> Document:
         ("", {}),
     ],
 )
-def test_each_line_is_read_as_its_author_meant_it(
-    text: str, expected: dict[str, Any] | None
-) -> None:
+def test_each_line_is_parsed_as_intended(text: str, expected: dict[str, Any] | None) -> None:
     """A comment is not cut off; one pair of quotes is."""
     if expected is None:
         expected = {"description": "first: second # not a comment"}

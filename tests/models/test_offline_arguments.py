@@ -1,4 +1,4 @@
-"""What the offline model reads out of a message."""
+"""The arguments that the offline model finds in a message."""
 
 import time
 from typing import Any

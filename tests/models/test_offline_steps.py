@@ -106,7 +106,7 @@ def test_it_calls_the_tools_that_its_task_names_or_describes(
         ("", ()),
     ],
 )
-def test_it_calls_nothing_by_chance_and_hands_over_its_task(
+def test_it_calls_no_tool_by_accident_and_passes_its_task_on(
     task: str, tools: tuple[ToolDefinition, ...]
 ) -> None:
     """Tools that every agent is offered are called by their names alone, others with all input."""

@@ -223,7 +223,7 @@ async def test_the_connection_is_used_again() -> None:
     assert server.connections == 1
 
 
-async def test_a_kept_connection_that_was_closed_is_replaced_without_a_word() -> None:
+async def test_an_idle_connection_that_was_closed_is_replaced_silently() -> None:
     async with fake_server(replace(HELLO, drop_later=True), HELLO) as server:
         asked = model(server.url)
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""What an OpenAI-compatible server is asked."""
+"""Requests to an OpenAI-compatible server."""
 
 import json
 from typing import Any
@@ -108,7 +108,7 @@ def test_openai_has_its_own_names(model: str, names: set[str]) -> None:
     assert body.keys() & {"max_tokens", "max_completion_tokens", "temperature"} == names
 
 
-def test_extra_members_are_added_and_null_takes_away() -> None:
+def test_extra_members_are_added_and_null_removes() -> None:
     body = wire(extra={"seed": 1, "stream_options": None, "temperature": 0})
     assert (body["seed"], body["temperature"], "stream_options" in body) == (1, 0, False)
 

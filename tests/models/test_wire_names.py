@@ -54,7 +54,7 @@ def test_the_sent_name_does_not_depend_on_the_other_tools(others: tuple[str, ...
     assert names(*others, "shop.find").sent("shop.find") == names().sent("shop.find")
 
 
-def test_a_name_that_is_taken_gets_further_digits() -> None:
+def test_a_taken_name_gets_more_digits() -> None:
     taken = names().sent("shop.find")
     table = names("shop.find", taken)
     assert table.sent(taken) == taken

@@ -1,4 +1,4 @@
-"""What agent files name, against what there is."""
+"""Checks of the names in agent files."""
 
 import pytest
 

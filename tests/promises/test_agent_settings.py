@@ -1,4 +1,4 @@
-"""What an agent's file says under `settings` is what happens in its chats."""
+"""The `settings` of an agent file take effect in its chats."""
 
 from pathlib import Path
 

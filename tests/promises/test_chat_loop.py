@@ -1,4 +1,4 @@
-"""What the chat promises: its loop, its formats, its loop detection, sentence by sentence."""
+"""The promises of the chat: its loop, its formats, its loop detection, sentence by sentence."""
 
 import asyncio
 import json

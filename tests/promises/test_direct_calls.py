@@ -1,4 +1,4 @@
-"""What *Nested Tool Calls* promises of `/call` and of programs, over HTTP, on real files."""
+"""The promises of *Nested Tool Calls* about `/call` and programs, over HTTP, on real files."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What `finish` takes in real sessions, and where what it takes goes: the seed's sentences."""
+"""The arguments of `finish` in real sessions, and their effects: the seed's sentences."""
 
 from collections.abc import Mapping
 from typing import Any

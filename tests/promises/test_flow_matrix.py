@@ -1,4 +1,4 @@
-"""Who may use which tool: the seed's matrix, in real chats and in real agent sessions."""
+"""The seed's matrix of callers and tools, in real chats and in real agent sessions."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

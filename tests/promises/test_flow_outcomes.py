@@ -206,7 +206,7 @@ async def test_a_command_where_the_shell_is_off_ends_the_flow(tmp_path: Path) ->
     ("more", "ended", "runs"),
     [("", ("interrupted", SOFT), 1), (", idempotent: true", ("", Outcome.SUCCESS), 2)],
 )
-async def test_a_command_that_the_end_of_the_process_cut_runs_again_if_it_may(
+async def test_an_idempotent_command_interrupted_by_a_crash_runs_again(
     tmp_path: Path, more: str, ended: tuple[str, Outcome], runs: int
 ) -> None:
     """§10: "a shell step … was open when the process died": soft, `interrupted`."""

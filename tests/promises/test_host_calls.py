@@ -350,7 +350,7 @@ async def test_after_the_last_attempt_the_last_error_is_thrown(sandbox: Sandbox)
     assert await value_of(sandbox, caught, bridge) == ["RangeError", "no 2"]
 
 
-async def test_a_settled_step_gives_its_output_without_the_work(sandbox: Sandbox) -> None:
+async def test_a_settled_step_returns_its_output_without_running(sandbox: Sandbox) -> None:
     settled = {"status": "settled", "output": "kept"}
     bridge = FakeBridge({"task.step.start": lambda _: settled})
     assert await value_of(sandbox, STEP, bridge) == "kept"

@@ -317,7 +317,7 @@ def is_in_wal(database: Database) -> bool:
     return SECRET.encode() in Path(f"{database.place}-wal").read_bytes()
 
 
-async def test_bytes_that_are_given_up_again_meanwhile_stay_noted(
+async def test_bytes_that_are_released_again_stay_recorded(
     database: Database, clock: FakeClock
 ) -> None:
     """Of two who erase at once, the first leaves the note of the second."""
@@ -344,7 +344,7 @@ CUTS = (
 
 
 @pytest.mark.parametrize("statement", CUTS)
-async def test_an_erasing_that_was_cut_behind_its_rows_is_finished_at_the_next_start(
+async def test_an_interrupted_erasure_is_finished_at_the_next_start(
     sqlite: Database,
     blobs: BrittleBlobs,
     clock: FakeClock,

@@ -177,7 +177,7 @@ async def test_the_work_on_a_log_that_was_erased_stops_at_once(
     assert caplog.messages == ["the work on log conv_1 stops: log 'conv_1' was erased"]
 
 
-async def test_a_queued_task_that_is_cancelled_ends_while_another_is_at_work() -> None:
+async def test_a_cancelled_queued_task_ends_while_another_runs() -> None:
     here, go_on = asyncio.Event(), asyncio.Event()
 
     async def work(held: HeldLog, task: TaskState) -> None:

@@ -1,4 +1,4 @@
-"""What *Nested Tool Calls* promises: each sentence that can be tested, on a project of files."""
+"""The promises of *Nested Tool Calls*: each sentence that can be tested, on a project of files."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What each tool of the project's folder says of a link loop, a hard link, a pipe, a device.
+"""The message of each file tool about a link loop, a hard link, a pipe, a device.
 
 One kind of file has one answer, whichever tool names it, and no answer has a path of the machine.
 """
@@ -148,7 +148,7 @@ async def test_a_takeover_leaves_other_names_of_hidden_files(folder: Folder, cha
     assert (folder.root / "odd").samefile(folder.root / SECRET)
 
 
-async def test_a_hard_link_to_an_authored_file_is_a_file_of_its_own_when_written(
+async def test_writing_a_hard_link_to_an_authored_file_creates_a_separate_file(
     folder: Folder,
 ) -> None:
     """Writing makes a new file under that name: what decides what runs keeps its bytes."""

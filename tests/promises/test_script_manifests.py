@@ -1,4 +1,4 @@
-"""What *Manifest Basics* promises of scripts: each sentence, on tools that run."""
+"""The promises of *Manifest Basics* about scripts: each sentence, on tools that run."""
 
 import pytest
 

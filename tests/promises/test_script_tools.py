@@ -1,4 +1,4 @@
-"""What *Nested Tool Calls* promises of scripts that run: each sentence."""
+"""The promises of *Nested Tool Calls* about running scripts: each sentence."""
 
 import pytest
 

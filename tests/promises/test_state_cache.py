@@ -140,7 +140,7 @@ async def test_the_state_that_was_put_back_first_goes_first() -> None:
 
 
 @pytest.mark.parametrize("hears", [True, False])
-async def test_a_log_in_which_something_was_erased_is_folded_again(hears: bool) -> None:
+async def test_a_log_is_folded_again_after_an_erasure(hears: bool) -> None:
     shelf = Shelf(hears=hears)
     await shelf.say()
     await shelf.states.ensure_readable(LOG)
@@ -150,7 +150,7 @@ async def test_a_log_in_which_something_was_erased_is_folded_again(hears: bool) 
     assert await shelf.states.take(await shelf.lease()) is not before
 
 
-async def test_a_state_at_work_is_not_put_back_when_something_was_erased_meanwhile() -> None:
+async def test_a_state_in_use_is_not_cached_after_an_erasure() -> None:
     shelf = Shelf(LOG)
     await shelf.say()
     state = await shelf.states.take(await shelf.lease())
@@ -161,7 +161,7 @@ async def test_a_state_at_work_is_not_put_back_when_something_was_erased_meanwhi
     assert shelf.states.find(LOG) is state
 
 
-async def test_a_log_that_is_not_there_or_at_work_is_not_looked_up() -> None:
+async def test_a_missing_or_running_log_is_not_looked_up() -> None:
     shelf = Shelf(LogId("b"), hears=False)
     for name in (LOG, LogId("b")):
         await shelf.states.ensure_readable(name)
@@ -261,7 +261,7 @@ class BlankedLog(MemoryLog):
         return [replace(each, event=Erased()) if each.seq == 2 else each for each in records]
 
 
-async def test_a_log_that_is_folded_here_is_not_folded_again_to_be_looked_up() -> None:
+async def test_a_cached_log_is_not_folded_again_for_a_lookup() -> None:
     shelf = Shelf()
     await shelf.say()
     state = shelf.states.find(LOG)

@@ -65,7 +65,7 @@ NOTATIONS: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize("notation", NOTATIONS)
-def test_a_secret_that_is_printed_byte_by_byte_is_taken_out(notation: str, secret: str) -> None:
+def test_a_secret_that_is_printed_byte_by_byte_is_redacted(notation: str, secret: str) -> None:
     redactor = Redactor()
     redactor.add("token", secret)
     spelled = NOTATIONS[notation](secret)
@@ -102,7 +102,7 @@ LISTS: dict[str, Callable[[str], Any]] = {
 
 @pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize("kind", LISTS)
-def test_a_secret_that_is_returned_as_a_list_is_taken_out(kind: str, secret: str) -> None:
+def test_a_secret_that_is_returned_as_a_list_is_redacted(kind: str, secret: str) -> None:
     """As JSON, not as a text: a tool that returns what it read."""
     redactor = Redactor()
     redactor.add("token", secret)

@@ -1,4 +1,4 @@
-"""What each kind of channel is sent."""
+"""The request for each kind of channel."""
 
 from typing import Any
 

@@ -70,7 +70,7 @@ async def test_an_invalid_response_is_upstream_unavailable(said: bytes) -> None:
 
 
 @pytest.mark.parametrize("first", [b"", b"HTTP/1.1 200 OK\r\nx:", b"HTTP/1.1 200 OK\r\n\r\na"])
-async def test_a_server_that_takes_its_time_is_given_up(first: bytes) -> None:
+async def test_a_slow_server_times_out(first: bytes) -> None:
     async with origin(says(first), hangs=True) as slow:
         with pytest.raises(UpstreamUnavailable, match=r"did not answer within 0\.1 seconds"):
             await way(slow.port).get(seconds=0.1)

@@ -143,7 +143,7 @@ def test_a_secret_that_is_too_short_is_left() -> None:
     assert given_out("abc").text("abc") == "abc"
 
 
-def test_a_secret_that_an_address_makes_too_short_is_not_looked_for() -> None:
+def test_a_secret_shortened_by_an_address_is_not_searched() -> None:
     assert given_out("a\n\n\n").text("a banana") == "a banana"
 
 
@@ -154,7 +154,7 @@ LARGE = "".join(f"{number:04x}/+ " for number in range(9000))
 @pytest.mark.parametrize(
     "form", [LARGE, json.dumps(LARGE)[1:-1], quote(LARGE), quote_plus(LARGE)], ids=range(4)
 )
-def test_a_large_secret_is_known_at_once_and_taken_out_whole(form: str) -> None:
+def test_a_large_secret_is_recognized_and_redacted_completely(form: str) -> None:
     secrets = given_out(LARGE)
     secrets.add("short", LARGE[:40])
     text = f"{LARGE[:200]} {form} {LARGE[:-1]}"
@@ -170,7 +170,7 @@ def test_a_part_of_a_large_secret_is_none() -> None:
 
 
 @pytest.mark.parametrize("text", [("a" * 65_535 + "b") * 16, ("a" * 200 + "b") * 5000])
-def test_a_text_that_nearly_is_a_large_secret_takes_no_time(text: str) -> None:
+def test_a_text_similar_to_a_large_secret_is_redacted_quickly(text: str) -> None:
     redactor = given_out("a" * 65_536)
     assert redactor.text(text) == text
     assert redactor.text(text + "a" * 65_537) == f"{text}{AGAIN}a"

@@ -1,4 +1,4 @@
-"""What scripts ask of the State, and two processes that ask at once."""
+"""The State for scripts, and for two processes at once."""
 
 import asyncio
 from typing import Any

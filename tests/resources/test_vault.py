@@ -1,4 +1,4 @@
-"""Who may have a secret, and what lies on the disk."""
+"""Access to secrets, and their form on disk."""
 
 from collections.abc import AsyncIterator
 from urllib.parse import quote

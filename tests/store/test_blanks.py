@@ -1,4 +1,4 @@
-"""What is left of each kind of event: structure, and no word that anybody said."""
+"""The erased form of each kind of event: structure, and no text."""
 
 from enum import Enum
 from functools import partial

@@ -64,7 +64,7 @@ def scope_ids(table: Table, connection: Connection) -> Sequence[str]:
     return connection.execute(select(table.c.scope_id)).scalars().all()
 
 
-async def test_a_deleted_conversation_takes_its_values_and_blobs_along(
+async def test_deleting_a_conversation_deletes_its_values_and_blobs(
     database: Database, blobs: Blobs, log: SqlLog, erasure: Erasure
 ) -> None:
     await held(log)

@@ -101,7 +101,7 @@ async def test_one_part_can_be_erased_alone() -> None:
         assert session.message_count == 1
 
 
-async def test_large_bodies_and_kept_results_go_too() -> None:
+async def test_large_bodies_and_artifacts_are_deleted_too() -> None:
     limits = Limits(body_bytes=300)
     model = ScriptedModel([call("echo", text=SECRET * 500), say("Long.")])
     async with served(
@@ -128,7 +128,7 @@ async def test_a_question_is_sent_with_its_form() -> None:
         assert SECRET not in "".join(await texts(server, log_id))
 
 
-async def test_a_conversation_at_work_is_not_changed() -> None:
+async def test_a_running_conversation_is_not_changed() -> None:
     model = ScriptedModel([call("mail")])
     async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
         log_id, task_id = await tell(server)
@@ -178,7 +178,7 @@ async def test_bytes_that_are_a_file_too_are_left(tmp_path: Path) -> None:
         assert await server.runtime.parts.storage.blobs.exists(kept.blob_id)
 
 
-async def test_bytes_that_were_put_once_are_looked_for_nowhere_else() -> None:
+async def test_bytes_that_were_stored_once_are_not_searched_elsewhere() -> None:
     """To delete a conversation costs as much as there is in it, not as much as there is at all."""
     ran: list[str] = []
 
@@ -262,7 +262,7 @@ OWNED = {
 """A row of each table that has something of a profile."""
 
 
-async def test_a_profile_takes_its_rows_and_leaves_those_of_others(
+async def test_deleting_a_profile_deletes_only_its_rows(
     database: Database, erasure: Erasure
 ) -> None:
     for name in ("ann", "bob"):
@@ -308,7 +308,9 @@ async def test_runs_that_runs_began_go_too_and_those_of_others_stay(
     assert [await log.head(LogId(f"run_{name}")) > 0 for name in "abc"] == [False, False, True]
 
 
-async def test_listeners_learn_of_every_log_that_lost_text(log: SqlLog, erasure: Erasure) -> None:
+async def test_listeners_are_notified_of_every_log_that_lost_text(
+    log: SqlLog, erasure: Erasure
+) -> None:
     told: list[LogId] = []
     erasure.listen(told.append)
     lease = await held(log)

@@ -1,4 +1,4 @@
-"""What a driver's error means."""
+"""The meaning of a driver's errors."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""What tools were used for, counted from what happened."""
+"""Figures about the use of tools, counted from events."""
 
 import pytest
 from msgspec.structs import replace
@@ -180,7 +180,7 @@ async def test_events_are_read_a_page_at_a_time() -> None:
     assert found["add"].calls == 210 > PAGE
 
 
-async def test_a_row_that_does_not_read_back_is_passed_over(
+async def test_an_unreadable_row_is_skipped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock, blobs = FakeClock(), open_blobs("memory:///")

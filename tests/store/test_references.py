@@ -167,7 +167,7 @@ async def test_the_hour_begins_when_the_last_file_goes(
     assert not await blobs.exists(blob_id)
 
 
-async def test_media_go_when_they_have_expired_without_anybody_adding_more(
+async def test_expired_media_are_deleted_without_a_new_upload(
     database: Database, blobs: Blobs, clock: FakeClock, sweeper: Sweeper
 ) -> None:
     blob_id = await blobs.put(b"picture")

@@ -376,7 +376,7 @@ class BusyLog(SqlLog):
         return records
 
 
-async def test_a_log_at_work_is_done_again_until_it_holds_still(
+async def test_a_changing_log_is_read_again_until_it_is_stable(
     database: Database, blobs: Blobs, clock: FakeClock
 ) -> None:
     log = BusyLog(database, blobs, clock)

@@ -1,4 +1,4 @@
-"""What the projections in a database have beyond the contract."""
+"""The projections in a database, beyond the contract."""
 
 from functools import partial
 from pathlib import Path

@@ -122,7 +122,7 @@ async def test_a_unit_that_loses_two_deadlocks_is_store_locked(database: Databas
         await database.write(gives_way)
 
 
-async def test_a_failure_of_the_database_goes_to_all_of_a_batch(sqlite: Database) -> None:
+async def test_a_failure_of_the_database_fails_the_whole_batch(sqlite: Database) -> None:
     pages = await sqlite.write(lambda each: each.exec_driver_sql("PRAGMA page_count").scalar())
     full = text(f"PRAGMA max_page_count = {pages}")
     large = installation.insert().values(name="large", value=b"x" * 100_000)
@@ -279,7 +279,7 @@ async def test_a_batch_is_sorted_by_log_on_postgres(postgres_url: str) -> None:
 # ---- forgotten -----------------------------------------------------------------------------------
 
 
-def test_a_database_that_outlives_its_loop_ends_by_itself(
+def test_a_database_that_outlives_its_loop_closes_itself(
     sqlite_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = Gate()

@@ -185,13 +185,13 @@ async def test_an_image_becomes_a_placeholder_and_a_file(
     assert await blobs.get(file.blob_id) == PNG
 
 
-async def test_an_image_is_taken_out_before_the_rest_is_clipped(artifacts: Artifacts) -> None:
+async def test_an_image_is_extracted_before_the_rest_is_clipped(artifacts: Artifacts) -> None:
     seen = await shown(artifacts, {"image": PNG_URL + ".", "text": "y" * 20_000})
     assert (seen.context or "").startswith('{"image":"[image displayed above]')
     assert len(seen.files) == 1
 
 
-async def test_an_image_in_an_error_is_taken_out_too(artifacts: Artifacts) -> None:
+async def test_an_image_in_an_error_is_extracted_too(artifacts: Artifacts) -> None:
     error = ErrorDetail(code="X", message=f"page said {PNG_URL}!")
     seen = await artifacts.show(Envelope(Status.FAILED, None, error), clip_at=10_000)
     assert seen.context == '{"error":"page said [image displayed above]!","code":"X"}'

@@ -124,7 +124,7 @@ async def test_a_tool_that_swallows_a_cancel_is_left_behind(
     await let_go()
 
 
-async def test_a_tool_that_swallows_a_cancel_and_ends_is_settled_and_nothing_follows() -> None:
+async def test_a_tool_that_ignores_a_cancel_and_ends_is_settled() -> None:
     bench = await open_workbench(stubborn(lambda: swallow(1)), limits=QUICK)
     assert (await cancelled(bench, "stubborn")).cancelled()
     assert [each.envelope.output for each in await bench.settled()] == ["done"]

@@ -1,4 +1,4 @@
-"""What goes wrong with a call, as its caller reads it."""
+"""Failures of a call, as its caller reads them."""
 
 import asyncio
 import errno

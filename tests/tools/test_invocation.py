@@ -1,4 +1,4 @@
-"""What a running tool does through its invocation: nested calls, questions, siblings."""
+"""The Invocation of a running tool: nested calls, questions, siblings."""
 
 import asyncio
 from contextlib import suppress

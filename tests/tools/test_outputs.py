@@ -1,4 +1,4 @@
-"""What a tool returned, as JSON."""
+"""Outputs of tools as JSON."""
 
 import math
 from dataclasses import dataclass

@@ -99,7 +99,7 @@ class Cutting(LoadedFiles):
         return False
 
 
-async def test_changes_of_a_call_that_is_cancelled_meanwhile_are_all_taken_over(
+async def test_all_changes_of_a_cancelled_call_are_applied(
     tmp_path: Path, threads: Threads
 ) -> None:
     cutting = Cutting("f20")

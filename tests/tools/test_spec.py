@@ -1,4 +1,4 @@
-"""What a cut call means follows from what its tool says of itself."""
+"""The declared effect of a tool decides what an interrupted call means."""
 
 from operator import itemgetter
 from typing import Any

@@ -91,7 +91,7 @@ def plain(text: str) -> str:
 
 
 @pytest.mark.parametrize("given", [plain, Shop("a").find, Act("look"), len])
-def test_a_function_and_a_tool_are_taken_as_tools(given: Any) -> None:
+def test_a_function_and_a_tool_are_accepted_as_tools(given: Any) -> None:
     found = as_tool(given)
     assert hasattr(found, "run")
     assert (found is given) is not (given is plain or given is len)

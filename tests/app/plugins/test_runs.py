@@ -205,7 +205,7 @@ async def test_a_run_returns_its_result(project: ProjectFolder) -> None:
     assert (again["status"], again["results"]["a"]["summary"]) == ("success", "go done")
 
 
-async def test_a_run_takes_its_four_arguments_by_position(project: ProjectFolder) -> None:
+async def test_a_run_accepts_its_four_arguments_by_position(project: ProjectFolder) -> None:
     """`await flows.run(command, task="", inputs={}, autonomous=None) → FlowResult`, `start`."""
     async with opened(project) as (api, _):
         messages: list[Any] = []

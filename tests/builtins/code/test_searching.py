@@ -81,7 +81,9 @@ async def test_a_folder_in_which_the_patterns_fit_nothing_is_refused(folder: Fol
         ({"pattern": "2", "context": 1, "path": "n"}, "n-1- 1\nn:2: 2\nn-3- 3"),
     ],
 )
-async def test_how_lines_are_looked_for(folder: Folder, input: dict[str, Any], found: str) -> None:
+async def test_lines_are_searched_by_pattern(
+    folder: Folder, input: dict[str, Any], found: str
+) -> None:
     (folder.root / "n").write_text("1\n2\n3\n")
     assert await folder.output("grep", **input) == found
 

@@ -42,7 +42,7 @@ def test_more_values_than_a_new_file_may_have_are_refused(
 
 
 @pytest.mark.parametrize("values", [[], [[]], [[0]] * MAX_CREATED, [[0, 0], [0]]])
-def test_as_many_as_it_may_have_are_taken(values: list[list[int]]) -> None:
+def test_as_many_as_the_limit_are_accepted(values: list[list[int]]) -> None:
     check_values(values, most_columns=2)
 
 

@@ -1,4 +1,4 @@
-"""What rows and columns that come and go do to merges, sizes and formulas."""
+"""The effect of inserted and deleted rows and columns on merges, sizes and formulas."""
 
 import pytest
 from openpyxl import Workbook

@@ -1,4 +1,4 @@
-"""What agents do that a chat put to work is not the chat's own."""
+"""Events of subagents are not events of the chat that started them."""
 
 import pytest
 

@@ -145,7 +145,7 @@ def test_an_invalid_schema_is_refused_with_the_place(schema: Any, said: str) -> 
         Schema(schema)
 
 
-def test_a_pattern_that_explodes_elsewhere_takes_no_time() -> None:
+def test_a_pattern_that_explodes_elsewhere_is_fast() -> None:
     assert paths({"pattern": "^(a+)+$"}, "a" * 40 + "!") == [""]
 
 

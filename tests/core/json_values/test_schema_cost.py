@@ -1,4 +1,4 @@
-"""What it costs to check a value against a JSON Schema."""
+"""The cost of checking a value against a JSON Schema."""
 
 from typing import Any
 

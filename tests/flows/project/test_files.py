@@ -248,7 +248,7 @@ def test_a_flow_of_a_project_is_checked_at_its_path(tmp_path: Path) -> None:
         ("flows/new.yaml", "builtin", "flows:new"),
     ],
 )
-def test_a_command_comes_from_the_path(path: str, home: str, command: str) -> None:
+def test_a_command_is_derived_from_the_path(path: str, home: str, command: str) -> None:
     """D1, D2: a folder of a package is a folder of flows."""
     assert command_of(path, home) == command
 

@@ -164,7 +164,7 @@ AGENT, MODEL = Missing(MissingKind.AGENT, "writer"), Missing(MissingKind.MODEL, 
 ASKED = Suspend(QuestionId("q_1"))
 
 
-def test_a_step_that_waits_for_a_person_comes_before_one_that_is_blocked() -> None:
+def test_a_step_that_waits_for_a_person_has_priority_over_a_blocked_one() -> None:
     pause = IdleSteps({"ask": ASKED}, {"write": (AGENT,)}).pause()
     assert isinstance(pause, Suspend)
     assert pause.awaited == ("q_1",)

@@ -179,7 +179,7 @@ def test_a_loop_body_after_the_decision_sees_its_visit() -> None:
     assert loops.iteration("enough") == 1
 
 
-def test_a_way_back_is_taken_up_to_its_limit() -> None:
+def test_a_backward_jump_is_taken_up_to_its_limit() -> None:
     """Taken less than M times so far: it is taken. Otherwise: no jump, control falls through."""
     loops = LoopCounters(GATED)
     assert loops.route(DECISION, ["make"]) == RouteTaken(("make",), 1, back=("make",))

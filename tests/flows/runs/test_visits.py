@@ -151,7 +151,7 @@ BESIDE = """
 """
 
 
-async def test_a_waiting_step_costs_nothing_while_others_work() -> None:
+async def test_a_waiting_step_takes_no_slot_while_others_work() -> None:
     place = MemoryStorage(clock=(clock := FakeClock()), flows=flows_of(demo=steps(BESIDE)))
     asks = call("ask_user", question="Sure?", type="confirm")
     answers: dict[str, ScriptedReply | Answer] = {

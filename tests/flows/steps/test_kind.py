@@ -23,7 +23,7 @@ def test_a_kind_without_checks_of_its_own_has_no_findings() -> None:
     assert list(kind.check(nothing, nothing, nothing)) == []
 
 
-def test_a_kind_that_completes_nothing_leaves_the_attributes_as_they_are() -> None:
+def test_a_kind_without_completion_does_not_change_the_attributes() -> None:
     nothing: Any = None
     values = {"agent": "scout"}
     StepKind(step=nothing, fields=(), visit=_visit).complete(nothing, values)

@@ -16,7 +16,7 @@ from penstock.flows.steps.loop_decision import LoopDecision
         ("exit", "loop", "loop", "loop"),
     ],
 )
-def test_a_loop_takes_the_steps_or_the_words_for_them(
+def test_a_loop_accepts_step_ids_or_keywords(
     again: str, out: str, answer: str, expected: str
 ) -> None:
     """An id that is spelled `loop` or `exit` means that step."""

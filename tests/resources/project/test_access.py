@@ -1,4 +1,4 @@
-"""What an agent may read and write: its patterns, and what is protected from it."""
+"""The files that an agent may read and write: its patterns, and protected files."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -203,7 +203,7 @@ def test_a_number_of_a_file_is_one_of_its_device(root: Path) -> None:
     assert id_of(other) != id_of(key) == id_of((root / ".env").stat())
 
 
-def test_a_look_before_a_call_walks_once_and_the_call_itself_whenever_it_must(root: Path) -> None:
+def test_a_check_before_a_call_scans_once_and_the_call_scans_as_needed(root: Path) -> None:
     """The look is on the event loop: it may be out of date, so what writes looks again."""
     walks, hidden = Walks(root / ".env"), HiddenFiles(later_than(root / ".env", 0))
     assert hidden.has_once((root / ".env").stat(), walks)
@@ -318,7 +318,7 @@ def test_an_edition_that_arrives_during_a_scan_is_scanned_too() -> None:
     assert newer.looks == 1
 
 
-def test_before_a_call_an_edition_is_looked_at_once() -> None:
+def test_an_edition_is_scanned_once_before_a_call() -> None:
     files, finding = LoadedFiles(), Finding()
     files.refresh_once()
     files.follow(finding)

@@ -1,4 +1,4 @@
-"""What a command may touch of a project, as places."""
+"""The paths of a project that a command may change."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

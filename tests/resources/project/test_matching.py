@@ -70,7 +70,7 @@ def test_a_binary_or_missing_file_is_skipped(tmp_path: Path) -> None:
     assert found == [{"found": ["latin:1: x\ufffd"]}, {"cut": False}]
 
 
-def test_files_that_are_too_large_are_passed_over(tmp_path: Path) -> None:
+def test_files_that_are_too_large_are_skipped(tmp_path: Path) -> None:
     with (tmp_path / "huge").open("wb") as file:
         file.write(b"x\n")
         file.truncate(40 << 20)

@@ -46,7 +46,9 @@ def test_a_link_that_was_put_there_meanwhile_is_not_followed(
     assert (outside / "x").read_text() == "secret"
 
 
-def test_a_link_that_swings_to_and_fro_never_gives_the_other_file(tmp_path: Path) -> None:
+def test_a_link_that_alternates_between_targets_never_exposes_the_other_file(
+    tmp_path: Path,
+) -> None:
     root, outside = tmp_path / "project", tmp_path / "outside"
     for folder, text in ((root / "a", "mine"), (outside, "secret")):
         folder.mkdir(parents=True)

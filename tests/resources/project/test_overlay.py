@@ -1,4 +1,4 @@
-"""What a command changed, taken over where the agent may write."""
+"""Changes of a command, applied where the agent may write."""
 
 import os
 import stat
@@ -61,7 +61,7 @@ def copy(tmp_path: Path) -> Copy:
     return copy
 
 
-def test_files_links_and_folders_are_taken_over(copy: Copy) -> None:
+def test_files_links_and_folders_are_applied(copy: Copy) -> None:
     copy.write("a.py", "changed", 0o750)
     copy.write("new/deep/x")
     (copy.upper / "new/link").symlink_to("deep")
@@ -87,7 +87,7 @@ def test_a_folder_that_was_removed_and_made_again_has_only_new_files(copy: Copy)
     assert sorted(copy.there()) == ["a.py", "agents/sub/y.md", "agents/x.md", "src/new.py"]
 
 
-def test_a_file_takes_the_place_of_a_folder_and_a_folder_of_a_file(copy: Copy) -> None:
+def test_a_file_replaces_a_folder_and_a_folder_replaces_a_file(copy: Copy) -> None:
     copy.write("src", "file")
     copy.write("a.py/in", "folder")
     assert copy.take() == []
@@ -193,7 +193,7 @@ def test_times_and_holes_are_kept(copy: Copy) -> None:
     assert found.st_blocks * 512 < 1 << 20
 
 
-def test_folders_are_taken_over_to_a_depth_that_no_project_has(copy: Copy) -> None:
+def test_deep_folders_are_applied(copy: Copy) -> None:
     """Each name on the way is opened from the one above, so depth costs its square."""
     deep = "/".join(["d"] * (MAX_DEPTH + 1))
     copy.write(f"{deep}/x")
@@ -214,7 +214,7 @@ def test_names_of_other_bytes_are_reported_and_judged(copy: Copy) -> None:
     assert os.fsdecode(b"y\xff") in {each.name for each in copy.root.iterdir()}
 
 
-def test_an_inaccessible_folder_is_taken_over_unchanged(copy: Copy) -> None:
+def test_an_inaccessible_folder_is_applied_unchanged(copy: Copy) -> None:
     copy.write("closed/x")
     (copy.upper / "closed").chmod(0)
     assert copy.take() == []
@@ -276,7 +276,7 @@ def test_a_folder_that_may_not_be_read_gets_another_mode_and_is_removed(copy: Co
 
 
 @pytest.mark.parametrize("is_kept", [False, True], ids=["no state", "state"])
-def test_changes_of_two_commands_are_taken_over_one_after_the_other(
+def test_changes_of_two_commands_are_applied_in_sequence(
     copy: Copy, tmp_path: Path, *, is_kept: bool
 ) -> None:
     if is_kept:

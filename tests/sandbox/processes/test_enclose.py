@@ -1,4 +1,4 @@
-"""What an enclosed command cannot do: see, write, reach, or undo its enclosure."""
+"""The limits of an enclosed command: what it can see, write and reach."""
 
 import asyncio
 import sys

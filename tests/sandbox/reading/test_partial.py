@@ -1,4 +1,4 @@
-"""What can be read of a source with mistakes: masks, imports, forbidden constructs, exports."""
+"""Reading a source with mistakes: masks, imports, forbidden constructs, exports."""
 
 import pytest
 

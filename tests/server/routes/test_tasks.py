@@ -351,7 +351,7 @@ async def answers_to(server: InMemoryServer, conversation: str) -> list[Question
 
 
 @pytest.mark.parametrize("is_answer_first", [True, False])
-async def test_an_answer_during_the_deletion_of_its_conversation_is_taken_or_not_found(
+async def test_an_answer_during_the_deletion_of_its_conversation_is_accepted_or_not_found(
     is_answer_first: bool,
 ) -> None:
     async with served(**asking()) as server:

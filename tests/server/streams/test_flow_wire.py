@@ -265,7 +265,7 @@ def test_a_failure_comes_before_the_end(outcome: Outcome, again: object, types: 
         assert frames[0] == {"type": "flow_agent_error", **AT_LOOK, **ERROR, **fields}
 
 
-def test_a_visit_that_is_cut_is_complete_as_aborted() -> None:
+def test_an_interrupted_visit_is_complete_as_aborted() -> None:
     cut = FlowNotified(kind="flow_step_aborted", body={"stepId": "look"})
     *_, frame = shown(*WORK, (cut, RUN))
     assert (frame["type"], frame["result"]["status"]) == ("flow_agent_complete", "aborted")

@@ -74,9 +74,7 @@ def twice(unit: Callable[[Connection], Done]) -> Callable[[Connection], Done]:
     return run
 
 
-async def test_every_unit_gives_the_same_when_it_runs_again(
-    database: Database, sql: Statements, take: Take
-) -> None:
+async def test_every_unit_is_repeatable(database: Database, sql: Statements, take: Take) -> None:
     assert await take() == AcquiredLease(1, 2, 2, 0)
     assert await database.write(twice(RenewLease(sql, CHAT, 1, UNTIL, 2))) == ()
     assert await database.write(twice(ReleaseLease(sql, CHAT, 1, 2, None))) == ()
@@ -95,7 +93,7 @@ async def test_a_lease_that_is_held_names_its_holder(take: Take) -> None:
     assert await take(owner="you", dead="me") == AcquiredLease(2, 2, 2, 0, deaths=1, alone=1)
 
 
-async def test_all_logs_of_a_dead_process_are_buried_with_the_first_that_is_taken(
+async def test_the_deaths_of_all_logs_of_a_process_are_counted_with_the_first_acquired(
     database: Database, sql: Statements, take: Take
 ) -> None:
     """Two deaths make suspects of all of them; then one half is admitted, and no more."""
@@ -191,7 +189,7 @@ def test_this_process_lives() -> None:
 
 
 @pytest.mark.slow(reason="starts an interpreter")
-def test_a_process_that_was_killed_is_dead_before_anybody_cleans_up(
+def test_a_killed_process_has_ended_before_cleanup(
     child: subprocess.Popen[str],
 ) -> None:
     owner = name_of(child)

@@ -73,9 +73,7 @@ def twice(unit: Unit) -> Unit:
     return run
 
 
-async def test_every_unit_gives_the_same_when_it_runs_again(
-    database: Database, units: Units
-) -> None:
+async def test_every_unit_is_repeatable(database: Database, units: Units) -> None:
     progress = LeaseProgress(epoch=1, written=0, known=2, outside=2)
     steps: list[tuple[Unit, object]] = [
         (units.send(opened(), message()), None),

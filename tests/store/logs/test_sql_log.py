@@ -1,4 +1,4 @@
-"""What the log in a database has beyond the contract: broken rows, full disks, processes."""
+"""The log in a database, beyond the contract: broken rows, full disks, processes."""
 
 import asyncio
 import subprocess

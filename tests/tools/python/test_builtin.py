@@ -22,7 +22,7 @@ async def count_names(input: Json, invocation: Invocation) -> Any:
     return {"path": input["path"], "count": len(input["names"])}
 
 
-def test_a_tool_is_named_like_its_function_and_comes_with_skills() -> None:
+def test_a_tool_has_the_name_of_its_function_and_the_given_skills() -> None:
     spec = count_names.spec
     assert (spec.tool_id, spec.description) == ("count_names", "Count.")
     assert not spec.is_offered

@@ -1,4 +1,4 @@
-"""What a Python tool reaches beyond its task."""
+"""Capabilities of a Python tool: values, files, secrets."""
 
 from typing import Any
 

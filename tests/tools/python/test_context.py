@@ -1,4 +1,4 @@
-"""What a Python tool may ask of the runtime."""
+"""The ToolContext of a Python tool."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What `@tool` takes."""
+"""The options of `@tool`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a function's hints and docstring say about it as a tool."""
+"""The tool that follows from a function's hints and docstring."""
 
 from collections.abc import Callable
 from datetime import datetime
