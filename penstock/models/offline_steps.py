@@ -185,7 +185,7 @@ def _option(options: Sequence[Any], task: str) -> Any:
     own_words = _OWN_WORDS.search(task)
     text = _OPTIONS_LINE.sub("", task) if own_words is None else own_words[1]
     onward = [option for option in options if not _BACK.fullmatch(str(option))] or options
-    # A person may choose to go back; on its own this model only goes on.
+    # A person may choose to go back; on its own this model only goes forward.
     candidates = onward if own_words is None else options
     named = [option for option in candidates if is_spelled(str(option), text)]
     return named[0] if len(named) == 1 else onward[0]

@@ -24,7 +24,7 @@ class LinkLabel(Struct, frozen=True):
 
 
 BARE = LinkLabel()
-"""Of bytes that say themselves what they are."""
+"""The label of bytes that need neither type nor name."""
 
 
 class Links:

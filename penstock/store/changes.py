@@ -93,7 +93,7 @@ class Changes:
             case StateChange():
                 return self.make_state(connection, change, at)
             case FileChanges(files=changes):
-                # the transaction goes on after a refused change, to record that it was refused
+                # the transaction continues after a refused change, to record the refusal
                 connection.exec_driver_sql("SAVEPOINT change")
                 try:
                     for file in changes:

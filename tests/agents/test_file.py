@@ -1,4 +1,4 @@
-"""Agents from files: what is read of them, and what is said of those that are wrong."""
+"""Agents from files: how they are parsed, and the findings about invalid ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Agents of folders: which are read, which counts of two, and what is said of the others."""
+"""Agents of folders: which are read, which of two takes precedence, and the findings."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The loop by itself: it may be entered anywhere, and what was done before is in the task."""
+"""The loop alone: it may be entered anywhere; earlier work is in the task."""
 
 from collections.abc import Sequence
 from typing import Any

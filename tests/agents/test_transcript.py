@@ -146,7 +146,7 @@ def test_arguments_of_calls_count_as_the_model_reads_them() -> None:
 
 
 def test_a_trimmed_task_reduces_the_counted_tokens_by_its_share() -> None:
-    """A text that is twice as long as by estimate still fits once two of five tasks are gone."""
+    """A text that is twice as long as by estimate still fits once two of five tasks are dropped."""
     talk = Talk()
     for number in range(5):
         talk.task(f"{number}" + LONG[1:], LONG)

@@ -144,7 +144,7 @@ async def test_the_shown_part_of_a_broken_reply_is_withdrawn(
 
 
 class TimesOut(ScriptedModel):
-    """A model whose own time is over, long before that of the task."""
+    """A model that times out long before the task."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         raise TimeoutError
@@ -158,7 +158,7 @@ async def test_a_timeout_of_the_model_does_not_end_the_budget() -> None:
 
 
 class Lacking(ScriptedModel):
-    """A model whose connection cannot be opened so many times: the process has no descriptor."""
+    """A model whose connection fails this many times: the process has no descriptor."""
 
     def __init__(self, times: int) -> None:
         super().__init__([say("Here.")])

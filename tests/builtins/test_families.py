@@ -89,7 +89,7 @@ def test_a_family_that_does_not_exist_offers_nothing() -> None:
 
 
 def test_every_built_in_tool_is_in_the_core_or_in_one_family() -> None:
-    """A new tool is put in its place here, or no chat is ever offered it."""
+    """A new tool needs its family here, or no chat is offered it."""
     in_families = [each for ids in FAMILIES.values() for each in ids]
     assert len(in_families) == len(set(in_families))
     there = {each.spec.tool_id for each in TOOLS}

@@ -120,7 +120,7 @@ class Server:
             wait_until(lambda: self._state in {"T", "gone"}, "the server to freeze again")
 
     def thaw(self) -> None:
-        """Let a frozen process go on, and wait until it had time to do harm."""
+        """Continue a frozen process, and wait until it had time to do harm."""
         os.kill(self.pid, signal.SIGCONT)
         for _ in range(5):
             wait_until(lambda: self.answers, "the frozen server to answer")
@@ -146,7 +146,7 @@ class Talk:
 
     @property
     def last_id(self) -> str | None:
-        """The id to come back with."""
+        """The id to reconnect with."""
         return self.frames[-1][0] if self.frames else None
 
     @property
@@ -155,7 +155,7 @@ class Talk:
         return bool(self.frames) and self.frames[-1][1]["type"] in {"message_complete", "error"}
 
     def go_on(self, server: Server) -> None:
-        """Read and answer until the end, or until the server is gone."""
+        """Read and answer until the end, or until the server has died."""
         ends = CLOCK.monotonic() + PATIENCE
         while not self.is_over and not server.is_gone:
             assert CLOCK.monotonic() < ends, f"the conversation stands still at {self.last_id}"
@@ -226,7 +226,7 @@ def place(event_id: str) -> tuple[int, int]:
 
 
 def is_locked(database: Path) -> bool:
-    """Whether somebody is in the middle of writing."""
+    """Whether a process is writing."""
     connection = sqlite3.connect(database, timeout=0.05, isolation_level=None)
     try:
         connection.execute("BEGIN IMMEDIATE")

@@ -1,4 +1,4 @@
-"""A task that kills its process fails, and the tasks beside it are done: with real processes.
+"""A task that kills its process fails, and all others finish: with real processes.
 
 How many deaths that takes is in tests/store/logs/test_quarantine.py, in simulated time.
 """
@@ -88,7 +88,7 @@ def reasons(directory: Path) -> list[str]:
 
 
 def wait_for_leases(directory: Path, fewest: int) -> int:
-    """Wait until so many leases were taken; returns how many.
+    """Wait until this many leases were acquired; returns how many.
 
     A call that only reads is written with its outcome, so its beginning is in no event.
     """

@@ -84,7 +84,7 @@ def survive(nursery: Nursery, directory: Path, moment: Moment, by: signal.Signal
 
 
 def check_thaw(talk: Talk, frozen: Server, second: Server, directory: Path) -> None:
-    """A process that goes on may only end the effect it was frozen in, which was reported cut.
+    """A process that continues may only finish its current effect, which was reported interrupted.
 
     It is frozen anywhere: also after it made sure of its lease, before the next line, the effect.
     """
@@ -173,7 +173,7 @@ def test_the_page_lists_every_kill_point_and_only_promised_outcomes() -> None:
 def check_page(page: str, rows: str) -> None:
     """The page says what it is, has the moments of these rows, and each outcome is a promised one.
 
-    How often a moment is there, and which calls it cut, depends on the machine.
+    How often a kill point occurs, and which calls it interrupts, depends on the machine.
     """
     assert page.startswith(HEAD)
     told = [_cells(line) for line in page.removeprefix(HEAD).splitlines()]

@@ -1,4 +1,4 @@
-"""A conversation that kills each process that takes it up fails in the end, with the reason."""
+"""A conversation that kills each process that resumes it fails at last, with the reason."""
 
 import signal
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def nursery() -> Iterator[Nursery]:
 def test_a_process_that_dies_at_the_same_place_again_and_again(
     nursery: Nursery, tmp_path: Path
 ) -> None:
-    """Each dies while its model is asked; the sixth says so instead of dying."""
+    """Each process dies during the model call; the sixth reports it instead of dying."""
     talk = Talk()
     asked = Moment("ask", 1, "the model is asked")
     for number in range(MAX_DEATHS + 1):

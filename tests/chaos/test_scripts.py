@@ -1,4 +1,4 @@
-"""A script with an approval beside a write and a change: killed at every moment, each done once."""
+"""A script with an approval, a write and a change: killed at every point, each happens once."""
 
 import signal
 from collections import Counter

@@ -148,7 +148,7 @@ async def pick(ctx: ToolContext) -> str:
 
 @pytest.fixture
 def gate(project: Path) -> Path:
-    """A pipe that keeps a tool at work until somebody writes into it."""
+    """A pipe that blocks a tool until the test writes into it."""
     (project / "tools" / "beside.py").write_text(BESIDE)
     os.mkfifo(gate := project / "gate")
     return gate

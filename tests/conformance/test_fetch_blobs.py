@@ -1,4 +1,4 @@
-"""The fetcher of the blobs: what is not as it is pinned is never used."""
+"""The fetcher of the blobs: content that does not match its pin is never used."""
 
 import base64
 import hashlib

@@ -37,7 +37,7 @@ LIMITS = Limits(
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A log, what follows from it, what is changed with it, and the clock that all look at."""
+    """A log, its projections, the changes made with it, and their common clock."""
 
     log: Log
     lists: Projections

@@ -117,7 +117,7 @@ class Story:
         await self.held.commit()
 
     async def withdraw(self) -> None:
-        """What a call leaves behind is withdrawn, on its way with what follows."""
+        """Open questions of a call are withdrawn together with the next events."""
         withdraw(self.held, self.task)
         self.held.submit()
 
@@ -208,7 +208,7 @@ async def is_shown_as_it_ended(
 
 
 def live(state: SessionState) -> tuple[Any, ...]:
-    """What decides how the task goes on."""
+    """The state that decides how the task continues."""
     task = state.current
     assert task is not None
     answers = {path: (each.status, each.answer) for path, each in task.waits.answers.items()}

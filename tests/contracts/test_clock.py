@@ -11,7 +11,7 @@ CLOCKS = [SystemClock(), FakeClock()]
 
 
 def moved(clock: Clock) -> None:
-    """Make a fake clock move on, as a real one does by itself."""
+    """Advance a fake clock, as a real one does."""
     if isinstance(clock, FakeClock):
         clock.advance(10)
 

@@ -42,7 +42,7 @@ async def elsewhere(place: Place, address: str | None) -> AsyncIterator[LiveText
 
 
 class Heard:
-    """Records what a holder learns about its readers."""
+    """Records the notifications of a holder about its readers."""
 
     def __init__(self, log: Log) -> None:
         self.told: list[tuple[LogId, int]] = []

@@ -115,7 +115,7 @@ def wish(source: str, name: str, otherwise: str) -> str:
 async def test_an_attack_ends_as_it_should_and_a_canary_does_not_notice(
     sandbox: Sandbox, source: str, pytestconfig: pytest.Config
 ) -> None:
-    """A sandbox that breaks any limit takes nothing else with it: other calls go on."""
+    """A script that exceeds any limit affects nothing else: other calls continue."""
     host = bridge()
     seconds = float(wish(source, "seconds", "0.3"))
     before = waited()

@@ -1,4 +1,4 @@
-"""Names of things that happen."""
+"""Ids of events, calls, tasks and sessions."""
 
 import os
 import re

@@ -207,7 +207,7 @@ async def cut_by_the_disk(clock: FakeClock) -> tuple[ActiveLog, StuckLog]:
 
 
 async def test_a_lease_that_a_full_disk_kept_from_release_is_not_a_crash() -> None:
-    """The same process goes on where it was, as soon as something can be written again."""
+    """The same process continues where it was, as soon as writes succeed again."""
     active, _ = await cut_by_the_disk(FakeClock())
     await active.run()
     assert await active.events() == [TaskStarted(), TaskResumed(), ended()]

@@ -20,7 +20,7 @@ APPROVAL = question("a", input_schema=SCHEMA)
 
 
 def nested(levels: int, members: dict[str, Any]) -> dict[str, Any]:
-    """Return an object with these members that has so many objects inside each other."""
+    """Return an object with these members that is nested this deep."""
     inner: dict[str, Any] = {}
     for _ in range(levels - 1):
         inner = {"a": inner}

@@ -1,4 +1,4 @@
-"""One agent's messages: what a model reads is said in the order of its calls, once all settled."""
+"""One agent's messages: results follow in the order of the calls, once all have settled."""
 
 import pytest
 
@@ -157,7 +157,7 @@ def test_the_story_of_a_run_is_kept_in_its_order() -> None:
 
 
 def said_in(*tasks: str) -> MessageList:
-    """Return what was said in these tasks."""
+    """Return the messages of these tasks."""
     said = MessageList()
     for task in tasks:
         said.begin(TaskId(task))

@@ -206,13 +206,13 @@ class Late:
         self._let_go = let_go
 
     def __await__(self) -> Generator[Any, None, Sequence[Record]]:
-        """Wait until it is let go."""
+        """Wait until it is released."""
         yield from self._let_go.wait().__await__()
         return (yield from self._done.__await__())
 
 
 def snapshot(state: SessionState) -> Any:
-    """Return what decides how the session goes on."""
+    """Return the state that decides how the session continues."""
     task, turn = state.current, state.next_task()
     return (
         turn and turn.task_id,

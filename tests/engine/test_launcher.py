@@ -237,7 +237,7 @@ async def test_a_log_that_is_woken_while_it_runs_is_run_once_more() -> None:
 
 
 class CountingLog(MemoryLog):
-    """Counts how often somebody wants a lease."""
+    """Counts requests for a lease."""
 
     acquired = 0
 

@@ -20,7 +20,7 @@ TEXT, REASONING = DeltaKind.TEXT, DeltaKind.REASONING
 
 
 class BrittleLiveText(LiveText):
-    """Notes what is written, and is full when the test says so."""
+    """Records writes, and is full when the test sets it."""
 
     def __init__(self, there: LiveText) -> None:
         self._there = there
@@ -74,7 +74,7 @@ class Scene:
 
 @pytest.fixture
 async def scene() -> Any:
-    """A scene whose relay is closed in the end."""
+    """A scene whose relay is closed after the test."""
     opened = Scene()
     yield opened
     await opened.relay.close()

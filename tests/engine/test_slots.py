@@ -1,4 +1,4 @@
-"""Slots limit the runs at work; a run never waits for a slot that it holds itself."""
+"""Slots limit the concurrent runs; a run never waits for a slot that it holds itself."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -54,7 +54,7 @@ class Worker:
 
 @asynccontextmanager
 async def ending(*workers: Worker) -> AsyncIterator[None]:
-    """End what is still at work after a test."""
+    """Stop workers that still run after a test."""
     try:
         yield
     finally:
@@ -75,7 +75,7 @@ async def ending(*workers: Worker) -> AsyncIterator[None]:
 async def test_the_number_of_concurrent_workers_is_limited(
     runs: int, of_tools: int, by_tool: list[bool], at_work: list[bool]
 ) -> None:
-    """A run that tools began needs a place among these and one among all."""
+    """A run that a tool started needs a slot of both limits."""
     of = slots(runs, of_tools)
     pairs = zip((A, B, C), by_tool, strict=True)
     workers = [Worker(of, run_id, by_tool=each) for run_id, each in pairs]
@@ -183,7 +183,7 @@ async def test_a_call_that_starts_to_wait_while_its_run_reacquires_a_slot_lends_
 
 @pytest.mark.parametrize("is_back", [False, True])
 async def test_an_interrupted_call_continues_immediately(is_back: bool) -> None:
-    """Its time is over: nothing may hold it up, and there is one too many for a while."""
+    """It timed out: nothing may delay it, and the limit is exceeded by one for a while."""
     of, over = slots(), asyncio.Event()
     outer = Worker(of, A)
     await settle()

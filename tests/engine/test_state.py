@@ -116,7 +116,7 @@ def test_a_superseded_task_that_is_not_there_changes_nothing() -> None:
     assert [each.content for each in state.messages.entries] == ["1"]
 
 
-# ---- whose turn it is --------------------------------------------------------------------------
+# ---- the order of tasks ------------------------------------------------------------------------
 
 PARKED = TaskSuspended(questions=(QuestionId("q_a"), QuestionId("q_b")))
 

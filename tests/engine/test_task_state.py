@@ -1,4 +1,4 @@
-"""One task, folded: what it has spent, what it waits for, what was said to its questions."""
+"""One task, folded: its costs, its open waits, the answers to its questions."""
 
 from typing import Any
 

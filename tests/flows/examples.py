@@ -13,7 +13,7 @@ from penstock.flows.steps.loop_decision import LoopDecision
 from penstock.flows.steps.shell import Shell
 
 Answers = Mapping[str, Any]
-"""What a visit `step/n`, or every visit of a step, comes to: an outcome, or a router's targets."""
+"""The result of visit `step/n`, or of every visit of a step: an outcome, or a router's targets."""
 
 
 def agent(step_id: str, *blocked_by: str, **fields: Any) -> Step:

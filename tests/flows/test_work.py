@@ -124,7 +124,7 @@ async def test_a_run_over_its_limit_of_visits_ends() -> None:
 
 
 async def test_an_internal_error_ends_the_run_as_an_error_and_not_as_aborted() -> None:
-    """A run ends with `error` and the message; only who wants it to end aborts it."""
+    """A run ends with `error` and the message; it is `aborted` only on request."""
     envelope = await run_flow(
         f"{ONE}\n  - {{id: next, agent: scout, blockedBy: [web]}}",
         ScriptedModel([]),

@@ -166,7 +166,7 @@ async def test_a_message_is_refused_while_an_approval_is_open() -> None:
 
 
 class LastCancelLate(MemoryLog):
-    """Writes a second wish to cancel when all that followed from the first one is done."""
+    """Writes a second cancel request after the first one took full effect."""
 
     cancels = 0
 

@@ -122,7 +122,7 @@ async def test_a_run_resumes_as_soon_as_its_process_gets_the_agent() -> None:
 
 
 async def test_other_steps_continue_beside_a_blocked_step() -> None:
-    """One step lacks its agent; its neighbour is done, and the question after them is not asked."""
+    """One step lacks its agent; its neighbour finishes; the question after them is not asked."""
     place = place_of(BESIDE)
     await asking(place, [SCOUT, WRITER])
     async with memory_runtime(model=model(), agents=[SCOUT], place=place) as runtime:

@@ -62,7 +62,7 @@ async def test_a_cancel_stops_a_running_tool(effect: Effect, expected: str) -> N
 
 
 class CancelledAtTheStart(MemoryLog):
-    """Somebody wants the task to end just before it is written that a call begins."""
+    """The task is cancelled just before the start of a call is written."""
 
     def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
         begins = [each for each in entries if isinstance(each.event, CallStarted)]

@@ -59,7 +59,7 @@ STANDING = {
     "/api/flows/dom:asks/runs": {None, "suspended"},
     "/api/flows/look/runs": {None, "success"},
 }
-"""With which status the run that is whole is listed."""
+"""The status with which the intact run is listed."""
 
 
 def do(statement: str, log_id: str, connection: Connection) -> None:

@@ -30,7 +30,7 @@ OTHERS = {
     *("project-dir", "unix-time", "flow-decision"),
     *KINDS,
 }
-"""Texts of the same form that are no codes."""
+"""Texts of the same form that are not codes."""
 
 
 @cache

@@ -46,7 +46,7 @@ pytestmark = [
 
 @dataclass
 class Far:
-    """A conversation at work in one runtime, and a client of another."""
+    """A conversation that runs in one runtime, and a client of another."""
 
     here: Runtime
     client: httpx2.AsyncClient
@@ -87,7 +87,7 @@ def url(tmp_path: Path) -> str:
 
 
 async def until(frames: AsyncIterator[Frame], pieces: str) -> list[Frame]:
-    """Take frames until all this was said, reasoning and text together."""
+    """Read frames until they contain this text, reasoning and reply together."""
     seen, text = [], ""
     while not text.endswith(pieces):
         seen.append(await anext(frames))
@@ -106,7 +106,7 @@ def places(seen: list[Frame]) -> list[tuple[int, int]]:
 
 
 def rows(url: str) -> int:
-    """Return how many pieces of replies stand in the file."""
+    """Return how many pieces of replies are in the file."""
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
         return int(connection.execute("SELECT count(*) FROM deltas").fetchone()[0])
 
@@ -228,7 +228,7 @@ async def test_live_text_is_stored_only_while_another_process_reads_it(url: str)
 async def test_a_conversation_that_another_process_deleted_stops_at_once(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The tool ends with the next look at the lease, and it is said once."""
+    """The tool ends with the next check of the lease, and it is logged once."""
     started, ended = asyncio.Event(), asyncio.Event()
 
     async def work(input: Any, invocation: Any) -> None:

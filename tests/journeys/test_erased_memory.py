@@ -19,7 +19,7 @@ from tests.kit.server import CHAT, CLOCK, HERE, InMemoryServer
 
 pytestmark = [
     pytest.mark.slow("looks at every object of the process"),
-    pytest.mark.programs,  # beside other tests the process has millions of objects
+    pytest.mark.programs,  # next to other tests the process has millions of objects
 ]
 PARTS = ("pine", "apple", "9d2c")
 """The word is put together when it is wanted: else the tests themselves would have it."""
@@ -49,7 +49,7 @@ async def refuse() -> None:
 
 
 class Talk:
-    """A conversation in which the word was said by everybody."""
+    """A conversation in which every party used the word."""
 
     def __init__(self, server: InMemoryServer, model: ScriptedModel) -> None:
         self.server = server
@@ -147,7 +147,7 @@ async def test_erasing_a_profile_removes_the_names_of_its_secrets(tmp_path: Path
 
 @pytest.mark.parametrize("way", ["messages", "conversation", "profile"])
 async def test_a_sweep_removes_data_erased_by_another_process(tmp_path: Path, way: str) -> None:
-    """As by `penstock erase` beside a server."""
+    """As by `penstock erase` while a server runs."""
     async with opened(tmp_path) as talk, opened(tmp_path) as other:
         if way == "profile":
             await other.server.database_parts.erasure.erase_profile(ProfileId("local"))

@@ -65,7 +65,7 @@ class Place:
         return {word for word in WORDS if any(word.encode() in each for each in result)}
 
     async def talk(self, **more: Any) -> dict[str, Any]:
-        """Have a conversation in which everything is said; returns both messages."""
+        """Have a conversation in which every text occurs; returns both messages."""
         waiting = (await self.server.say(ASKED, **more)).json()
         (question,) = waiting["suspended"]["questions"]
         fields = {"answer": SAID}

@@ -48,7 +48,7 @@ def answers(question: Question) -> dict[str, Any]:
 
 
 async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> Outcome:
-    """Tell the story in as many lives as it takes."""
+    """Run the story in as many processes as it takes."""
     place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     while True:
         async with memory_runtime(model=cast.model, tools=cast.tools, place=place) as runtime:

@@ -47,7 +47,7 @@ async def test_pieces_arrive_while_the_model_works() -> None:
 
 
 async def test_a_client_that_disconnects_cancels_no_task() -> None:
-    """A client that hangs up cancels nothing; it comes back and reads the rest."""
+    """A client that disconnects cancels nothing; it reconnects and reads the rest."""
     hold = Hold()
     model = ScriptedModel([say("Hel") + wait(hold) + say("lo.")])
     async with in_memory(model=model) as runtime, client_of(runtime) as (_, client):

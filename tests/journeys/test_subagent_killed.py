@@ -44,7 +44,7 @@ def answers(question: Question) -> dict[str, Any]:
 
 
 async def tell(mail: Act, log: DyingLog, clock: FakeClock) -> Reply:
-    """Tell the story in as many lives as it takes."""
+    """Run the story in as many processes as it takes."""
     place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     tools: list[Tool] = [*SUBAGENT, *ASK_USER, mail]
     model = ScriptedModel(answer)

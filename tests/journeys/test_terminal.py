@@ -183,7 +183,7 @@ def the_task(project: Path) -> Any:
 
 
 def until_waiting(project: Path) -> str:
-    """Wait until the tool of the one task is at work; returns the task's id."""
+    """Wait until the tool of the one task runs; returns the task's id."""
     deadline = CLOCK.monotonic() + PATIENCE
     while CLOCK.monotonic() < deadline:
         tasks = json.loads(ran(project, "tasks", "list", "--json"))["tasks"]

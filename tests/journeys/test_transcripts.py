@@ -1,4 +1,4 @@
-"""Whole transcripts of the chat stream: byte by byte, in order, and resumed at any position."""
+"""Complete transcripts of the chat stream: byte by byte, in order, resumed at any position."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The architect at work in a project on disk, started from a chat; the test scripts its calls."""
+"""The architect in a project on disk, started from a chat; the test scripts its calls."""
 
 from collections.abc import Iterable
 from typing import Any

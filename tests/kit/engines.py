@@ -1,4 +1,4 @@
-"""Script engines: the one chosen with `--engine`, and small programs that are no engine."""
+"""Script engines: the one chosen with `--engine`, and small programs that imitate one."""
 
 import asyncio
 import sys

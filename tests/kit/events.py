@@ -62,7 +62,7 @@ def question(name: str, **more: Any) -> Question:
 
 
 def answered(name: str, by: ProfileId | None = ANN, **answer: Any) -> QuestionAnswered:
-    """Without a person: the time for an answer is over."""
+    """Without a person: the question expires."""
     status = QuestionStatus.ANSWERED if by else QuestionStatus.CANCELLED
     message = answer if by else {**EXPIRED, **answer}
     return QuestionAnswered(
@@ -98,7 +98,7 @@ async def held_log(
 
 
 def ledger_of(held: HeldLog) -> Ledger:
-    """Return the ledger of the task at work."""
+    """Return the ledger of the running task."""
     task = held.state.current
     assert task
     return Ledger(held, task, Budget(Allowance(), task.spent, FakeClock()), KEY)

@@ -27,7 +27,7 @@ class LauncherAtWork:
 
     def __init__(self, log: MemoryLog, clock: FakeClock, limits: Limits, work: Work) -> None:
         self.lacking: dict[LogId, MissingParts] = {}
-        """By log: what this process lacks to run its tasks."""
+        """By log: the parts that this process lacks to run its tasks."""
         self.log = log
         self.clock = clock
         self.at_work = 0

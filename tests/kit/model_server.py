@@ -44,7 +44,7 @@ class FakeServer:
 
 
 def events(*chunks: Any, done: bool = True) -> list[bytes]:
-    """Return chunks as server-sent events, one block each; text goes out as it is."""
+    """Return chunks as server-sent events, one block each; text is sent unchanged."""
     lines = [chunk if isinstance(chunk, str) else json.dumps(chunk) for chunk in chunks]
     return [f"data: {line}\n\n".encode() for line in [*lines, *(["[DONE]"] if done else [])]]
 
@@ -78,7 +78,7 @@ def block(index: int, kind: str, *deltas: dict[str, Any], **start: Any) -> list[
 def anthropic_reply(
     *contents: list[bytes], stop: str | None, tokens: int = 1, model: str = "m"
 ) -> list[bytes]:
-    """Return a whole reply of the Anthropic wire; without a stop reason it is cut short."""
+    """Return a reply of the Anthropic API; without a stop reason it is incomplete."""
     message = {"id": "m", "type": "message", "role": "assistant", "content": [], "model": model}
     usage = {"input_tokens": 7, "output_tokens": 0}
     start = {"type": "message_start", "message": {**message, "usage": usage}}

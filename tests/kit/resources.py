@@ -15,7 +15,7 @@ _TOO_MUCH = 1 << 46
 
 @contextmanager
 def no_files_left() -> Iterator[None]:
-    """Let no descriptor be opened; what is open stays open.
+    """Refuse new descriptors; open ones stay open.
 
     To fill the table of files is not enough: a descriptor that another test left to a thread or to
     the garbage collector may be closed, and so be free, in the middle of the block.
@@ -43,7 +43,7 @@ def _is_open(number: int) -> bool:
 
 @contextmanager
 def files_left(count: int) -> Iterator[None]:
-    """Let so many descriptors be opened, and no more at once."""
+    """Limit the descriptors that can be opened at once."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = max(open_files())
     filled = list[int]()
@@ -60,7 +60,7 @@ def files_left(count: int) -> Iterator[None]:
 
 @contextmanager
 def no_threads_left() -> Iterator[None]:
-    """Let no thread start; those that run go on."""
+    """Refuse new threads; running ones continue."""
     usual = threading.stack_size(_TOO_MUCH)
     try:
         yield
@@ -69,7 +69,7 @@ def no_threads_left() -> Iterator[None]:
 
 
 def allow_no_process() -> None:
-    """Let this process start no other for the rest of its life; root would not be bounded."""
+    """Refuse new processes for the life of this one; root would not be limited."""
     if os.getuid() == 0:
         os.setgroups([])
         os.setgid(_NOBODY)

@@ -88,7 +88,7 @@ class Story:
         self.add(event)
 
     def ask(self, iteration: int, *calls: ToolCall) -> None:
-        """Let the model ask for calls without a word."""
+        """Let the model request calls without text."""
         self.begin(iteration)
         self.whole(*calls)
 
@@ -160,7 +160,7 @@ def two_parallel_tools() -> Story:
 
 
 def a_failing_tool() -> Story:
-    """Go on after an error."""
+    """Continue after an error."""
     story = Story(3, "msg_05", "msg_06")
     browse = tool_call(3, "browse_url", url="http://169.254.169.254/latest")
     story.ask(1, browse)
@@ -201,7 +201,7 @@ def loop_detected() -> Story:
 
 
 def approval() -> Story:
-    """Ask a person, and go on after the answer."""
+    """Ask a person, and continue after the answer."""
     story = Story(5, "msg_09", "msg_10")
     mail = tool_call(8, "send_email", to="ann@example.com", subject="Summary", body="All is well.")
     story.ask(1, mail)

@@ -42,7 +42,7 @@ ROWS = [[cell.strip() for cell in line.split("|")] for line in TABLE.strip().spl
 CELLS = [
     (row[0], origin, cell) for row in ROWS for origin, cell in zip(ORIGINS, row[1:], strict=True)
 ]
-"""Tool, origin, and what comes of it: the grant, nf = TOOL_NOT_FOUND, np = NOT_PERMITTED."""
+"""Tool, origin, and the result: the grant, nf = TOOL_NOT_FOUND, np = NOT_PERMITTED."""
 TOOLS = (
     "list_available_skills",
     "read_text_file",

@@ -45,7 +45,7 @@ def test_a_suggestion_is_made_only_for_a_near_name() -> None:
 
 
 def test_the_first_unknown_keys_are_named_and_the_others_counted() -> None:
-    """90,000 of them take no longer to tell than a hundred."""
+    """90,000 of them take no longer to report than a hundred."""
     document = parse_yaml("".join(f"k{number}: 1\n" for number in range(3_000)), "a.yaml")
     home = ManifestFolder(folder=Path(), shown=".")
     node = Node(document=document, home=home, what="x", value=document.value)

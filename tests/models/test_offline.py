@@ -1,4 +1,4 @@
-"""The offline model: what it says and calls, as whole replies."""
+"""The offline model: its texts and calls, as complete replies."""
 
 import json
 from typing import Any

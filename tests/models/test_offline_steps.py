@@ -1,4 +1,4 @@
-"""The offline model in a step of a flow: what it calls, and what it hands over with `finish`."""
+"""The offline model in a step of a flow: its calls, and its `finish`."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def reply(
 
 
 def handed(task: str, *messages: Message, **more: Any) -> dict[str, Any]:
-    """Return what the session hands over at once; `finish` takes it."""
+    """Return the arguments that the session passes to `finish` at once."""
     ((name, arguments),) = reply(task, *messages, **more)
     assert name == "finish"
     contract = more.get("contract") or FinishContract()

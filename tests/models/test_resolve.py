@@ -167,7 +167,7 @@ def test_no_library_of_a_provider_is_loaded_for_a_name() -> None:
 
 @pytest.mark.parametrize("name", ["opnai:gpt", "odd"])
 async def test_providers_of_the_library_are_looked_up_in_a_thread(name: str) -> None:
-    """The server goes on while the library of the other providers is loaded."""
+    """The server continues while the library of the other providers is loaded."""
     asked: list[threading.Thread] = []
 
     def look(provider: str) -> str:

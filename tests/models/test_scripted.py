@@ -1,4 +1,4 @@
-"""The scripted model: what a test tells it is what it says."""
+"""The scripted model: it replies as the test scripts it."""
 
 import asyncio
 from contextlib import aclosing

@@ -70,7 +70,7 @@ def test_a_fitting_name_of_the_history_gives_way_to_an_offered_tool() -> None:
 
 
 def heard(table: WireNames, name: str) -> str:
-    """Return the name of a call that comes back."""
+    """Return the name of a call in a reply."""
     event = table.meant(CallDelta(0, name, "{}"))
     assert isinstance(event, CallDelta)
     assert (event.index, event.arguments) == (0, "{}")

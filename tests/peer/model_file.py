@@ -63,7 +63,7 @@ def write(path: str, context: int = CONTEXT) -> None:
 
     ones, head = np.ones(WIDTH, np.float32), WIDTH // HEADS
     meaning, saying = weights(len(tokens), WIDTH), weights(len(tokens), WIDTH)
-    # The first place of a state stays as it is, and speaks for one token alone.
+    # The first place of a state does not change, and represents one token only.
     meaning[:, 0], saying[:, 0] = 3.0, 0.0
     saying[[text for text, _, _ in tokens].index(OPENING), 0] = EAGERNESS
     writer.add_tensor("token_embd.weight", meaning)

@@ -42,7 +42,7 @@ async def poll(*, ctx: ToolContext) -> str:
 
 
 def asking(request: ModelRequest) -> ScriptedReply:
-    """Ask once, then hand in what came of it; who is not told of it wants the tool `poll`."""
+    """Ask once, then pass the result on; without it the tool `poll` is needed."""
     if len(request.messages) > 1:
         return finish(request.messages[-1].content)
     if task_of(request) == "begin":

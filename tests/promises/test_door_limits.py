@@ -1,4 +1,4 @@
-"""The door when time is over, and when a tool changed while a person was asked."""
+"""The invoker at a timeout, and when a tool changed while a person was asked."""
 
 import asyncio
 from typing import Literal

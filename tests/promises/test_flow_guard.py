@@ -1,4 +1,4 @@
-"""The guard at work: an agent whose file says `access`, and what each of its calls comes to."""
+"""The guard of an agent whose file has `access`, and the result of each of its calls."""
 
 from typing import Any, ClassVar
 
@@ -44,7 +44,7 @@ class Registered:
 async def done(
     project: ProjectFolder, tool: str, *, tools: str = DECLARED, shell: bool = True, **given: Any
 ) -> Envelope:
-    """Return what one call of agent `g` comes to, in a project as the page has it."""
+    """Return the result of one call of agent `g`, in the project of the page."""
     write = given.pop("access", "src/gen/**")
     project.write("agents/g.md", AGENT.format(name="g", tools=tools, write=f'"{write}"'))
     for name in FILES:

@@ -118,7 +118,7 @@ async def in_chat(
 
 
 def refused(envelope: Any) -> bool:
-    """Whether a call did not even come to its tool."""
+    """Whether a call did not reach its tool."""
     return envelope.error is not None and envelope.error.code in {
         "TOOL_NOT_FOUND",
         "NOT_PERMITTED",

@@ -1,4 +1,4 @@
-"""A project's folder with everything odd that a disk can hold: no tool stops, hangs or tells."""
+"""A project's folder with every odd file that a disk can hold: no tool stops, hangs or leaks."""
 
 import os
 import socket

@@ -44,7 +44,7 @@ PROFILE = Scope(ScopeKind.PROFILE, ANN)
 
 
 class BrittleBlobs(Blobs):
-    """Blobs of which none can be deleted while it is broken, and that tell when one is read."""
+    """Blobs that cannot be deleted while broken, and that report each read."""
 
     is_broken = False
     on_read: Callable[[], Awaitable[None]] | None = None
@@ -56,7 +56,7 @@ class BrittleBlobs(Blobs):
         await super().delete(blob_id)
 
     async def get(self, blob_id: BlobId) -> bytes:
-        """Let somebody do something the first time."""
+        """Run an action the first time."""
         on_read, self.on_read = self.on_read, None
         if on_read is not None:
             await on_read()
@@ -122,7 +122,7 @@ def kept(blobs: Blobs) -> list[str]:
 
 
 async def outcome(blobs: Blobs, name: str, *, size: int = 1) -> Entry:
-    """Return a result which was kept whole beside the log, and itself is so large."""
+    """Return a result of this size that is stored outside the log."""
     artifact = await blobs.put(f"{SECRET} {name}".encode())
     done = Envelope.success(f"{SECRET} {name} " * size)
     settled = CallSettled(
@@ -197,7 +197,7 @@ async def test_the_next_process_deletes_blobs_that_were_left(
 
 @contextmanager
 def cut_at(statement: str, number: int) -> Iterator[None]:
-    """Let a statement fail the time after so many that begin alike."""
+    """Fail a statement after this many with the same beginning."""
     seen = 0
 
     def fail(connection: Any, cursor: Any, sql: str, *_: Any) -> None:
@@ -242,7 +242,7 @@ async def test_the_same_request_finds_the_runs_that_a_crash_left(
 
 
 async def test_a_message_is_erased_after_its_runs(log: SqlLog, erasure: Erasure) -> None:
-    """Who asks again finds the message, and with it the runs."""
+    """A repeated request finds the message, and with it the runs."""
     lease = await held(log)
     await log.append(lease, [started(), ended()])
     runs = await begin_runs(log, CHAT, LogId("run_0"))

@@ -1,4 +1,4 @@
-"""One timer renews the leases of all logs at work that nothing was written to."""
+"""One timer renews the leases of all running logs without recent writes."""
 
 import asyncio
 from collections.abc import Sequence

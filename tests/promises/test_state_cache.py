@@ -230,7 +230,7 @@ async def test_a_folded_log_is_not_read_again_until_it_is_forgotten() -> None:
 
 
 async def test_text_erased_by_another_process_is_not_remembered() -> None:
-    """The event alone tells it: the text is blank on disk, not in what was folded before."""
+    """Only the event shows it: the text is blank on disk, not in the cached fold."""
     seen: list[list[str]] = []
 
     async def look(held: HeldLog, task: TaskState) -> None:

@@ -42,7 +42,7 @@ async def folder(tmp_path: Path) -> Folder:
 
 
 def marks(root: Path) -> dict[str, tuple[bytes, int, int, int]]:
-    """Return what tells whether a file is the same: its bytes, inode, mode and time."""
+    """Return the identity of a file: its bytes, inode, mode and time."""
     found = {}
     for name in PROTECTED:
         place = root / name

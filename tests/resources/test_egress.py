@@ -40,7 +40,7 @@ async def test_method_headers_and_body_arrive() -> None:
         assert part in server.heard[0]
 
 
-# ---- who may be asked ----------------------------------------------------------------------------
+# ---- permitted hosts -----------------------------------------------------------------------------
 
 
 async def test_a_host_must_match_before_dns_is_asked() -> None:

@@ -1,4 +1,4 @@
-"""The plain form of a text, the way back from it, and what is looked for of a secret."""
+"""The plain form of a text, the mapping back, and the searched forms of a secret."""
 
 import base64
 import html

@@ -36,13 +36,13 @@ class Fixture:
         self.presence = KeyPresence(self.store.exist, self.clock, wait_seconds=wait_seconds)
 
     async def ask(self, requests: int = 1) -> list[asyncio.Task[bool]]:
-        """Let so many requests arrive now."""
+        """Let this many requests arrive now."""
         asked = [asyncio.create_task(self.presence.query()) for _ in range(requests)]
         await settle(rounds=5)
         return asked
 
     async def told(self, has_key: bool | BaseException) -> None:
-        """Let the look that is under way end."""
+        """Let the running query end."""
         self.store.answer(has_key)
         await settle(rounds=5)
 

@@ -53,7 +53,7 @@ NAMES = {
     "step_id",
     "tool_id",
 }
-"""Fields that hold names which authors gave, never what was said."""
+"""Fields that hold names given by authors, never text of a conversation."""
 OF_THE_PROJECT = {"config", "file", "texts"}
 """What a run keeps of the project's own files."""
 
@@ -84,14 +84,14 @@ def made(hint: Any, word: str) -> Any:
 
 @pytest.mark.parametrize("kind", [each for each in KINDS if each is not SessionOpened])
 def test_erasing_a_message_and_its_answer_leaves_no_word_of_an_event(kind: Any) -> None:
-    """The title of a `SessionOpened` is looked at in test_erasure.py: it may be a name."""
+    """The title of a `SessionOpened` is tested in test_erasure.py: it may be a name."""
     event = filled(kind)
     left = blank_of(event, BOTH)
     assert WORD not in encode(event if left is None else left)
 
 
 def test_the_events_of_the_test_above_are_full_of_the_word() -> None:
-    """Else it could not fail: these alone have no field for anything that is said."""
+    """Otherwise it could not fail: only these have no field for text."""
     silent = {each.__name__ for each in KINDS if WORD not in encode(filled(each))}
     assert silent == {
         "CancelRequested",

@@ -53,7 +53,7 @@ async def write(database: Database, scope: Scope, blob_id: BlobId, path: str = "
 
 
 async def owners(database: Database) -> set[str]:
-    """Return who has a file, a value, or a count of them."""
+    """Return the owners of files, values, and their counts."""
     found: set[str] = set()
     for table in (files, state, scopes):
         found |= set(await database.read(partial(scope_ids, table)))

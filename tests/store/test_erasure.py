@@ -60,7 +60,7 @@ async def texts(server: InMemoryServer, log_id: LogId) -> list[str]:
 
 
 async def tell(server: InMemoryServer) -> tuple[LogId, TaskId]:
-    """Let a secret be said by everybody."""
+    """Let every party use a secret."""
     reply = await server.runtime.chat(f"It is {SECRET}")
     return LogId(reply.session_id), reply.task_id
 

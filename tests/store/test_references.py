@@ -52,7 +52,7 @@ def test_blobs_named_in_a_broken_body_are_found_by_their_form() -> None:
 
 
 def test_no_other_kind_of_event_names_a_blob() -> None:
-    """`files_of` looks at outcomes alone."""
+    """`files_of` reads only outcomes."""
     naming = {
         kind
         for kind in get_args(Event)
@@ -114,7 +114,7 @@ def file(blob_id: BlobId | None, path: str = "a") -> FileChanges:
 
 
 async def pass_by(database: Database, clock: FakeClock, seconds: float) -> None:
-    """Let the clock move, and the threads of the database do what was asked of them."""
+    """Let the clock move, and the threads of the database finish their work."""
     await clock.elapse(seconds)
     while not clock.sleepers:
         await database.read(lambda _: None)
@@ -153,7 +153,7 @@ async def test_bytes_that_were_put_again_are_kept_until_their_file_is_written(
 async def test_the_hour_begins_when_the_last_file_goes(
     database: Database, blobs: Blobs, clock: FakeClock, sweeper: Sweeper
 ) -> None:
-    """Somebody may be about to make a copy of that one."""
+    """Another task may be about to copy that one."""
     blob_id = await blobs.put(b"twice")
     for path in ("a", "b"):
         await change(database, clock, file(blob_id, path))

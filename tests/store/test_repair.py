@@ -114,7 +114,7 @@ async def test_a_log_in_which_events_are_missing_is_named(
 
 
 async def wrong(place: Path, *statements: str, limits: Limits | None = None) -> dict[str, str]:
-    """Return what is said to be wrong after that was done to a store at a place."""
+    """Return the findings after this change of a store."""
     database = await open_database(f"sqlite:///{place / 'one.db'}", limits=limits)
     for statement in statements:
         await database.write(lambda each, do=statement: each.execute(text(do)))  # type: ignore[misc]
@@ -197,7 +197,7 @@ def do(statement: str, connection: Connection) -> None:
 
 
 async def talk(log: SqlLog) -> None:
-    """A conversation with two tasks and an answered question, and one in which nothing was said."""
+    """A conversation with two tasks and an answered question, and an empty one."""
     await log.send(CHAT, [opened("A title"), message()])
     lease = await log.acquire(CHAT, "me")
     assert lease is not None
@@ -364,7 +364,7 @@ async def test_the_task_of_an_erased_message_stays(database: Database, log: SqlL
 
 
 class BusyLog(SqlLog):
-    """A log into which somebody writes just after it was read first."""
+    """A log that another process appends to just after it was first read."""
 
     reads = 0
 

@@ -95,7 +95,7 @@ def file_written(output: str) -> Entry:
 
 
 async def loose(database: Database, fewest: int = 0) -> set[str]:
-    """Return what a sweep will look at, once there is so much."""
+    """Return the rows that a sweep reads, once there are this many."""
     while len(found := await database.read(loose_ids)) < fewest:
         await settle()
     return found

@@ -75,7 +75,7 @@ def _counted(connection: Connection) -> object:
 
 
 def _explain(connection: Connection, statement: str, how: str = "") -> list[Any]:
-    """Let the database plan a statement, with nothing for each of its parameters."""
+    """Let the database plan a statement, with NULL for each parameter."""
     cursor = cursor_of(connection)
     parameters = statement.count("?") + statement.count("%s")
     cursor.execute(f"EXPLAIN {how} {statement}", [None] * parameters)

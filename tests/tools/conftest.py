@@ -1,4 +1,4 @@
-"""Tools that count, for every test of the package."""
+"""Tools that count their calls."""
 
 import pytest
 

@@ -160,7 +160,7 @@ def _place(files: ProjectFiles, path: str) -> str | WrittenFlow:
     if not is_named or not is_below:
         return WrittenFlow(path=path, error=WHERE)
     if (flow := _inside(files.root, real)) is not None:
-        message = f"{flow} is one flow: other files in its folder are no flows"
+        message = f"{flow} is one flow: other files in its folder are not flows"
         return WrittenFlow(path=path, error=message)
     return real
 

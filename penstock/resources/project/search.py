@@ -32,7 +32,7 @@ SECONDS = 10.0
 IGNORE_FILE = ".gitignore"
 _NEVER = ".git"
 _MAX_BYTES = 1 << 20
-"""Of an ignore file."""
+"""Size limit of an ignore file."""
 _PROGRAM = ("-I", "-m", "penstock.resources.project.matching")
 _MAX_LINE = 64 << 20
 

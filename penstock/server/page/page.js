@@ -7,7 +7,7 @@ import { add, takeQuestion, fold, markWaits, newView, recall } from "./view.js";
 
 const PATIENCE = [300, 700, 1500, 2000]; // milliseconds between two tries
 const SILENCE = 60_000; // the server pings more often than this
-const AWAY = "The server cannot be reached. This page waits for it, and goes on by itself.";
+const AWAY = "The server cannot be reached. This page waits for it, and continues by itself.";
 const GONE = "This agent is missing on this server. What was said to it can be read, answered and deleted.";
 const OTHER = "Other (describe)"; // how an option is spelled that means: in my own words
 
@@ -103,7 +103,7 @@ function answeredInRun(question) {
 }
 function resume(signal) {
   const query = new URLSearchParams({ conversationId: at.conversation });
-  if (at.view.state === "waiting") query.set("follow", "true"); // somebody else may answer
+  if (at.view.state === "waiting") query.set("follow", "true"); // another person may answer
   const headers = at.view.last === null ? {} : { "last-event-id": at.view.last };
   return ask(chat(`/stream?${query}`), { headers, signal });
 }
@@ -136,7 +136,7 @@ const show = (id, isShown) => (byId(id).hidden = !isShown);
 const tell = (text) => byId("notice").textContent === text || keepEnd(() => (byId("notice").textContent = text));
 const pretty = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
 
-/** Change what is shown; who reads the end goes on to. */
+/** Change the view; a reader at the end stays at the end. */
 function keepEnd(changes) {
   const scroller = document.querySelector("main");
   const isAtEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 80;

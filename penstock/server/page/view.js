@@ -2,7 +2,7 @@
 
 export const newView = () => ({ items: [], state: "idle", last: null, task: null, turn: 0, runs: [] });
 
-/** Fold one frame into the view. What each type of frame means stands in FOLDS alone. */
+/** Fold one frame into the view. FOLDS defines what each type of frame means. */
 export function fold(view, frame, id) {
   view.last = id ?? view.last;
   if (Object.hasOwn(FOLDS, frame.type)) FOLDS[frame.type](view, frame);

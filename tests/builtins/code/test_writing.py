@@ -225,7 +225,7 @@ class Importing:
 async def test_loaded_files_are_found_in_the_writing_thread(
     tmp_path: Path, tool_id: str, more: dict[str, Any]
 ) -> None:
-    """It takes 20 ms and more, in which nothing else would go on; an edition is looked at once."""
+    """It takes 20 ms and more and would block the loop; an edition is scanned once."""
     loaded, importing = LoadedFiles(), Importing()
     loaded.follow(importing)
     folder = await open_folder(tmp_path, *TOOLS, loaded=loaded)

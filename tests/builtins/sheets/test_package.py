@@ -1,4 +1,4 @@
-"""Hostile workbooks: bombs, entities, sparse giants and links come to a refusal, soon."""
+"""Hostile workbooks: bombs, entities, sparse giants and links are refused quickly."""
 
 import zipfile
 from collections.abc import Callable

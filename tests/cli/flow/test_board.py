@@ -171,7 +171,7 @@ def lines(*happened: Happened) -> list[str]:
 
 
 def test_a_step_with_its_agent_calls_time_and_tokens() -> None:
-    """The name of a model is no line: most steps of a flow have the same one."""
+    """The name of a model gets no line: most steps of a flow have the same one."""
     began = AgentStarted(agent="scout", message="", system="", model="m1")
     happened = [starts(), (began, LOOK), says(), called("read"), called("finish"), ends()]
     assert lines(*happened) == [

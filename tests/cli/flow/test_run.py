@@ -160,7 +160,7 @@ steps:
 
 @pytest.fixture
 def gate(flows: Path) -> Path:
-    """A pipe that keeps a step at work until somebody writes into it; the other step asks."""
+    """A pipe that blocks a step until the test writes into it; the other step asks."""
     gate = flows / "gate"
     os.mkfifo(gate)
     (flows / "tools/hold.py").write_text(HOLD)

@@ -31,7 +31,7 @@ AGAIN = ASKS.replace("Go: look", "Go: sure").replace(
 
 
 PASSING = {"thinking", "content_delta", "suspended"}
-"""Whether a task rests before its question is answered depends on who is faster."""
+"""Whether a task is parked before its question is answered depends on timing."""
 
 
 class Person:

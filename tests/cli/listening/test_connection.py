@@ -53,7 +53,7 @@ class Client:
         return await self.reader.readuntil(b"\r\n\r\n")
 
     async def answer(self) -> tuple[int, str]:
-        """Return the status and the body of the next answer, whose length is said."""
+        """Return the status and the body of the next answer, which has a Content-Length."""
         head = await self.head()
         length = next(line for line in head.split(b"\r\n") if line.startswith(b"content-length"))
         body = await self.reader.readexactly(int(length.split(b":")[1]))

@@ -97,7 +97,7 @@ HOSTILE_QUESTION = {
 
 
 def test_foreign_text_cannot_pass_for_a_line_of_penstock() -> None:
-    """A newline in the question of a flow was printed as it is."""
+    """A newline in the question of a flow was printed unchanged."""
     assert shown(HOSTILE_QUESTION) == (
         "? Send it?\n  │   1. Yes\n  │ ✓ sent\ufffd[2J\n"
         '  │ To:\n  │   send {"to": "ann"}\n'

@@ -49,7 +49,7 @@ PASSED_OVER = {
         TaskBlocked TaskEnded TaskResumed TaskStarted TaskSuspended
     """,
 }
-"""What the chat stream, the stream of a run and the filter of subagents do not look at."""
+"""Events that the chat stream, the stream of a run and the filter of subagents ignore."""
 
 
 def test_people_and_doors_send_these_and_no_others() -> None:

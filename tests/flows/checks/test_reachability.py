@@ -78,7 +78,7 @@ def test_the_segments_after_a_jump_target_fall_through_until_another_jump() -> N
 
 
 def test_a_jump_on_success_waits_for_all_steps_chosen_together() -> None:
-    """Until the last is over, `on_complete` jumps and `end` wait."""
+    """`on_complete` jumps and `end` wait until the last has ended."""
     chosen = fork("f", "a", "b", is_multiple=True)
     early = (ref("early"), chosen, ref("a", on_complete="early"), ref("b", is_last=True))
     assert Reachability(early).may_precede("b", "early") is True
@@ -86,7 +86,7 @@ def test_a_jump_on_success_waits_for_all_steps_chosen_together() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[each[0] for each in EXAMPLES])
 def test_reachability_allows_everything_that_the_plan_does(example: Any) -> None:
-    """Whatever was over before a step of another segment began may precede it."""
+    """Every step that ended before a step of another segment started may precede it."""
     _, steps, answers, lasts, _ = example
     ways, over = Reachability(steps), set[str]()
     for what, step_id in re.findall(r"([-+!])(\w+)/", run(Plan(flow(*steps)), answers, lasts)):

@@ -122,7 +122,7 @@ HIDDEN = {
 
 @pytest.mark.parametrize("name", HIDDEN)
 def test_a_path_that_depends_on_earlier_choices_is_taken_too(name: str) -> None:
-    """`dry-branch-unwalked` was said of branches that real runs take."""
+    """`dry-branch-unwalked` was reported for branches that real runs take."""
     run = dry(HIDDEN[name])
     assert (unwalked(run), run.is_complete) == ([], True)
     assert len(run.reached) == HIDDEN[name].count("id: ")

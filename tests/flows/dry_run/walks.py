@@ -40,7 +40,7 @@ class Hurry(SystemClock):
 def dry(
     steps: str, files: Mapping[str, str] = MappingProxyType({}), *, clock: Clock | None = None
 ) -> DryRun:
-    """Run a flow of these steps dry, beside other flows."""
+    """Dry-run a flow of these steps, next to other flows."""
     flow = read(steps).flow
     assert flow is not None
     others = {f"flows/{name}.yaml": TOP + text for name, text in files.items()}

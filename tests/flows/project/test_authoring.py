@@ -25,7 +25,7 @@ from penstock.flows.steps.code import Code, CodeDecision
 
 LONG = f"flows/{'x' * 300}/more.yaml"
 GOOD = "name: x\ndescription: d\nsteps:\n  - {id: a, agent: scout}\n"
-INSIDE = "flows/one/flow.yaml is one flow: other files in its folder are no flows"
+INSIDE = "flows/one/flow.yaml is one flow: other files in its folder are not flows"
 BROKEN = GOOD.replace("scout", "scuot")
 
 

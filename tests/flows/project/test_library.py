@@ -168,7 +168,7 @@ def test_a_nested_flow_is_stored_with_the_flows_that_its_paths_name() -> None:
 
 
 def test_a_literal_path_leads_to_the_stored_flow() -> None:
-    """A file that appears beside the flow does not take the place of the project's."""
+    """A file that appears next to the flow does not replace the project's."""
     source = FlowSource(path="flows/a.yaml", texts={"flows/a.yaml": "", "flows/b.yaml": LEAF})
     now = MemoryFlows({"flows/flows/b.yaml": leading("x.yaml")})
     (nested,) = referred_flows(now, source, "flows/b.yaml", "flows/b.yaml") or ()

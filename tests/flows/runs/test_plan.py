@@ -118,7 +118,7 @@ def test_targets_in_one_segment_are_entered_together() -> None:
 
 
 def test_a_target_that_was_visited_meanwhile_is_not_jumped_to_again() -> None:
-    """Until the last target is over, `on_complete` jumps wait; one that was run is not repeated."""
+    """`on_complete` jumps wait until the last target has ended; one that ran is not repeated."""
     steps = [fork("f", "a", "b"), ref("a", on_complete="b"), ref("b"), agent("end")]
     message = run(Plan(flow(*steps)), {"f": ["a", "b"]}, {})
     assert message == ("+f/1 -f/1 jump a, b +a/1 -a/1 +b/1 -b/1 +end/1 -end/1 success")

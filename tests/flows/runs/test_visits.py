@@ -52,7 +52,7 @@ WRITES = 12
 
 
 class Cast:
-    """A model that takes two seconds for each reply, and five when it tells."""
+    """A model that takes two seconds for each reply, and five for the step `tell`."""
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock

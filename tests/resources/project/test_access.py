@@ -156,7 +156,7 @@ REPLACED: dict[str, Callable[[Path], None]] = {
 def test_a_link_that_was_made_a_moment_ago_is_refused(
     root: Path, change: Callable[[Path], None]
 ) -> None:
-    """The walk before it began at the same moment, as far as clocks of file systems tell."""
+    """The scan before it started at the same time, as far as clocks of file systems show."""
     hidden = HiddenFiles()
     assert read(root, "x0", hidden) == b"store/x"
     change(root)

@@ -42,7 +42,7 @@ def test_a_missing_folder_is_not_locked(tmp_path: Path) -> None:
 
 
 def test_a_folder_lock_survives_a_lack_of_descriptors(tmp_path: Path) -> None:
-    """Who writes without holding it would lose what another writes."""
+    """A write without the lock would lose the writes of another process."""
     with no_files_left(), pytest.raises(OutOfResources), held(tmp_path):
         pass
     with held(tmp_path) as is_held:

@@ -118,7 +118,7 @@ def test_a_refused_change_leaves_the_file_unchanged(
 
 @pytest.mark.parametrize("path", [".env", "sub/.penstock/key", "other"])
 def test_no_guess_of_a_hidden_file_is_confirmed(copy: Copy, path: str) -> None:
-    """A protected file that was opened and not changed is no refusal; what is hidden is one."""
+    """A protected file that was only opened is not a refusal; a hidden one is."""
     for name in (".env", "sub/.penstock/key"):
         (copy.root / name).parent.mkdir(parents=True, exist_ok=True)
         (copy.root / name).write_text("A=1")
@@ -183,7 +183,7 @@ def test_rights_of_other_users_and_marks_of_overlays_are_taken_away(copy: Copy) 
 
 
 def test_times_and_holes_are_kept(copy: Copy) -> None:
-    """`make` looks at times; a hole of a gibibyte is no gibibyte."""
+    """`make` compares times; a hole of a gibibyte takes no gibibyte."""
     copy.write("big", "start")
     os.truncate(copy.upper / "big", 1 << 30)
     os.utime(copy.upper / "big", ns=(1, 2_000_000_000))
@@ -241,7 +241,7 @@ class Judging(LoadedFiles):
 def test_no_mode_is_set_through_a_link_that_takes_the_place_of_a_folder(
     copy: Copy, tmp_path: Path, *, is_removed: bool
 ) -> None:
-    """Another command is taken over meanwhile, or somebody works in the project."""
+    """Another command is applied meanwhile, or a person works in the project."""
     outside, folder = tmp_path / "outside", copy.root / "sub"
     outside.mkdir(mode=0o500)
     folder.mkdir(mode=0o500)

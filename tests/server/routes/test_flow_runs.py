@@ -206,7 +206,7 @@ async def test_a_stream_stays_open_while_the_run_waits_for_a_person(tmp_path: Pa
 
 
 async def test_a_run_is_aborted_once(tmp_path: Path) -> None:
-    """202; 409 `TASK_ENDED` when it is over."""
+    """202; 409 `TASK_ENDED` when it has ended."""
     async with flow_server(tmp_path) as server:
         waiting = await started(server)
         url = f"{PICKS}/{waiting['runId']}"

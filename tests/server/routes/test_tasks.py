@@ -293,7 +293,7 @@ async def test_a_cancel_closes_the_question() -> None:
 
 
 async def test_an_answer_after_a_cancel_is_refused() -> None:
-    """Another call is still at work, so the task cannot withdraw its question yet."""
+    """Another call still runs, so the task cannot withdraw its question yet."""
     at_work, may_end = asyncio.Event(), asyncio.Event()
 
     async def stay(input: Any, invocation: Invocation) -> str:

@@ -211,7 +211,7 @@ def test_a_frozen_process_is_not_dead(child: subprocess.Popen[str]) -> None:
 def test_an_owner_is_not_dead_if_descriptors_are_exhausted(
     child: subprocess.Popen[str],
 ) -> None:
-    """Else a process without any would take the logs that others are at work on."""
+    """Otherwise a process without any would acquire logs that others work on."""
     name = name_of(child)
     with no_files_left():
         assert not is_dead(name)

@@ -1,4 +1,4 @@
-"""Which of the logs of a dead process are blamed, and which may be resumed beside which."""
+"""Which logs of a dead process are blamed, and which may resume together."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -122,7 +122,7 @@ def test_orphaned_finds_the_logs_that_a_dead_process_held(
     assert {each.log_id for each in RULES.orphaned(own, held, now, taker)} == expected
 
 
-# ---- who may start -------------------------------------------------------------------------------
+# ---- which logs may start ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ async def test_that_a_log_is_followed_is_written_once_in_a_while(
 async def test_a_reader_continues_if_it_cannot_register(
     sqlite: Database, blobs: Blobs, clock: FakeClock
 ) -> None:
-    """A full disk ends no stream: the pieces are missed, and the reply comes whole."""
+    """A full disk ends no stream: the pieces are missing, and the whole reply arrives."""
     lease = await held(SqlLog(sqlite, blobs, clock))
     reader = SqlLog(sqlite, blobs, clock).live_text
     await SqlLog(sqlite, blobs, clock).live_text.write(CHAT, lease.epoch, [PIECE])
@@ -122,7 +122,7 @@ async def test_a_late_write_of_a_stale_holder_adds_no_row(
 async def test_pieces_of_a_holder_that_died_go_with_the_next_reply(
     database: Database, log: SqlLog, elsewhere: SqlLog, clock: FakeClock
 ) -> None:
-    """The next holder wrote none itself: it knows from the log that somebody follows it."""
+    """The next holder wrote none itself: it knows from the log that a reader follows it."""
     lease = await held(log)
     await elsewhere.live_text.read(CHAT)
     await log.renew(lease, after=2)

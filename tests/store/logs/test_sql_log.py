@@ -44,7 +44,7 @@ def do(statement: str, connection: Connection) -> None:
 
 
 async def test_no_more_than_the_size_is_fetched(database: Database, log: SqlLog) -> None:
-    """Postgres gives what a statement finds as a whole, and bodies have 200 bytes at most here."""
+    """Postgres returns all rows of a statement together, and bodies have at most 200 bytes here."""
     lease = await held(log)
     await log.append(lease, [note(str(number)) for number in range(60)])
     seen, parts = 0, []
@@ -298,7 +298,7 @@ async def holder(database_url: str, database: Database, log: SqlLog) -> AsyncIte
 
 
 def log_at(seconds: float, database: Database, blobs: Blobs) -> SqlLog:
-    """Return the log of somebody whose clock is so much later."""
+    """Return the log of a process whose clock is ahead by this much."""
     now = SystemClock().now() + int(1000 * seconds)
     return SqlLog(database, blobs, FakeClock(Moment(now)))
 
