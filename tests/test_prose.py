@@ -19,6 +19,7 @@ OLD_WORDS = (
     *("at hand", "heeds", "of old", "anew", "besides", "each of them that", "what is wrong with"),
     *("gives back", "takes up", "goes on with", "is spoken", "is begun", "are begun", "nobody"),
     *("becomes of", "became of", "whoever", "in hand", "begun", "stands"),
+    *("given back", "passed over", "learns of", "whose turn", "again and again", "for want of"),
 )
 """Phrases with a plain word of the field in their place; the list grows as others are met."""
 FOUND = re.compile(rf"\b(?:{'|'.join(OLD_WORDS)})\b", re.IGNORECASE)

@@ -147,7 +147,7 @@ class Metrics:
         """Return a tally for each tool that was called or offered.
 
         `definitions` says how many tokens it takes to offer a tool. Events are read a page at a
-        time; one that does not read back is passed over, and named to operators.
+        time; one that does not read back is skipped, and named to operators.
         """
         count, log_id, seq = MetricsCounter(definitions), LogId(""), 0
         while rows := await self._page(span, log_id, seq):

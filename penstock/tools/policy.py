@@ -197,7 +197,7 @@ class Rule(Struct, frozen=True, kw_only=True):
         return f"tool {self.tool!r}{agent}{labels}{', when' if self.when is not None else ''}"
 
     def matches(self, spec: ToolSpec, caller: Caller) -> bool:
-        """Whether the rule matches the tool and the agent; the input is not looked at."""
+        """Whether the rule matches the tool and the agent; it ignores the input."""
         if self.labels and not self.labels.intersection(spec.labels):
             return False
         return fnmatchcase(spec.tool_id, self.tool) and fnmatchcase(caller.agent, self.agent)

@@ -87,7 +87,7 @@ async def test_a_stop_after_a_step_clears(log: Log, clock: FakeClock) -> None:
 
 
 async def test_a_block_in_another_process_is_not_progress(log: Log, clock: FakeClock) -> None:
-    """Else crashes would begin at one again, each time another process looked at the task."""
+    """Else crashes would begin at one again, each time another process tried the task."""
     blocked = Entry(TaskBlocked(blocked_on=(Missing(MissingKind.AGENT, "a"),)), ONE)
     await held(log, "1")
     counts = []

@@ -171,7 +171,7 @@ async def test_a_lack_of_resources_is_not_blamed_on_the_task(lack: Exception) ->
 
 
 class StuckLog(MemoryLog):
-    """From some moment on, nothing can be written to it, not even that a lease is given back."""
+    """From some moment on, nothing can be written to it, not even the release of a lease."""
 
     is_full = False
 
@@ -187,7 +187,7 @@ class StuckLog(MemoryLog):
 
 
 async def cut_by_the_disk(clock: FakeClock) -> tuple[ActiveLog, StuckLog]:
-    """Return a log whose task was cut in its middle, and whose lease could not be given back."""
+    """Return a log whose task was interrupted, and whose lease could not be released."""
     log = StuckLog(clock)
 
     async def fill(held: HeldLog, task: TaskState) -> None:

@@ -120,7 +120,7 @@ def test_questions_of_nested_runs_are_shown(tmp_path: Path) -> None:
 def test_the_page_shows_the_status_of_a_question_from_the_server(
     tmp_path: Path, end: dict[str, Any], became: str
 ) -> None:
-    """Somebody else answered it, and the task went on before the page looked again."""
+    """Another person answered it, and the task continued before the page polled again."""
     chat_frames = [["6", {"type": "suspended", "taskId": "t", "questions": [], "runs": ["r"]}]]
     question = {"id": "q", "kind": "ask_user", "text": "Where to?"}
     before = {

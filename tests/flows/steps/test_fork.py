@@ -158,7 +158,7 @@ async def through(
 
 
 async def test_a_persons_words_are_not_expanded() -> None:
-    """V1: inserted text is never looked at again."""
+    """V1: inserted text is never expanded again."""
     words = "my ${{result.pre.summary}} $${{task}}"
     result, model, autos, _ = await through({"text": words})
     task = model.requests[1].messages[0].content
