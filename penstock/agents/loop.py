@@ -62,7 +62,7 @@ async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> FinalRe
         # A task that resumes here runs the calls that a crash left open before anything else.
         if reply.calls:
             await turns.act(turns.dialogue.rounds[-1])
-        elif reply.closing or reply.text.strip():
+        elif reply.closing or reply.text.strip() or reply.refusal is not None:
             return _final(turns, reply, reply.finish)
         else:
             closing = "stop"
@@ -96,4 +96,4 @@ def _final(turns: Turns, reply: ReplyReceived, finish: str) -> FinalReply:
         return FinalReply(reply.text, finish, reply)
     if reply.text:
         turns.take_back(closing=True)
-    return FinalReply(EMPTY_NOTICE, finish, reply)
+    return FinalReply(reply.refusal or EMPTY_NOTICE, finish, reply)

@@ -10,6 +10,8 @@ their index. Proof: `tests/agents/test_reply_reader.py`.
 from contextlib import aclosing
 from typing import Any
 
+from msgspec.structs import replace
+
 from penstock.core.call import ToolCall
 from penstock.core.errors import ModelUnavailable
 from penstock.core.events.events import ReplyReceived
@@ -17,7 +19,6 @@ from penstock.core.ids import CallId, MessageId
 from penstock.core.json_values.json_text import JSON_DEPTH, parse_json, without_surrogates
 from penstock.core.json_values.schema import is_deeper
 from penstock.core.limits import World
-from penstock.core.messages import Usage
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
 from penstock.models.model import (
     CallDelta,
@@ -45,7 +46,10 @@ class ReplyReader:
     async def listen(
         self, model: Model, request: ModelRequest, closing: str | None
     ) -> ReplyReceived:
-        """Read the stream to its end, and pass each piece on to the bus."""
+        """Read the stream to its end, and pass each piece on to the bus.
+
+        Raises ModelError. The reply keeps its carry, of any size.
+        """
         bus, live = self._bus, self._live
         async with aclosing(model.stream(request)) as events:
             async for event in events:
@@ -75,14 +79,13 @@ class ReplyReader:
             reasoning="".join(self._reasoning),
             order=_order(live.pieces) if self._reasoning and self._text else (),
             calls=calls,
-            # Only these figures are the model's; the counts of calls follow from the log.
-            usage=Usage(
-                input_tokens=usage.input_tokens,
-                output_tokens=usage.output_tokens,
-                cost_usd=usage.cost_usd,
-            ),
+            # The other figures are the model's; the counts of calls follow from the log.
+            usage=replace(usage, model_calls=0, tool_calls=0),
             finish=closing or ("stop" if finished.reason == "tool_calls" else finished.reason),
             closing=closing is not None,
+            carry=finished.carry,
+            refusal=finished.refusal,
+            response_id=finished.response_id,
         )
 
     def _assembled(self, is_cut: bool) -> tuple[ToolCall, ...]:  # noqa: FBT001

@@ -66,7 +66,7 @@ class MessageWindow(Sequence[Message]):
 class Transcript:
     """A session as messages for one model, trimmed to `limit` tokens."""
 
-    __slots__ = ("_fixed", "_limit", "_system", "_trimming", "dialogue", "estimated")
+    __slots__ = ("_fixed", "_limit", "_system", "_trimming", "dialogue", "estimated", "loop_start")
 
     def __init__(self, dialogue: Dialogue, *, system: str, limit: int) -> None:
         self.dialogue = dialogue
@@ -74,6 +74,8 @@ class Transcript:
         self._system = system
         self._fixed = estimate_tokens(system)
         """Estimated tokens of a request without its messages."""
+        self.loop_start = 0
+        """The index of the current task's first message in the newest request."""
         self.estimated = 0
         """Estimated tokens of the newest request."""
         self._trimming = Trimming()
@@ -101,6 +103,8 @@ class Transcript:
         """
         history = self.dialogue.messages
         messages = self._fit(len(history.entries), history.tokens)
+        first = history.boundaries[-1].index if history.boundaries else 0
+        self.loop_start = max(first - self._trimming.start, 0)
         if self.estimated > self._limit:
             raise ContextTooLarge(
                 f"the conversation has about {self.estimated} tokens; the model reads "

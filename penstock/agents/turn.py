@@ -19,6 +19,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+import msgspec
+from msgspec.structs import replace
+
 from penstock.agents.agent import ChatSettings
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.guard import SUGGESTION, LoopGuard, spelling
@@ -27,8 +30,8 @@ from penstock.agents.reply_reader import ReplyReader
 from penstock.agents.transcript import Transcript, room
 from penstock.core.call import Call, ToolCall
 from penstock.core.call_errors import InvalidInput, LoopDetected
-from penstock.core.errors import ModelError
-from penstock.core.events.events import ReplyReceived, ReplyRestarted
+from penstock.core.errors import CarryRefused, ModelError
+from penstock.core.events.events import NoteEmitted, ReplyReceived, ReplyRestarted
 from penstock.core.exhaustion import WAIT_SECONDS, exhaustion_of
 from penstock.core.json_values.json_text import JSON_DEPTH, parse_json
 from penstock.core.limits import World
@@ -36,7 +39,7 @@ from penstock.core.messages import Message
 from penstock.core.text import cut
 from penstock.engine.bus import Bus, LiveReply
 from penstock.engine.dialogue import Dialogue, Round
-from penstock.models.model import Model, ModelRequest, price, wait_seconds
+from penstock.models.model import Model, ModelRequest, price, wait_seconds, without_carries
 from penstock.tools.cancellable import Deadline
 
 log = logging.getLogger(__name__)
@@ -62,9 +65,15 @@ class AgentModel:
         self.settings = settings
 
     def request(
-        self, offer: ToolOffer, messages: Sequence[Message], *, max_tokens: int, closing: bool
+        self,
+        offer: ToolOffer,
+        messages: Sequence[Message],
+        *,
+        loop_start: int,
+        max_tokens: int,
+        closing: bool,
     ) -> ModelRequest:
-        """Return the request for the next reply."""
+        """Return the request for the next reply. The task begins with message `loop_start`."""
         return ModelRequest(
             system=offer.system + CLOSING_NOTE if closing else offer.system,
             messages=messages,
@@ -72,6 +81,7 @@ class AgentModel:
             closing=closing,
             temperature=self.settings.llm_temperature,
             max_tokens=max_tokens,
+            loop_start=loop_start,
         )
 
 
@@ -139,7 +149,11 @@ class Turns:
         try:
             with limit:
                 request = self._agent_model.request(
-                    offer, messages, max_tokens=reserved.max_tokens, closing=closing is not None
+                    offer,
+                    messages,
+                    loop_start=transcript.loop_start,
+                    max_tokens=reserved.max_tokens,
+                    closing=closing is not None,
                 )
                 reply = await self._ask(request, closing)
         except TimeoutError:
@@ -152,6 +166,8 @@ class Turns:
             ledger.budget.settle_model(reserved.tokens, reserved.cost_usd)
         # The reply is in the log before its calls start, so that a replay finds the same paths.
         transcript.measure(reply.usage.input_tokens)
+        if reply.carry is not None or reply.carry_dropped:
+            return self._record(reply)
         ledger.add(reply, self.dialogue.path)
         return reply
 
@@ -197,6 +213,31 @@ class Turns:
     def is_spent(self) -> bool:
         """Whether the budget of the task is used up."""
         return self._call_runner.ledger.budget.spent()
+
+    def _record(self, reply: ReplyReceived) -> ReplyReceived:
+        """Add a reply to the log, without a carry that is too large, and warn of lost carries."""
+        ledger, path, most = self._call_runner.ledger, self.dialogue.path, self._carry_bytes
+        size = 0 if reply.carry is None else len(msgspec.json.encode(reply.carry))
+        if size > most:
+            reply = replace(reply, carry=None)
+        ledger.add(reply, path)
+        if size > most:
+            message = (
+                f"what the model wants to receive back has {size} bytes; at most {most} are kept, "
+                "so the model continues without its earlier thinking"
+            )
+            ledger.note(path, _warning("carry_too_large", message))
+        if reply.carry_dropped:
+            message = (
+                "the provider refused the thinking of earlier replies; "
+                f"replies up to event {reply.base} are sent without it from now on"
+            )
+            ledger.note(path, _warning("carry_dropped", message))
+        return reply
+
+    @property
+    def _carry_bytes(self) -> int:
+        return self._world.limits.carry_bytes
 
     def _reserve(self, tokens: int, closing: str | None) -> ReservedModelCall | None:
         """Reserve a model call, with fewer output tokens for a closing call if needed."""
@@ -246,9 +287,7 @@ class Turns:
             )
             bus.begin(live)
             try:
-                return await ReplyReader(bus, world, live).listen(
-                    self._agent_model.model, request, closing
-                )
+                return await self._listen(live, request, closing)
             except ModelError as error:
                 lack = exhaustion_of(error)
                 wait = WAIT_SECONDS if lack else wait_seconds(attempt, error, world.limits)
@@ -263,6 +302,19 @@ class Turns:
             finally:
                 bus.end(live)
             await world.clock.sleep(wait)
+
+    async def _listen(
+        self, live: LiveReply, request: ModelRequest, closing: str | None
+    ) -> ReplyReceived:
+        """Ask once; once more without any carry if the provider refuses a carry."""
+        model = self._agent_model.model
+        try:
+            return await ReplyReader(self._bus, self._world, live).listen(model, request, closing)
+        except CarryRefused:
+            # Removing only the block that the error names is not enough: later blocks fail too.
+            plain = without_carries(request)
+            again = await ReplyReader(self._bus, self._world, live).listen(model, plain, closing)
+            return replace(again, carry_dropped=True)
 
     def _admitted(self, round_: Round) -> list[Call]:
         """Return the calls to run now. Settles those that the guard or the parser refuses."""
@@ -321,6 +373,10 @@ def open_turns(
         # Pieces may have been shown only if an earlier activation was asking the model here.
         restart=not (is_new or held.begins) and (reply is None or not reply.calls),
     )
+
+
+def _warning(event_type: str, message: str) -> NoteEmitted:
+    return NoteEmitted(event_type=event_type, message=message, level="warning")
 
 
 def _malformed(call: ToolCall, depth: int) -> InvalidInput:

@@ -34,13 +34,14 @@ class ModelEntry(BaseModel):
 
     provider: str = Field(min_length=1)
     """`offline`; on the OpenAI chat wire `openai`, `openai-compatible`, `llama.cpp`, `ollama`,
-    `vllm`; through Pydantic AI `anthropic`, `bedrock`, `cohere`, `deepseek`, `fireworks`, `google`,
-    `google-cloud`, `groq`, `huggingface`, `mistral`, `openai-responses`, `openrouter`, `together`,
-    and any other that it knows."""
+    `vllm`; on its own wire `anthropic`; through Pydantic AI `bedrock`, `cohere`, `deepseek`,
+    `fireworks`, `google`, `google-cloud`, `groq`, `huggingface`, `mistral`, `openai-responses`,
+    `openrouter`, `together`, and any other that it knows."""
     model: str = ""
     """The provider's name of the model."""
     base_url: str | None = None
-    """The address of an OpenAI-compatible server, such as `http://127.0.0.1:11434/v1`."""
+    """The address of a server with the API of the provider, such as
+    `http://127.0.0.1:11434/v1`."""
     api_key_env: str | None = None
     """The environment variable that holds the API key. The default is the provider's, such as
     `OPENAI_API_KEY`; with a `base_url` there is no default. The key is never in a file."""

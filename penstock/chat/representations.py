@@ -24,6 +24,7 @@ LinkTo = Callable[[StoredFile], str]
 """Returns a temporary link to a stored file."""
 TOOL = "send_media_attachment"
 """Calls of this tool add attachments, at any depth."""
+_CARRY = "carry"
 MAX_ATTACHMENTS = 20
 """An answer has at most this many."""
 
@@ -166,13 +167,15 @@ def envelope_part(envelope: Envelope) -> dict[str, Any]:
 
 
 def event_part(record: Record) -> dict[str, Any]:
-    """Return an event of a task."""
+    """Return an event of a task, without what is for the provider of its model alone."""
+    body = to_wire(record.event)
+    body.pop(_CARRY, None)
     return {
         "seq": record.seq,
         "at": to_iso(record.at),
         "kind": kind_of(record.event),
         "path": record.path,
-        "body": to_wire(record.event),
+        "body": body,
     }
 
 

@@ -38,6 +38,7 @@ PenstockError                 docstring = default message; `code` = the class na
 ├── ModelError                a model did not answer
 │   ├── ModelUnavailable      try again later
 │   ├── ModelRefused          the provider rejected the request
+│   │   └── CarryRefused      it rejected the thinking of earlier replies
 │   └── ContextTooLarge       more than the model can read
 └── CallError                 becomes an Envelope: `core/call_errors.py`
 
@@ -272,6 +273,10 @@ class ModelUnavailable(ModelError):
 
 class ModelRefused(ModelError):
     """The provider refused the request."""
+
+
+class CarryRefused(ModelRefused):
+    """The provider refused what earlier replies carried; ask again without it."""
 
 
 class ContextTooLarge(ModelError):

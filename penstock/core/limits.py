@@ -168,6 +168,8 @@ class Limits:
     """How long running calls may continue after a stop was requested."""
     reply_bytes: int = 16 * MIB
     """The reply of a model, as its server sends it."""
+    carry_bytes: int = 256 * KIB
+    """The size of a reply's signed thinking, which its provider receives back; more is not kept."""
     model_connect_seconds: float = 10
     """How long a model's server may take to accept a connection."""
     model_silence_seconds: float = 180

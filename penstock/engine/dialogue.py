@@ -82,14 +82,26 @@ class MessageList(Struct):
     known: tuple[tuple[int, int], int, Trimming] | None = None
     """A cached trimming: its key, the number of requests included, and the result."""
 
+    is_refused: bool = False
+    """The newest task ended with a refusal: later tasks do not read it."""
+
     def begin(self, task_id: TaskId) -> None:
         """Record that the following messages belong to a task."""
+        if self.is_refused:
+            self.is_refused = False
+            self.forget(self.boundaries[-1].task_id)
         self.boundaries.append(TaskBoundary(task_id, len(self.entries), self.tokens))
 
     def add(self, message: Message, text: str) -> None:
         """Add a message; `text` is everything that a model reads of it."""
         self.entries.append(message)
         self.tokens += estimate_tokens(text)
+
+    def drop_carries(self) -> None:
+        """Drop the carries of all replies so far: their provider refused them."""
+        for index, message in enumerate(self.entries):
+            if isinstance(message, AssistantMessage) and message.carry is not None:
+                self.entries[index] = AssistantMessage(message.content, message.calls)
 
     def forget(self, task_id: TaskId) -> bool:
         """Drop a task's messages and all after them; return False if the task has none here."""
@@ -125,12 +137,18 @@ class Dialogue(Struct):
         messages = self.messages
         self.iteration, self.reply = reply.iteration, reply
         self.spent.append(reply.usage)
+        if reply.carry_dropped:
+            messages.drop_carries()
         messages.requests.append((len(messages.entries), messages.tokens, reply.usage.input_tokens))
         if reply.calls:
             self.rounds.append(Round(reply, selected=selected))
+        elif reply.refusal is not None:
+            messages.is_refused = True
+            return
         if reply.calls or reply.text.strip():
             asked = "".join(call.arguments_text or compact(call.arguments) for call in reply.calls)
-            messages.add(AssistantMessage(reply.text, reply.calls), reply.text + asked)
+            message = AssistantMessage(reply.text, reply.calls, reply.carry)
+            messages.add(message, reply.text + asked)
 
     def remind(self, text: str) -> None:
         """Add a reminder to an agent whose reply called no tool."""

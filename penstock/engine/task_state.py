@@ -65,6 +65,10 @@ class Spent:
     tool_calls: int = 0
     cost_usd: float | None = 0.0
     """None after a reply of a model without a price."""
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_write_long_tokens: int = 0
+    reasoning_tokens: int = 0
     active_ms: int = 0
     """Time in which the task did not wait for people, runs or missing parts."""
 
@@ -75,6 +79,10 @@ class Spent:
         self.model_calls += 1
         if self.cost_usd is not None:
             self.cost_usd = None if usage.cost_usd is None else self.cost_usd + usage.cost_usd
+        self.cached_tokens += usage.cached_tokens
+        self.cache_write_tokens += usage.cache_write_tokens
+        self.cache_write_long_tokens += usage.cache_write_long_tokens
+        self.reasoning_tokens += usage.reasoning_tokens
 
     def usage(self) -> Usage:
         """Return the tokens, calls and cost so far."""
@@ -84,6 +92,10 @@ class Spent:
             model_calls=self.model_calls,
             tool_calls=self.tool_calls,
             cost_usd=self.cost_usd if self.model_calls else None,
+            cached_tokens=self.cached_tokens,
+            cache_write_tokens=self.cache_write_tokens,
+            cache_write_long_tokens=self.cache_write_long_tokens,
+            reasoning_tokens=self.reasoning_tokens,
         )
 
 

@@ -10,12 +10,13 @@ from http import HTTPStatus
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.call import RetryPolicy
 from penstock.core.envelope import Json
 from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.limits import Limits
-from penstock.core.messages import AssistantMessage, Message, Usage
+from penstock.core.messages import AssistantMessage, Carry, Message, Usage
 from penstock.core.text import CHARACTERS_PER_TOKEN
 
 PRICED_TOKENS = 1_000_000
@@ -39,15 +40,24 @@ class ToolDefinition(Struct, frozen=True, kw_only=True, gc=False):
     """Whether the tool comes with penstock. Not sent to providers."""
 
 
+class OutputFormat(Struct, frozen=True, kw_only=True, gc=False):
+    """The JSON Schema that the text of a reply must match."""
+
+    name: str
+    schema: Json
+
+
 class ModelRequest(Struct, frozen=True, kw_only=True, gc=False):
     """One request to a model: all that the model sees.
+
+    A setting that is None is not sent: the provider's default applies.
 
     Example:
         >>> from penstock.core.messages import UserMessage
         >>> from penstock.models.model import ModelRequest
         >>> request = ModelRequest(system="Be brief.", messages=[UserMessage("Hello")])
-        >>> request.max_tokens
-        2048
+        >>> request.max_tokens is None
+        True
     """
 
     system: str
@@ -58,12 +68,32 @@ class ModelRequest(Struct, frozen=True, kw_only=True, gc=False):
     """The tools that the model may call."""
     closing: bool = False
     """The model must answer with text and call no tool, even if the messages contain calls."""
-    temperature: float = 0.7
+    temperature: float | None = None
     """The sampling temperature."""
-    max_tokens: int = 2048
-    """The longest reply, in tokens."""
+    max_tokens: int | None = None
+    """The longest reply, in tokens, without the room that a level of thinking adds."""
     thinking: str | None = None
     """The level of thinking, one of THINKING; None for the model's default."""
+    top_p: float | None = None
+    """The share of the probability mass that sampling considers."""
+    stop: tuple[str, ...] = ()
+    """Texts that end the reply."""
+    seed: int | None = None
+    """A seed for sampling, for models that take one."""
+    parallel_calls: bool = True
+    """Whether one reply may ask for several calls."""
+    tool_choice: str | None = None
+    """`auto`, `none`, `required`, or the id of the tool to call."""
+    output: OutputFormat | None = None
+    """The form of the reply's text."""
+    cache_key: str | None = None
+    """Equal for requests that share a prefix, such as those of one conversation."""
+    cache_ttl: str | None = None
+    """How long the provider keeps the prefix: `5m` or `1h`."""
+    user: str | None = None
+    """An opaque id of the person, for the provider's abuse checks."""
+    loop_start: int = 0
+    """The index of the user message that started the current task."""
 
 
 class ReasoningDelta(Struct, frozen=True, gc=False):
@@ -107,6 +137,14 @@ class Finished(Struct, frozen=True, gc=False):
     """`stop`, `tool_calls`, `length` or `content_filter`."""
     usage: Usage
     """Tokens of this reply, and their price in USD if known. The caller counts calls."""
+    carry: Carry | None = None
+    """Parts to send back with this reply in later requests."""
+    response_id: str = ""
+    """The provider's id of the reply."""
+    refusal: str | None = None
+    """The reason of a provider that refused to answer."""
+    raw_reason: str = ""
+    """The provider's own word for the reason."""
 
 
 ModelEvent = ReasoningDelta | TextDelta | CallDelta | Finished
@@ -135,6 +173,34 @@ class ModelCard(Struct, frozen=True, kw_only=True, gc=False):
     """USD per million output tokens; None if unknown."""
     tools: bool = True
     """Whether the model can call tools."""
+    family: str = ""
+    """The models that may read each other's carries."""
+    api: str = ""
+    """The wire: `openai`, `anthropic`, or `pydantic_ai`."""
+    images: bool = False
+    """Whether messages may contain images."""
+    pdf: bool = False
+    """Whether messages may contain PDF files."""
+    audio: bool = False
+    """Whether messages may contain audio."""
+    tool_images: bool = False
+    """Whether results of tools may contain images."""
+    json_schema: bool = False
+    """Whether the provider can hold the reply's text to a JSON Schema."""
+    forced_tool_choice: bool = False
+    """Whether a request can force a call."""
+    binds_thinking: bool = False
+    """Whether signed thinking is valid only after the exact request that it followed."""
+    thinking_modes: tuple[str, ...] = ()
+    """`adaptive`, `enabled`, and the words that turn thinking off: `disabled`, `between_tools`."""
+    thinks_by_default: bool = False
+    """Whether the model thinks if the request does not mention it."""
+    efforts: tuple[str, ...] = ()
+    """The levels of effort that the model accepts, lowest first."""
+    max_output: int | None = None
+    """The most output tokens of one reply."""
+    sampling: bool = False
+    """Whether the model accepts a temperature and `top_p`."""
 
 
 @runtime_checkable
@@ -159,6 +225,20 @@ class Model(Protocol):
     async def close(self) -> None:
         """Close the connections."""
         ...
+
+
+def without_carries(request: ModelRequest) -> ModelRequest:
+    """Return the request with no carry in any of its messages."""
+    messages = [
+        replace(message, carry=None) if isinstance(message, AssistantMessage) else message
+        for message in request.messages
+    ]
+    return replace(request, messages=messages)
+
+
+def with_price(card: ModelCard, usage: Usage) -> Usage:
+    """Return the usage with its price, if the model has one."""
+    return replace(usage, cost_usd=price(card, usage.input_tokens, usage.output_tokens))
 
 
 def spent(card: ModelCard, input_tokens: int, output_tokens: int) -> Usage:

@@ -1,40 +1,18 @@
-"""The adapter for the OpenAI chat API on httpx2, without an SDK: OpenAI, vLLM, Ollama, llama.cpp.
+"""The adapter for the OpenAI chat API, without an SDK: OpenAI, vLLM, Ollama, llama.cpp.
 
-Guarantees one attempt per request, errors without the key (providers repeat it), bounded time for
-connecting and for silence between bytes, and a connection that is reused after a complete reply and
-closed after any other. A request is sent a second time only if a kept connection turns out to be
-closed before the response starts. Redirects and proxies of the environment are not followed. Proof:
-tests/models/test_openai.py and tests/contracts/test_model.py.
+Proof: tests/models/test_openai.py and tests/contracts/test_model.py.
 """
 
-import asyncio
-import re
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager, suppress
-from email.utils import parsedate_to_datetime
-from http import HTTPStatus
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
-import httpx2
-
-from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
-from penstock.core.json_values.json_text import parse_json
-from penstock.core.limits import KIB, Limits
-from penstock.core.text import ERROR_CHARS, cut, one_line
-from penstock.models.model import Finished, ModelEvent, ModelRequest, estimate, failure, spent
+from penstock.core.limits import Limits
+from penstock.models.http import Endpoint, bearer
+from penstock.models.model import Finished, ModelEvent, ModelRequest, estimate, spent
 from penstock.models.openai_request import to_wire
-from penstock.models.openai_stream import SHOWN_CHARS, ChatStream, error_text, without_key
+from penstock.models.openai_stream import ChatStream
 from penstock.models.providers import ModelConfig
 from penstock.models.wire_names import WireNames
-
-MAX_IDLE = 32
-"""Maximum number of idle connections."""
-ERROR_BYTES = 64 * KIB
-"""Bytes to read of the body of an error."""
-
-_PATH = "/chat/completions"
-_CUT_OFF = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
-_KEY = re.compile(r"[!-~]+")
-_TAGS = re.compile(r"<(script|style|head)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 
 
 class OpenAIModel:
@@ -44,29 +22,15 @@ class OpenAIModel:
         self.card = config.card
         self._config = config
         self._limits = limits
-        self._url = _chat_url(config)
-        self._headers = _headers(config)
-        self._client: httpx2.AsyncClient | None = None
-        self._answered = False
+        self._endpoint = Endpoint(config, limits, path="/chat/completions", headers=bearer(config))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the events of the reply as they arrive."""
         chat, names = ChatStream(self._limits.reply_bytes), WireNames(request)
-        try:
-            async with self._response(to_wire(request, self._config, names)) as response:
-                async with aclosing(_blocks(response, self._limits.reply_bytes)) as blocks:
-                    async for block in blocks:
-                        for event in chat.feed(block):
-                            yield names.meant(event)
-                        if chat.done:
-                            break
-                    await self._drain(blocks)
-                for event in chat.end():
-                    yield names.meant(event)
-        except httpx2.RequestError as error:
-            raise ModelUnavailable(self._unreachable(error)) from error
-        except ModelError as error:
-            raise self._named(error) from error.__cause__
+        body = to_wire(request, self._config, names)
+        async with aclosing(self._endpoint.events(body, chat)) as events:
+            async for event in events:
+                yield names.meant(event)
         if (tokens := chat.tokens) is None:
             usage = estimate(self.card, request, chat.chars)
         else:
@@ -75,171 +39,4 @@ class OpenAIModel:
 
     async def close(self) -> None:
         """Close the connections."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
-
-    @asynccontextmanager
-    async def _response(self, body: bytes) -> AsyncIterator[httpx2.Response]:
-        response = await self._send(body)
-        try:
-            if response.status_code != HTTPStatus.OK:
-                raise await self._refusal(response)
-            yield response
-        finally:
-            await response.aclose()
-
-    async def _send(self, body: bytes) -> httpx2.Response:
-        """Send the request; send it again if a kept connection turns out to be closed."""
-        client = self._client = self._client or self._opened()
-        request = client.build_request("POST", self._url, content=body)
-        try:
-            response = await client.send(request, stream=True)
-        except _CUT_OFF:
-            if not self._answered:
-                raise
-            self._answered = False
-            request = client.build_request("POST", self._url, content=body)
-            response = await client.send(request, stream=True)
-        self._answered = True
-        return response
-
-    def _opened(self) -> httpx2.AsyncClient:
-        limits = self._limits
-        return httpx2.AsyncClient(
-            headers=self._headers,
-            verify=self._url.scheme == "https",
-            trust_env=False,
-            timeout=httpx2.Timeout(
-                limits.model_silence_seconds, connect=limits.model_connect_seconds, pool=None
-            ),
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=MAX_IDLE),
-        )
-
-    async def _drain(self, blocks: AsyncGenerator[bytes, None]) -> None:
-        """Read the response to its end, so that its connection can be reused."""
-        with suppress(TimeoutError, httpx2.RequestError):
-            async with asyncio.timeout(self._limits.model_end_seconds):
-                async for _ in blocks:
-                    pass
-
-    async def _refusal(self, response: httpx2.Response) -> ModelError:
-        body = await self._error_body(response)
-        status = response.status_code
-        message = cut(_words(body), ERROR_CHARS) or response.reason_phrase
-        advice = self._config.advice(status)
-        text = f"answered {status}: {message}" + (f"; {advice}" if advice else "")
-        return failure(status, text, _retry_after(response))
-
-    async def _error_body(self, response: httpx2.Response) -> str:
-        body = b""
-        with suppress(TimeoutError, httpx2.RequestError):
-            async with asyncio.timeout(self._limits.model_connect_seconds):
-                async with aclosing(response.aiter_bytes()) as blocks:
-                    async for block in blocks:
-                        body += block
-                        if len(body) > ERROR_BYTES:
-                            break
-        return body[:ERROR_BYTES].decode("utf-8", "replace")
-
-    def _unreachable(self, error: httpx2.RequestError) -> str:
-        """Return the message for a failure below HTTP."""
-        what = without_key(str(error), self._config.api_key) or type(error).__name__
-        is_away = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
-        how = "cannot be reached" if is_away else "broke off"
-        return f"the model {self.card.model_id!r} at {_place(self._url)} {how}: {what}"
-
-    def _named(self, error: ModelError) -> ModelError:
-        """Return the error with the model's name and without the key."""
-        message = without_key(str(error), self._config.api_key)
-        text = f"the model {self.card.model_id!r} at {_place(self._url)}: {message}"
-        if isinstance(error, ModelUnavailable):
-            return ModelUnavailable(text, retry_after=error.retry_after)
-        return type(error)(text)
-
-
-async def _blocks(response: httpx2.Response, most: int) -> AsyncGenerator[bytes, None]:
-    """Yield the bytes of the stream. A reply in plain JSON becomes a stream of one event."""
-    kind = response.headers.get("content-type", "").lower()
-    encoded = "content-encoding" in response.headers
-    async with aclosing(response.aiter_bytes() if encoded else response.aiter_raw()) as blocks:
-        if "json" not in kind and "html" not in kind:
-            async for block in blocks:
-                yield block
-            return
-        body = bytearray()
-        async for block in blocks:
-            body += block
-            if len(body) > most:
-                break
-    if "json" in kind and _is_reply(body):
-        yield b"data:" + body.replace(b"\n", b" ") + b"\n"
-        return
-    shown = cut(_words(body[:ERROR_BYTES].decode("utf-8", "replace")), SHOWN_CHARS)
-    raise ModelRefused(f"expected an event stream, found {kind}: {shown!r}; check base_url")
-
-
-def _is_reply(body: bytearray) -> bool:
-    try:
-        reply = parse_json(body)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(reply, dict) and ("choices" in reply or "error" in reply)
-
-
-def _words(body: str) -> str:
-    """Return the message of an error in JSON, or the text of an error page."""
-    try:
-        return error_text(parse_json(body))
-    except (ValueError, RecursionError):
-        return one_line(_TAGS.sub(" ", body))
-
-
-def _retry_after(response: httpx2.Response) -> float | None:
-    """Return the seconds of a Retry-After header, which may be a number or a date."""
-    headers = response.headers
-    retry_after, now = headers.get("retry-after", ""), headers.get("date", "")
-    try:
-        if "retry-after-ms" in headers:
-            return float(headers["retry-after-ms"]) / 1000
-        if retry_after.replace(".", "", 1).isdigit():
-            return float(retry_after)
-        # Relative to the server's own clock, which may differ from ours.
-        return (parsedate_to_datetime(retry_after) - parsedate_to_datetime(now)).total_seconds()
-    except (TypeError, ValueError):
-        return None
-
-
-def _chat_url(config: ModelConfig) -> httpx2.URL:
-    try:
-        url = httpx2.URL(config.base_url or "")
-    except httpx2.InvalidURL as error:
-        raise ConfigError(f"base_url of the model {config.name!r} is not a URL: {error}") from None
-    if url.scheme not in {"http", "https"} or not url.host:
-        raise ConfigError(
-            f"base_url of the model {config.name!r} must be an http or https URL such as "
-            f"http://127.0.0.1:8080/v1, found {config.base_url!r}"
-        )
-    path = url.path.rstrip("/")
-    return url if path.endswith(_PATH) else url.copy_with(path=path + _PATH)
-
-
-def _headers(config: ModelConfig) -> dict[str, str]:
-    headers = {
-        "accept": "text/event-stream",
-        "accept-encoding": "identity",
-        "content-type": "application/json",
-        "user-agent": "penstock",
-    }
-    if key := config.api_key:
-        if not _KEY.fullmatch(key):
-            raise ConfigError(
-                f"the key of the model {config.name!r} contains characters that are not allowed "
-                f"in a header, such as a line break or a space: {config.key_advice}"
-            )
-        headers["authorization"] = f"Bearer {key}"
-    return headers
-
-
-def _place(url: httpx2.URL) -> str:
-    return f"{url.scheme}://{url.netloc.decode('ascii', 'replace').rpartition('@')[2]}"
+        await self._endpoint.close()

@@ -38,6 +38,9 @@ def to_wire(request: ModelRequest, config: ModelConfig, names: WireNames) -> byt
         "stream": True,
         "stream_options": {"include_usage": True},
         "max_completion_tokens" if at_home else "max_tokens": request.max_tokens,
+        "top_p": request.top_p,
+        "stop": list(request.stop) or None,
+        "seed": request.seed,
     }
     if not (at_home and _REASONS.match(config.model)):
         body["temperature"] = request.temperature
@@ -55,6 +58,7 @@ def to_wire(request: ModelRequest, config: ModelConfig, names: WireNames) -> byt
             }
             for tool in request.tools
         ]
+        body["parallel_tool_calls"] = None if request.parallel_calls else False
     body.update(config.extra)
     if request.closing:
         body["tool_choice"] = "none" if "tools" in body else None

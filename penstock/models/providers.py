@@ -14,7 +14,7 @@ class Provider(Struct, frozen=True, kw_only=True):
     """How to reach the models of one provider."""
 
     base_url: str | None = None
-    """The address of its OpenAI chat API, if it is reached that way."""
+    """The address of its API, if it is reached without Pydantic AI."""
     package: str = ""
     """The package that Pydantic AI imports for it; empty without Pydantic AI."""
     extra: str = ""
@@ -43,10 +43,15 @@ COMPATIBLE: Mapping[str, Provider] = {
     "vllm": Provider(base_url="http://127.0.0.1:8000/v1", key_env=("VLLM_API_KEY",)),
 }
 """Providers with the OpenAI chat API."""
+NATIVE: Mapping[str, Provider] = {
+    "anthropic": Provider(
+        base_url="https://api.anthropic.com", key_env=("ANTHROPIC_API_KEY",), needs_key=True
+    ),
+}
+"""Providers with a wire of their own here."""
 ADAPTED: Mapping[str, Provider] = {
     name: _through_pydantic_ai(*how)
     for name, how in {
-        "anthropic": ("anthropic", "anthropic", "ANTHROPIC_API_KEY"),
         "cohere": ("cohere", "pydantic-ai-slim[cohere]", "CO_API_KEY"),
         "deepseek": ("openai", "openai", "DEEPSEEK_API_KEY"),
         "fireworks": ("openai", "openai", "FIREWORKS_API_KEY"),
@@ -68,7 +73,7 @@ ADAPTED: Mapping[str, Provider] = {
 
 Any other provider that it knows can be named, too; Pydantic AI then reports what it needs.
 """
-PROVIDERS: Mapping[str, Provider] = {OFFLINE: Provider(), **COMPATIBLE, **ADAPTED}
+PROVIDERS: Mapping[str, Provider] = {OFFLINE: Provider(), **COMPATIBLE, **NATIVE, **ADAPTED}
 _OTHER = Provider()
 
 
@@ -108,6 +113,11 @@ class ModelConfig:
     output_price: float | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Members added to the body of every request; a member that is null is removed from it."""
+
+    @property
+    def is_at_home(self) -> bool:
+        """Whether the model is at its provider's own address."""
+        return self.base_url in {None, provider_of(self.provider).base_url}
 
     @property
     def key_advice(self) -> str:

@@ -145,7 +145,11 @@ class PydanticAIModel:
         return provider
 
     def _settings(self, request: ModelRequest) -> ModelSettings:
-        settings = ModelSettings(max_tokens=request.max_tokens, temperature=request.temperature)
+        settings = ModelSettings()
+        if request.max_tokens is not None:
+            settings["max_tokens"] = request.max_tokens
+        if request.temperature is not None:
+            settings["temperature"] = request.temperature
         if request.thinking is not None and not self._has_begun(request):
             self._think(settings, request.thinking)
         extra = dict(self._config.extra)
@@ -171,8 +175,8 @@ class PydanticAIModel:
         settings["thinking"] = False if level == OFF else _LEVELS[level]
         if level == OFF or not self._model.profile.get("supports_thinking", False):
             return
-        del settings["temperature"]
-        if self._config.provider in _COUNTS_THOUGHTS:
+        settings.pop("temperature", None)
+        if self._config.provider in _COUNTS_THOUGHTS and "max_tokens" in settings:
             settings["max_tokens"] += ANTHROPIC_THINKING_BUDGET_MAP[_LEVELS[level]]
 
     def _finished(

@@ -23,6 +23,7 @@ from penstock.models.openai_request import has_thinking
 from penstock.models.providers import (
     ADAPTED,
     COMPATIBLE,
+    NATIVE,
     OFFLINE,
     PROVIDERS,
     ModelConfig,
@@ -145,6 +146,9 @@ class Models:
         if config.provider in COMPATIBLE:
             make: MakeModel = late("penstock.models.openai:OpenAIModel")
             return make(_with_address(config), self._limits)
+        if config.provider in NATIVE:
+            native: MakeModel = late("penstock.models.anthropic:AnthropicModel")
+            return native(_with_address(_with_model(config)), self._limits)
         return _adapted(config, self._limits)
 
     def _named_by_provider(self, name: str) -> ModelConfig:
@@ -242,12 +246,17 @@ def _adapted(config: ModelConfig, limits: Limits) -> LazyModel:
                 f"the model {config.name!r} of provider {config.provider!r} needs a package that is"
                 f" not installed: pip install '{requirement}'"
             )
+    _check_key(_with_model(config), config.base_url)
+    return LazyModel(config, limits)
+
+
+def _with_model(config: ModelConfig) -> ModelConfig:
+    """Return the configuration. Raises ConfigError if it lacks the provider's name of the model."""
     if not config.model:
         raise ConfigError(
             f"the model {config.name!r} needs `model`, the name that {config.provider} has for it"
         )
-    _check_key(config, config.base_url)
-    return LazyModel(config, limits)
+    return config
 
 
 def _check_other(config: ModelConfig) -> None:

@@ -48,6 +48,7 @@ def page_of(name: str, item: str) -> Schema:
     return record({name: listed(ref(item)), "meta": meta})
 
 
+_COUNTS = ("cachedTokens", "cacheWriteTokens", "reasoningTokens")
 _USAGE = record(
     {
         "inputTokens": NUMBER,
@@ -56,6 +57,8 @@ _USAGE = record(
         "toolCalls": NUMBER,
         "costUsd": {"type": ["number", "null"]},
     }
+    | dict.fromkeys(_COUNTS, NUMBER),
+    *_COUNTS,
 )
 _WAITS = {"questions": listed(STRING), "runs": listed(STRING)}
 BLOCKED = {

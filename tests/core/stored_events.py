@@ -46,6 +46,7 @@ from penstock.core.task import (
     TaskStatus,
 )
 from tests.core.stored_flow_events import STORED_OF_FLOWS
+from tests.core.stored_replies import STORED_REPLIES
 
 TASK, MESSAGE, CALL = TaskId("task_1"), MessageId("msg_1"), CallId("tc_1")
 QUESTION, ANN, BLOB = QuestionId("q_1"), ProfileId("ann"), BlobId("ab" * 32)
@@ -384,5 +385,6 @@ STORED: list[tuple[Event, str, str]] = [
         "messages_erased",
         '{"of_task":"task_1","user":true,"answer":false}',
     ),
+    *STORED_REPLIES,
     *STORED_OF_FLOWS,
 ]

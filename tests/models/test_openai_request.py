@@ -104,7 +104,7 @@ def test_half_a_character_is_survived() -> None:
     ],
 )
 def test_openai_has_its_own_names(model: str, names: set[str]) -> None:
-    body = wire(base_url="https://api.openai.com/v1", model=model)
+    body = wire(base_url="https://api.openai.com/v1", model=model, temperature=1, max_tokens=9)
     assert body.keys() & {"max_tokens", "max_completion_tokens", "temperature"} == names
 
 

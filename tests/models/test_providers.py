@@ -7,6 +7,7 @@ from penstock.models.model import ModelCard
 from penstock.models.providers import (
     ADAPTED,
     COMPATIBLE,
+    NATIVE,
     PROVIDERS,
     ModelConfig,
     key_variable,
@@ -17,8 +18,7 @@ LOCAL = "http://127.0.0.1:9/v1"
 
 
 def test_every_provider_is_reached_one_way() -> None:
-    assert not ADAPTED.keys() & COMPATIBLE.keys()
-    assert len(PROVIDERS) == 1 + len(ADAPTED) + len(COMPATIBLE)
+    assert len(PROVIDERS) == 1 + len(ADAPTED) + len(COMPATIBLE) + len(NATIVE)
 
 
 def test_the_page_of_settings_names_every_provider() -> None:

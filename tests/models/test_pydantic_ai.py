@@ -323,7 +323,8 @@ async def test_a_level_of_thinking_is_a_budget_of_its_own(
     """Within a turn there is none: the thoughts before its calls are not kept."""
     async with fake_server(Canned(anthropic_reply(HELLO, stop="end_turn"))) as server:
         config = {"model": "claude-haiku-4-5"}
-        await heard(server, "anthropic", *history, thinking=level, config=config)
+        more: dict[str, Any] = {"thinking": level, "temperature": 0.7, "max_tokens": 2048}
+        await heard(server, "anthropic", *history, **more, config=config)
     (body,) = server.bodies
     assert (body.get("thinking"), body["max_tokens"], "temperature" in body) == wanted
 
@@ -331,7 +332,8 @@ async def test_a_level_of_thinking_is_a_budget_of_its_own(
 async def test_a_model_without_levels_gets_no_effort() -> None:
     reply = events(delta(content="Hello"), delta(finish="stop"))
     async with fake_server(Canned(reply)) as server:
-        await heard(server, "openai-chat", thinking="high", config={"model": "gpt-4o"})
+        more: dict[str, Any] = {"thinking": "high", "temperature": 0.7}
+        await heard(server, "openai-chat", **more, config={"model": "gpt-4o"})
     assert "reasoning_effort" not in server.bodies[0]
     assert server.bodies[0]["temperature"] == 0.7
 

@@ -7,6 +7,7 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.core.messages import UserMessage
+from penstock.models.anthropic import AnthropicModel
 from penstock.models.model import ModelCard, ModelRequest, TextDelta
 from penstock.models.offline import OfflineModel
 from penstock.models.openai import OpenAIModel
@@ -33,7 +34,7 @@ def test_without_settings_there_is_the_offline_model() -> None:
         ("ollama:llama3:8b", OpenAIModel),
         ("llama.cpp:any", OpenAIModel),
         ("openai-compatible:other", OpenAIModel),
-        ("anthropic:claude-sonnet-4-5", LazyModel),
+        ("anthropic:claude-sonnet-4-5", AnthropicModel),
         ("openai:gpt-5-mini", OpenAIModel),
         ("openai-responses:gpt-5-mini", LazyModel),
         ("offline:any", OfflineModel),

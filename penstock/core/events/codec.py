@@ -65,7 +65,7 @@ from penstock.core.events.flow_events import (
     StepStatus,
 )
 from penstock.core.json_values.json_text import compact
-from penstock.core.messages import Usage
+from penstock.core.messages import Carry, Usage
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.task import (
     Missing,
@@ -250,6 +250,8 @@ _USAGE_FORM = _Form("usage", Usage)
 _USAGE = _Pair(_USAGE_FORM.write, _USAGE_FORM.read)
 _ERROR = _Pair(ErrorDetail.to_wire, ErrorDetail.from_wire)
 _ENVELOPE = _Pair(Envelope.to_wire, Envelope.from_wire)
+_CARRY_FORM = _Form("carry", Carry, parts=_LIST)
+_CARRY = _Pair(_CARRY_FORM.write, _maybe(_CARRY_FORM.read))
 _CALLS = _many(_Form("tool_call", ToolCall))
 _PARKED = _many(_Form("parked_call", ParkedCall))
 _MISSING = _many(_Form("missing", Missing, kind=_Pair(str, MissingKind)))
@@ -279,7 +281,14 @@ _FORMS = (
     _Form("call_requested", CallRequested, permissions=_MAYBE_LIST, selected_skills=_LIST),
     _Form("task_started", TaskStarted, offered=_LIST),
     _Form("task_resumed", TaskResumed),
-    _Form("reply_received", ReplyReceived, order=_LIST, calls=_CALLS, usage=_USAGE),
+    _Form(
+        "reply_received",
+        ReplyReceived,
+        order=_LIST,
+        calls=_CALLS,
+        usage=_USAGE,
+        carry=_CARRY,
+    ),
     _Form("reply_restarted", ReplyRestarted),
     _Form("call_started", CallStarted),
     _Form("call_retried", CallRetried, error=_ERROR),

@@ -28,7 +28,7 @@ from penstock.core.ids import (
     QuestionId,
     TaskId,
 )
-from penstock.core.messages import NOTHING_SPENT, Usage
+from penstock.core.messages import NOTHING_SPENT, Carry, Usage
 from penstock.core.scopes import Scope
 from penstock.core.stored_changes import Change
 from penstock.core.task import Missing, Question, QuestionStatus, TaskStatus
@@ -112,6 +112,14 @@ class ReplyReceived(Struct, frozen=True, kw_only=True, gc=False):
     finish: str = "stop"
     closing: bool = False
     """The last request of a task, without tools; calls in its reply were dropped."""
+    carry: Carry | None = None
+    """Parts that the provider receives back. No API, stream or export shows them."""
+    carry_dropped: bool = False
+    """The provider refused the carries of earlier replies: none of them is sent again."""
+    refusal: str | None = None
+    """The reason of a provider that refused to answer. Later tasks do not read this task."""
+    response_id: str = ""
+    """The provider's id of the reply."""
 
 
 class ReplyRestarted(Struct, frozen=True, kw_only=True, gc=False):

@@ -30,7 +30,7 @@ from penstock.core.events.flow_events import (
     StepStarted,
     StepStatus,
 )
-from penstock.core.messages import Usage
+from penstock.core.messages import Usage, total_usage
 from penstock.core.task import Missing
 from penstock.engine.ledger import Ledger
 from penstock.engine.task_state import TaskState
@@ -103,15 +103,7 @@ class VisitCosts:
         self._catch_up()
         visit = self._visits[frame]
         spent = [each for frame in visit.agents for each in self._task.agents[frame].spent]
-        prices = [each.cost_usd for each in spent if each.cost_usd is not None]
-        is_priced = bool(prices) and len(prices) == len(spent)
-        return Usage(
-            input_tokens=sum(each.input_tokens for each in spent),
-            output_tokens=sum(each.output_tokens for each in spent),
-            model_calls=len(spent),
-            tool_calls=visit.tool_calls,
-            cost_usd=sum(prices) if is_priced else None,
-        )
+        return total_usage(spent, tool_calls=visit.tool_calls)
 
     def _catch_up(self) -> None:
         task = self._task

@@ -21,7 +21,7 @@ from penstock.core.events.events import (
     TaskEnded,
 )
 from penstock.core.ids import LogId, QuestionId, TaskId
-from penstock.core.messages import Usage
+from penstock.core.messages import Usage, total_usage
 from penstock.core.profile import ADMIN, CHAT, READ, Profile
 from penstock.core.task import QuestionStatus, TaskRecord, TaskStatus
 from penstock.engine.bus import Live
@@ -189,15 +189,8 @@ async def _spent(storage: Storage, task: TaskRecord) -> tuple[int, Usage, TaskEn
     records = await records_of(log, task)
     own = [each.event for each in records]
     replies = [each for each in own if isinstance(each, ReplyReceived) and each.iteration]
-    prices = [each.usage.cost_usd for each in replies]
-    known = [each for each in prices if each is not None]
-    usage = Usage(
-        input_tokens=sum(each.usage.input_tokens for each in replies),
-        output_tokens=sum(each.usage.output_tokens for each in replies),
-        model_calls=len(replies),
-        tool_calls=sum(isinstance(each, CallSettled) and each.ran for each in own),
-        cost_usd=sum(known) if prices and len(known) == len(prices) else None,
-    )
+    calls = sum(isinstance(each, CallSettled) and each.ran for each in own)
+    usage = total_usage([each.usage for each in replies], tool_calls=calls)
     mine = [each.event for each in records if each.path is None]
     turns = [each.iteration for each in mine if isinstance(each, ReplyReceived)]
     return max(turns, default=0), usage, None
