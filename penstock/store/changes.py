@@ -42,7 +42,7 @@ from penstock.core.stored_changes import (
     StateOutcome,
     changed,
 )
-from penstock.store.statements import Statements, cursor_of
+from penstock.store.statements import Statements
 from penstock.store.tables import (
     files,
     idempotency,
@@ -114,7 +114,7 @@ class Changes:
 
     def make_state(self, connection: Connection, change: StateChange, at: Moment) -> StateOutcome:
         """Change one value. Raises ToolFailed; then only the row of the scope exists."""
-        cursor, sql = cursor_of(connection), self._sql
+        cursor, sql = connection.connection.cursor(), self._sql
         owner = (change.scope.kind.value, change.scope.id)
         place = (*owner, change.key.encode())
         entries, _ = self._take(cursor, change.scope)
@@ -155,7 +155,7 @@ class Changes:
     # ---- files ----
 
     def _change_file(self, connection: Connection, change: FileChange, at: Moment) -> None:
-        cursor, owner = cursor_of(connection), (change.scope.kind.value, change.scope.id)
+        cursor, owner = connection.connection.cursor(), (change.scope.kind.value, change.scope.id)
         _, used = self._take(cursor, change.scope)
         here = and_(of_scope(files, change.scope), files.c.path == change.path.encode())
         old = connection.execute(select(files).where(here)).first()

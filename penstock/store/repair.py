@@ -37,7 +37,7 @@ from penstock.store.logs.log import Log
 from penstock.store.projections import HAVE_CONSEQUENCES, ProjectionWriter
 from penstock.store.rows import Row as EventRow
 from penstock.store.rows import Rows, advice, record_of
-from penstock.store.statements import Statements, cursor_of
+from penstock.store.statements import Statements
 from penstock.store.tables import REVISION, events, logs, questions, sessions, tasks
 
 _SOUND = "ok"
@@ -339,7 +339,7 @@ def _again(
         for start in range(0, len(own), _MAX_IDS):
             connection.execute(delete(table).where(key.in_(own[start : start + _MAX_IDS])))
     connection.execute(delete(sessions).where(sessions.c.session_id == log_id))
-    cursor = cursor_of(connection)
+    cursor = connection.connection.cursor()
     for record in records:
         if type(record.event) in HAVE_CONSEQUENCES:
             projections.follow(cursor, record)

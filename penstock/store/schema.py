@@ -26,7 +26,6 @@ from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 
 from penstock.core.errors import StoreCorrupt
 from penstock.core.late import late
-from penstock.store.statements import cursor_of
 from penstock.store.tables import REVISION, installation, metadata
 
 Upgrade = Callable[[Connection], None]
@@ -82,7 +81,7 @@ def _create(connection: Connection, inspector: Inspector, place: str) -> None:
             f"{place} has tables of another program ({', '.join(foreign)}); "
             "use a database of its own for penstock"
         )
-    cursor, dialect = cursor_of(connection), connection.dialect
+    cursor, dialect = connection.connection.cursor(), connection.dialect
     if dialect.name not in _statements:
         _statements[dialect.name] = _compile(dialect)
     for statement in _statements[dialect.name]:

@@ -10,23 +10,7 @@ Proof: tests/store/test_statements.py runs all of them on both databases.
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection
-from sqlalchemy.engine.interfaces import DBAPICursor
-
 Row = Sequence[Any]
-
-
-def cursor_of(connection: Connection) -> DBAPICursor:
-    """Return a cursor of the driver."""
-    return connection.connection.cursor()
-
-
-def insert_all(cursor: DBAPICursor, statement: str, rows: Sequence[Row]) -> None:
-    """Insert rows with one statement."""
-    if len(rows) == 1:
-        cursor.execute(statement, rows[0])
-    else:
-        cursor.executemany(statement, rows)
 
 
 _HISTORY = (

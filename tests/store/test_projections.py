@@ -32,7 +32,7 @@ from penstock.store.database import Database
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.projections import HAVE_CONSEQUENCES, ProjectionWriter, plain
 from penstock.store.references import Lookup, MessageLocation
-from penstock.store.statements import Statements, cursor_of
+from penstock.store.statements import Statements
 from tests.kit.entries import CHAT, ONE, message, opened
 from tests.kit.server import served
 from tests.kit.tools import Act, echo
@@ -179,7 +179,7 @@ async def test_a_title_is_kept_as_far_as_a_database_can(
     record = Record(CHAT, 1, Moment(0), None, None, opening)
 
     def unit(connection: Connection) -> object:
-        projections.follow(cursor_of(connection), record)
+        projections.follow(connection.connection.cursor(), record)
         return connection.execute(text("SELECT title FROM sessions")).scalar()
 
     assert await database.write(unit) == kept
@@ -192,4 +192,4 @@ async def test_only_a_task_that_is_there_can_be_erased(database: Database, log: 
     erased = MessagesErased(of_task=TaskId("task_9"), user=True, answer=False)
     record = Record(CHAT, 3, Moment(0), None, None, erased)
     with pytest.raises(NotFound, match="'task_9' in 'conv_1'"):
-        await database.write(lambda each: projections.admit(cursor_of(each), record))
+        await database.write(lambda each: projections.admit(each.connection.cursor(), record))

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Connection
 
 from penstock.store.database import Database
-from penstock.store.statements import Statements, cursor_of, insert_all
+from penstock.store.statements import Statements
 
 NAMES = [name for name in vars(Statements) if not name.startswith("_")]
 COUNT = "SELECT count(*) FROM installation"
@@ -43,20 +43,9 @@ async def test_no_statement_looks_at_every_row(sqlite: Database, name: str) -> N
     assert [each for each in looked if each.startswith("SCAN") and "USING" not in each] == []
 
 
-@pytest.mark.parametrize("seqs", [[], [1], [1, 2, 3]])
-async def test_one_row_and_many_are_inserted_alike(database: Database, seqs: list[int]) -> None:
-    def unit(connection: Connection) -> object:
-        rows = [("conv_1", seq, 0, None, None, "kind", "{}", None) for seq in seqs]
-        insert_all(cursor_of(connection), Statements(database.dialect).insert, rows)
-        found = connection.exec_driver_sql("SELECT log_id, seq, kind FROM events ORDER BY seq")
-        return [tuple(row) for row in found]
-
-    assert await database.write(unit) == [("conv_1", seq, "kind") for seq in seqs]
-
-
 async def test_the_driver_and_sqlalchemy_see_one_transaction(database: Database) -> None:
     def unit(connection: Connection) -> object:
-        cursor_of(connection).execute("DELETE FROM installation")
+        connection.connection.cursor().execute("DELETE FROM installation")
         return connection.exec_driver_sql(COUNT).scalar()
 
     def broken(connection: Connection) -> object:
@@ -76,7 +65,7 @@ def _counted(connection: Connection) -> object:
 
 def _explain(connection: Connection, statement: str, how: str = "") -> list[Any]:
     """Let the database plan a statement, with NULL for each parameter."""
-    cursor = cursor_of(connection)
+    cursor = connection.connection.cursor()
     parameters = statement.count("?") + statement.count("%s")
     cursor.execute(f"EXPLAIN {how} {statement}", [None] * parameters)
     return list(cursor.fetchall())

@@ -48,7 +48,7 @@ from penstock.store.rows import (
     Row,
     moment_or_first,
 )
-from penstock.store.statements import Statements, cursor_of
+from penstock.store.statements import Statements
 from penstock.store.tables import logs
 
 _TRY_LOCK = "SELECT pg_try_advisory_xact_lock(7072616002)"
@@ -86,7 +86,7 @@ class AcquireLease(Struct):
 
     def __call__(self, connection: Connection) -> AcquiredLease | str | None:
         """Acquire the log under a new epoch; bury the logs of its owner if that is dead."""
-        cursor = cursor_of(connection)
+        cursor = connection.connection.cursor()
         cursor.execute(self.sql.acquire, (self.owner, self.lease_until, self.log_id))
         taken = cursor.fetchone()
         if taken is None:
@@ -94,7 +94,7 @@ class AcquireLease(Struct):
         return AcquiredLease(*taken)
 
     def _after_a_death(self, connection: Connection) -> AcquiredLease | str | None:
-        cursor = cursor_of(connection)
+        cursor = connection.connection.cursor()
         log = self._history(cursor)
         if log is not None and log.owner is not None:
             if log.owner != self.dead and log.lease_until > self.now:
@@ -115,7 +115,7 @@ class AcquireLease(Struct):
         """Count the death for all logs of the owner. Return False if that must wait."""
         if not _has_lock(connection):
             return False
-        cursor = cursor_of(connection)
+        cursor = connection.connection.cursor()
         cursor.execute(self.sql.held_by, (log.owner,))
         histories = {each.log_id: each for each in map(_history, cursor.fetchall())}
         held = histories | {log.log_id: log}
@@ -128,7 +128,7 @@ class AcquireLease(Struct):
     def _is_admitted(self, connection: Connection, log: LeaseHistory) -> bool:
         if log.deaths >= SUSPECT and not _has_lock(connection):
             return False
-        cursor = cursor_of(connection)
+        cursor = connection.connection.cursor()
         cursor.execute(self.sql.on_probation, (SUSPECT if log.deaths < SUSPECT else 1, self.now))
         return self.quarantine.admits(log, list(map(_history, cursor.fetchall())))
 
@@ -149,7 +149,7 @@ class CountDeaths(Struct):
         """Free the logs; do nothing while another transaction holds the lock."""
         if not _has_lock(connection):
             return
-        cursor = cursor_of(connection)
+        cursor = connection.connection.cursor()
         for owner in self.owners:
             cursor.execute(self.sql.held_by, (owner,))
             held = sorted(map(_history, cursor.fetchall()), key=attrgetter("log_id"))
@@ -169,7 +169,7 @@ class RenewLease(Struct):
 
     def __call__(self, connection: Connection) -> Sequence[Row]:
         """Return the new rows. Raises LeaseLost if another process holds the log, or it is gone."""
-        cursor = cursor_of(connection)
+        cursor = connection.connection.cursor()
         cursor.execute(self.sql.renew, (self.lease_until, self.log_id, self.epoch))
         kept = cursor.fetchone()
         if kept is None:
@@ -195,7 +195,7 @@ class ReleaseLease(Struct):
         """Return no rows if the lease is released. Raises LeaseLost."""
         # one statement compares the head and releases: an event that arrives before it prevents the
         # release, one that arrives after it marks the log as needing a run. None is missed.
-        cursor = cursor_of(connection)
+        cursor = connection.connection.cursor()
         needs_run = 0 if self.wake_at is None else 1
         key = (needs_run, self.wake_at or 0, self.log_id, self.epoch, self.head)
         cursor.execute(self.sql.release, key)
@@ -241,7 +241,7 @@ class ReadPending(Struct, frozen=True):
 
 def suspects(sql: Statements, connection: Connection) -> list[QuarantinedLog]:
     """Return the logs in quarantine."""
-    cursor = cursor_of(connection)
+    cursor = connection.connection.cursor()
     cursor.execute(sql.suspects, (SUSPECT,))
     histories = sorted(map(_history, cursor.fetchall()), key=attrgetter("log_id"))
     return [suspect_of(each) for each in histories]

@@ -49,7 +49,7 @@ from penstock.store.rows import (
     blobs_of,
     draft_of,
 )
-from penstock.store.statements import Statements, cursor_of, insert_all
+from penstock.store.statements import Statements
 
 MOVED_ON = "something came into this conversation meanwhile; read it again"
 _NOBODY = ""
@@ -255,7 +255,7 @@ class AppendUnit(Struct):
         return entries, drafts
 
     def _drop_task(self, connection: Connection, task_id: TaskId, at: Moment) -> None:
-        cursor = cursor_of(connection)
+        cursor = connection.connection.cursor()
         cursor.execute(self.sql.task_scope, (task_id, len(task_id) + 1, f"{task_id}/"))
         if cursor.fetchone() is not None:
             drop_task(connection, task_id, at)
@@ -263,7 +263,7 @@ class AppendUnit(Struct):
 
 def append_all(connection: Connection, units: Sequence[AppendUnit]) -> list[AppendOutcome | None]:
     """Run many appends and insert all their rows with one statement. Return their outcomes."""
-    cursor = cursor_of(connection)
+    cursor = connection.connection.cursor()
     rows: list[tuple[Any, ...]] = []
     outcomes = [unit.write(connection, cursor, rows) for unit in units]
     if rows:
@@ -284,11 +284,12 @@ class SendUnit(Struct):
 
     def __call__(self, connection: Connection) -> list[Record]:
         """Append the events, create the log if necessary, and mark it as needing a run."""
-        cursor = cursor_of(connection)
+        cursor = connection.connection.cursor()
         return self.write(cursor, self._first(cursor))
 
     def write(self, cursor: DBAPICursor, first: int) -> list[Record]:
         """Insert the events from number `first` on, and write what follows from them."""
+        rows = placed(self.log_id, first, self.drafts)
         records = [
             Record(self.log_id, first + number, draft[0], entry.task_id, entry.path, entry.event)
             for number, (entry, draft) in enumerate(zip(self.entries, self.drafts, strict=True))
@@ -296,7 +297,7 @@ class SendUnit(Struct):
         for record in records:
             self.projections.admit(cursor, record)
             self.projections.follow(cursor, record)
-        insert_all(cursor, self.sql.insert, placed(self.log_id, first, self.drafts))
+        insert_all(cursor, self.sql.insert, rows)
         return records
 
     def _first(self, cursor: DBAPICursor) -> int:
@@ -335,7 +336,7 @@ class BeginUnit(Struct):
 
     def __call__(self, connection: Connection) -> tuple[LeaseProgress, list[Record]] | None:
         """Return the progress under the new epoch, and the records."""
-        send, cursor = self.send, cursor_of(connection)
+        send, cursor = self.send, connection.connection.cursor()
         count = len(send.entries)
         outside = sum(is_outside(each.event) for each in send.entries)
         if self.head == 0:
@@ -370,6 +371,14 @@ def owner_of(log_id: LogId, event: Event) -> tuple[ProfileId, str]:
             return profile_id, command
         case _:
             raise NotFound(f"there is no log {log_id!r}")
+
+
+def insert_all(cursor: DBAPICursor, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+    """Insert rows with one statement."""
+    if len(rows) == 1:
+        cursor.execute(statement, rows[0])
+    else:
+        cursor.executemany(statement, rows)
 
 
 def placed(log_id: LogId, first: int, drafts: Sequence[Draft]) -> list[tuple[Any, ...]]:

@@ -21,8 +21,8 @@ from penstock.core.errors import StoreError
 from penstock.core.ids import LogId, TaskId
 from penstock.store.database import Database
 from penstock.store.logs.log import TEXT_START, Followed, TextPiece, TextPosition
-from penstock.store.logs.log_units import LeaseProgress
-from penstock.store.statements import Row, Statements, cursor_of, insert_all
+from penstock.store.logs.log_units import LeaseProgress, insert_all
+from penstock.store.statements import Row, Statements
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class SqlLiveText:
             progress.may_have_text = True
 
         def unit(connection: Connection) -> None:
-            insert_all(cursor_of(connection), self._sql.add_text, rows)
+            insert_all(connection.connection.cursor(), self._sql.add_text, rows)
 
         await self._database.write(unit, order=log_id)
 
@@ -105,7 +105,7 @@ class SqlLiveText:
             return
 
         def unit(connection: Connection) -> None:
-            cursor_of(connection).execute(self._sql.follow, (until, log_id, until))
+            connection.connection.cursor().execute(self._sql.follow, (until, log_id, until))
 
         try:
             await self._database.write(unit, order=log_id)

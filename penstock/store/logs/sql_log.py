@@ -53,7 +53,7 @@ from penstock.store.logs.sql_live_text import SqlLiveText
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import erased_since, given_for
 from penstock.store.rows import CheckRange, Draft, ReadPage, Row, Rows, blobs_of, head_of
-from penstock.store.statements import Statements, cursor_of
+from penstock.store.statements import Statements
 
 _ALL = 2**62
 _MIN_EVENTS = 16
@@ -153,10 +153,10 @@ class SqlLog:
         now = self._clock.now()
         until = now + self._lease_ms
         take = AcquireLease(self._sql, self._quarantine, log_id, owner, now, until)
-        taken = await self._database.write(take, order=log_id)
+        taken = await self._writer.write(take, order=log_id)
         if isinstance(taken, str) and is_dead(taken):  # asked outside of the transaction
             take.dead = taken
-            taken = await self._database.write(take, order=log_id)
+            taken = await self._writer.write(take, order=log_id)
         if taken is None or isinstance(taken, str):
             return None
         head, outside = taken.head, taken.outside
@@ -268,7 +268,7 @@ class SqlLog:
         )
         dead = [owner for owner in owners if is_dead(owner)]
         if dead:  # counted before the logs are sorted: logs of dead owners come last
-            await self._database.write(CountDeaths(self._sql, self._quarantine, dead))
+            await self._writer.write(CountDeaths(self._sql, self._quarantine, dead))
         return await self._database.read(ReadPending(now, dead, limit, among))
 
     def _submit(self, unit: AppendUnit, appended: PendingAppend) -> None:
@@ -375,7 +375,7 @@ class SqlLog:
         self._writer.submit(unit, _ignore, order=log_id)
 
     def _surrender(self, log_id: LogId, epoch: int, connection: Connection) -> None:
-        cursor_of(connection).execute(self._sql.surrender, (log_id, epoch))
+        connection.connection.cursor().execute(self._sql.surrender, (log_id, epoch))
 
     def _forget(self, log_id: LogId, epoch: int) -> None:
         progress = self._held.get(log_id)

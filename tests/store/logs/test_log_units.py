@@ -19,6 +19,7 @@ from penstock.store.logs.log_units import (
     LeaseProgress,
     SendUnit,
     append_all,
+    insert_all,
     placed,
 )
 from penstock.store.logs.quarantine import Quarantine
@@ -201,3 +202,14 @@ async def test_a_deleted_log_requires_nothing(log: SqlLog, database: Database) -
     assert await log.read(CHAT) == []
     await log.check(CHAT, after=0, until=5)
     await log.check(LogId("conv_none"), after=0, until=5)
+
+
+@pytest.mark.parametrize("seqs", [[], [1], [1, 2, 3]])
+async def test_one_row_and_many_are_inserted_alike(database: Database, seqs: list[int]) -> None:
+    def unit(connection: Connection) -> object:
+        rows = [("conv_1", seq, 0, None, None, "kind", "{}", None) for seq in seqs]
+        insert_all(connection.connection.cursor(), Statements(database.dialect).insert, rows)
+        found = connection.exec_driver_sql("SELECT log_id, seq, kind FROM events ORDER BY seq")
+        return [tuple(row) for row in found]
+
+    assert await database.write(unit) == [("conv_1", seq, "kind") for seq in seqs]
