@@ -59,7 +59,7 @@ from penstock.store.references import (
     requests_of_runs,
     waiter_of,
 )
-from penstock.store.rows import Rows
+from penstock.store.rows import drafts_of
 from penstock.store.statements import Statements
 from penstock.store.tables import (
     deltas,
@@ -84,7 +84,6 @@ class Erasure:
         self._database = database
         self._blobs = blobs
         self._clock = clock
-        self._rows = Rows(blobs, database.limits.body_bytes)
         self._sql = Statements(database.dialect)
         self._projections = ProjectionWriter(self._sql, database.limits)
         self._listeners: list[ErasedListener] = []
@@ -115,7 +114,7 @@ class Erasure:
         runs = await self._with_runs(started)
         await self._delete(runs)
         entries = [Entry(MessagesErased(of_task=task_id, user=user, answer=answer), task_id)]
-        drafts = self._rows.drafts(entries, self._clock.now())
+        drafts = drafts_of(entries, self._clock.now())
         send = SendUnit(self._sql, self._projections, log_id, entries, drafts)
         part, due = half_of(user=user, answer=answer), erased_at(self._clock.now())
 

@@ -49,14 +49,6 @@ class Rows:
         self._blobs = blobs
         self._body_bytes = body_bytes
 
-    def drafts(self, entries: Sequence[Entry], at: Moment) -> list[Draft]:
-        """Convert entries to drafts that contain their whole bodies."""
-        # not through `draft_of`: one call less for each event of every append
-        return [
-            (at, entry.task_id, entry.path, kind_of(entry.event), encode(entry.event), None)
-            for entry in entries
-        ]
-
     def are_small(self, drafts: Sequence[Draft]) -> bool:
         """Whether every body is small enough for the table."""
         return all(map(self._is_small, map(_BODY_OF, drafts)))
@@ -113,9 +105,12 @@ class Rows:
         return len(body) <= limit and (body.isascii() or len(body.encode()) <= limit)
 
 
-def draft_of(entry: Entry, at: Moment) -> Draft:
-    """Convert an entry to a draft that contains its whole body."""
-    return at, entry.task_id, entry.path, kind_of(entry.event), encode(entry.event), None
+def drafts_of(entries: Sequence[Entry], at: Moment) -> list[Draft]:
+    """Convert entries to drafts that contain their whole bodies."""
+    return [
+        (at, entry.task_id, entry.path, kind_of(entry.event), encode(entry.event), None)
+        for entry in entries
+    ]
 
 
 def blobs_of(drafts: Iterable[Draft]) -> list[BlobId]:

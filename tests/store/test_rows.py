@@ -22,7 +22,15 @@ from penstock.store.erasure import Erasure
 from penstock.store.logs.log_units import PendingAppend
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.projections import Page
-from penstock.store.rows import Row, Rows, check_columns, moment_or_first, record_of, records_of
+from penstock.store.rows import (
+    Row,
+    Rows,
+    check_columns,
+    drafts_of,
+    moment_or_first,
+    record_of,
+    records_of,
+)
 from penstock.store.sql_projections import SqlProjections
 from penstock.store.statements import Statements
 from penstock.store.tables import events, loose_blobs
@@ -50,7 +58,7 @@ SIZES = [("x" * 10, True), ("x" * 11, False), ("é" * 5, True), ("é" * 6, False
 async def test_a_body_over_its_limit_in_bytes_goes_to_the_blobs(
     rows: Rows, text: str, *, stays: bool
 ) -> None:
-    drafts = rows.drafts([note(text)], AT)
+    drafts = drafts_of([note(text)], AT)
     assert rows.are_small(drafts) is stays
     ((*_, body, blob_id),) = await rows.put_away(drafts)
     assert (blob_id is None, body != "") == (stays, stays)
@@ -58,7 +66,7 @@ async def test_a_body_over_its_limit_in_bytes_goes_to_the_blobs(
 
 async def test_large_and_small_bodies_read_back_alike(rows: Rows) -> None:
     entries = [note("small"), note("x" * 100), note("é" * 100)]
-    drafts = await rows.put_away(rows.drafts(entries, AT))
+    drafts = await rows.put_away(drafts_of(entries, AT))
     stored: list[Row] = [(seq, *draft) for seq, draft in enumerate(drafts, 1)]
     expected = [
         Record(LOG, seq, AT, entry.task_id, None, entry.event)

@@ -47,7 +47,7 @@ from penstock.store.rows import (
     Row,
     Rows,
     blobs_of,
-    draft_of,
+    drafts_of,
 )
 from penstock.store.statements import Statements
 
@@ -249,7 +249,7 @@ class AppendUnit(Struct):
                 if settled.event is not entry.event:
                     # the refused change's blobs are in no event now: the sweeper deletes them
                     loosen(connection, blobs_of([drafts[number]]), at)
-                    drafts[number] = draft_of(settled, at)
+                    (drafts[number],) = drafts_of([settled], at)
             elif isinstance(entry.event, TaskEnded) and entry.task_id:
                 self._drop_task(connection, entry.task_id, at)
         return entries, drafts

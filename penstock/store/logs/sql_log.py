@@ -14,7 +14,7 @@ Proof: tests/contracts/test_log.py, tests/store/logs/test_sql_log.py.
 """
 
 import asyncio
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
@@ -52,7 +52,7 @@ from penstock.store.logs.quarantine import Quarantine, QuarantinedLog
 from penstock.store.logs.sql_live_text import SqlLiveText
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import erased_since, given_for
-from penstock.store.rows import CheckRange, Draft, ReadPage, Row, Rows, blobs_of, head_of
+from penstock.store.rows import CheckRange, Draft, ReadPage, Row, Rows, blobs_of, drafts_of, head_of
 from penstock.store.statements import Statements
 
 _ALL = 2**62
@@ -99,7 +99,7 @@ class SqlLog:
         on_way: OnWay | None = None,
     ) -> Sequence[Record]:
         """Append outside events, and mark the log as needing a run."""
-        drafts = self._rows.drafts(entries, self._clock.now())
+        drafts = drafts_of(entries, self._clock.now())
         if not self._rows.are_small(drafts):
             drafts = await self._rows.put_away(drafts)
         unit = SendUnit(self._sql, self._projections, log_id, entries, drafts, head)
@@ -118,7 +118,7 @@ class SqlLog:
     ) -> tuple[Lease, Sequence[Record]] | None:
         """Append outside events and the start of their task, and acquire the lease, atomically."""
         now = self._clock.now()
-        drafts = self._rows.drafts(entries, now)
+        drafts = drafts_of(entries, now)
         if not self._rows.are_small(drafts):
             return None
         send = SendUnit(self._sql, self._projections, log_id, entries, drafts)
@@ -184,9 +184,10 @@ class SqlLog:
             appended.settle(error=lost(log_id))
             return appended
         entries, kinds = tuple(entries), {type(entry.event) for entry in entries}
-        drafts, until = self._rows.drafts(entries, now), now + self._lease_ms
+        expected, until = progress.now(), now + self._lease_ms
+        drafts = drafts_of(entries, now)
         parts = (self._sql, self._projections, log_id, entries, kinds, drafts, until)
-        unit = AppendUnit(*parts, progress.now())
+        unit = AppendUnit(*parts, expected)
         if TaskEnded in kinds or any(map(_CHANGE_OF, entries)):
             unit.changes = self._changes
         if progress.may_have_text and not kinds.isdisjoint(ENDS_OF_REPLIES):
@@ -194,10 +195,12 @@ class SqlLog:
         # counted before the write: the next append expects its entries behind these. If this one
         # fails the count is wrong for good, so every later append of the lease fails, too.
         progress.written += len(entries)
+        done = partial(self._appended, unit, appended)
+        submit = partial(self._writer.submit, unit, done, order=log_id, joint=append_all)
         if log_id not in self._slow and self._rows.are_small(drafts):
-            self._submit(unit, appended)
+            submit()
         else:
-            self._submit_later(unit, appended)
+            self._submit_later(unit, appended, submit)
         return appended
 
     async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
@@ -271,16 +274,14 @@ class SqlLog:
             await self._writer.write(CountDeaths(self._sql, self._quarantine, dead))
         return await self._database.read(ReadPending(now, dead, limit, among))
 
-    def _submit(self, unit: AppendUnit, appended: PendingAppend) -> None:
-        done = partial(self._appended, unit, appended)
-        self._writer.submit(unit, done, order=unit.log_id, joint=append_all)
-
-    def _submit_later(self, unit: AppendUnit, appended: PendingAppend) -> None:
+    def _submit_later(
+        self, unit: AppendUnit, appended: PendingAppend, submit: Callable[[], None]
+    ) -> None:
         """Submit after the large bodies of this append, and of earlier ones, are blobs."""
         log_id = unit.log_id
         previous = self._slow.get(log_id)
 
-        async def submit() -> None:
+        async def put_away() -> None:
             try:
                 unit.drafts = await self._rows.put_away(unit.drafts)
                 if previous is not None:
@@ -288,7 +289,7 @@ class SqlLog:
             except BaseException as error:
                 appended.settle(error=error)
                 raise
-            self._submit(unit, appended)
+            submit()
 
         def forget_task(slow: "asyncio.Task[None]") -> None:
             if self._slow.get(log_id) is slow:
@@ -296,7 +297,7 @@ class SqlLog:
             if not slow.cancelled():
                 slow.exception()  # `appended` has it; asyncio would report it as never retrieved
 
-        self._slow[log_id] = slow = asyncio.ensure_future(submit())
+        self._slow[log_id] = slow = asyncio.ensure_future(put_away())
         slow.add_done_callback(forget_task)
 
     def _appended(

@@ -25,7 +25,7 @@ from penstock.store.logs.log_units import (
 from penstock.store.logs.quarantine import Quarantine
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.projections import ProjectionWriter
-from penstock.store.rows import Rows
+from penstock.store.rows import drafts_of
 from penstock.store.statements import Statements
 from penstock.store.tables import events, logs
 from tests.kit.entries import CHAT, asked, cancelled, ended, message, note, opened, started
@@ -40,14 +40,13 @@ class Units:
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self.sql = Statements(database.dialect)
         self._projections = ProjectionWriter(self.sql, Limits())
-        self._rows = Rows(blobs, 1000)
 
     def send(self, *entries: Entry) -> SendUnit:
-        drafts = self._rows.drafts(entries, AT)
+        drafts = drafts_of(entries, AT)
         return SendUnit(self.sql, self._projections, CHAT, entries, drafts)
 
     def append(self, progress: LeaseProgress, *entries: Entry) -> AppendUnit:
-        drafts, kinds = self._rows.drafts(entries, AT), {type(each.event) for each in entries}
+        drafts, kinds = drafts_of(entries, AT), {type(each.event) for each in entries}
         parts = (self.sql, self._projections, CHAT, entries, kinds, drafts, UNTIL)
         return AppendUnit(*parts, progress)
 
