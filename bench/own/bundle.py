@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.reading.folder import Folder
-from penstock.sandbox.reading.modules import ScriptReference, load
-from penstock.sandbox.reading.parsers import Lexer, TypeScript
-from penstock.sandbox.reading.scan import Scanner
+from penstock.sandbox.compiler.load_script import ScriptReference, load
+from penstock.sandbox.compiler.parsers import Lexer, TypeScript
+from penstock.sandbox.compiler.scanner import Scanner
+from penstock.sandbox.compiler.script_files import Folder
 
 DISTRIBUTION = "penstock"
 

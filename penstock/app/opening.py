@@ -45,7 +45,7 @@ from penstock.resources.links import Links
 from penstock.resources.project.access import LoadedFiles
 from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles, SqlMedia
-from penstock.sandbox.processes.slots import ProcessSlots
+from penstock.sandbox.processes.process_slots import ProcessSlots
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.logs.lease_units import this_process

@@ -15,7 +15,7 @@ from penstock.core.late import late
 from penstock.manifest.bundle import Bundle
 from penstock.sandbox.blobs import check_engine
 from penstock.sandbox.bridge import Bridge
-from penstock.sandbox.processes.slots import ProcessSlots
+from penstock.sandbox.processes.process_slots import ProcessSlots
 from penstock.sandbox.script import Bounds, Sandbox, Script
 
 log = logging.getLogger(__name__)
@@ -134,7 +134,7 @@ class ProjectSandbox:
                 clock, cache, layers, self._shared_slots
             )
         elif layers:
-            opened = late("penstock.sandbox.processes.wasm_apart:open_wasm_apart")(
+            opened = late("penstock.sandbox.processes.wasm_process:open_wasm_process")(
                 clock, cache, layers, self._shared_slots
             )
         else:

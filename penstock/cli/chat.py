@@ -13,8 +13,8 @@ from penstock.chat.direct_calls import COMMANDS
 from penstock.chat.direct_tools import DirectTools
 from penstock.cli.completion import Words, agents, command_completer, sessions
 from penstock.cli.interaction.asking import ask_here
-from penstock.cli.interaction.background import Background
 from penstock.cli.interaction.conversation import Conversation, Frame
+from penstock.cli.interaction.loop_thread import Background
 from penstock.cli.options import ProjectFolder, SkillNames, taking
 from penstock.cli.project import opened, selected
 from penstock.cli.terminal.exit_codes import FINE, INTERRUPTED

@@ -43,7 +43,7 @@ COMMANDS = (
         "new", "Create a tool or a skill that runs.", lambda: late("penstock.cli.new:COMMANDS")
     ),
     Command(
-        "serve", "Serve the project over HTTP.", lambda: late("penstock.cli.listening.serve:serve")
+        "serve", "Serve the project over HTTP.", lambda: late("penstock.cli.serve.serve:serve")
     ),
     Command("chat", "Chat with an agent in this terminal.", lambda: late("penstock.cli.chat:chat")),
     Command(

@@ -12,7 +12,7 @@ from penstock.chat.representations import event_part, quarantine_part, question_
 from penstock.chat.task_records import records_of
 from penstock.chat.waiter import awaited_runs
 from penstock.cli.completion import tasks
-from penstock.cli.interaction.background import ending
+from penstock.cli.interaction.loop_thread import ending
 from penstock.cli.options import Most, ProjectFolder
 from penstock.cli.project import run
 from penstock.cli.terminal.output import AsJson, compact, note, pretty, print_json, say

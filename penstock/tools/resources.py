@@ -25,7 +25,7 @@ from penstock.resources.project.files import ProjectFiles
 from penstock.resources.state import State
 from penstock.resources.vault import Vault
 from penstock.resources.workspace import Files, Media, Workspace
-from penstock.sandbox.processes.slots import ProcessSlots
+from penstock.sandbox.processes.process_slots import ProcessSlots
 from penstock.store.blobs import Blobs
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.policy import Caller

@@ -18,6 +18,7 @@ from penstock.resources.project.fence import Fence, fence
 from penstock.resources.project.files import ProjectFiles
 from penstock.resources.project.overlay import Refused, take_changes
 from penstock.resources.threads import Threads
+from penstock.sandbox.processes.process_slots import ProcessSlots
 from penstock.sandbox.processes.shell import (
     GRACE_SECONDS,
     Enclosure,
@@ -26,7 +27,6 @@ from penstock.sandbox.processes.shell import (
     ShellEnd,
     run_shell,
 )
-from penstock.sandbox.processes.slots import ProcessSlots
 
 _MAX_REFUSALS = 20
 """Maximum number of refused changes that are reported one by one."""

@@ -18,7 +18,7 @@ PLACES = (
         "flows/project/files.py",
     ),
     *("flows/dry_run/*.py",),
-    *("flows/reading/*.py", "agents/f*.py", "tools/python/*.py", "sandbox/reading/*.py"),
+    *("flows/reading/*.py", "agents/f*.py", "tools/python/*.py", "sandbox/compiler/*.py"),
     *("app/scripts.py", "app/global_tools.py", "app/project.py", "app/checks.py"),
     "app/type_check.py",
 )

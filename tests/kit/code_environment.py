@@ -16,8 +16,8 @@ from penstock.flows.project.module_reader import read_module
 from penstock.flows.project.modules import ModuleLoader
 from penstock.flows.steps.kind import CodeEnvironment
 from penstock.models.scripted import ScriptedModel
-from penstock.sandbox.reading.parsers import Lexer, TypeScript
-from penstock.sandbox.reading.scan import Scanner
+from penstock.sandbox.compiler.parsers import Lexer, TypeScript
+from penstock.sandbox.compiler.scanner import Scanner
 from penstock.sandbox.script import Sandbox
 from penstock.testing.flows import MemoryFlows
 from penstock.testing.runtime import MemoryStorage, memory_runtime

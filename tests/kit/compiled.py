@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.reading.parsers import Lexer, TypeScript
+from penstock.sandbox.compiler.parsers import Lexer, TypeScript
 from penstock.sandbox.wasm.quickjs import QuickJs
 from tests.kit.project import ProjectFolder
 

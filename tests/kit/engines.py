@@ -11,7 +11,7 @@ from penstock.core.clock import SystemClock
 from penstock.sandbox.processes.deno import open_deno
 from penstock.sandbox.processes.process import Command, available_layers, found_layers
 from penstock.sandbox.processes.process_sandbox import ProcessSandbox
-from penstock.sandbox.processes.wasm_apart import open_wasm_apart
+from penstock.sandbox.processes.wasm_process import open_wasm_process
 from penstock.sandbox.script import Sandbox
 from penstock.sandbox.wasm.quickjs import QuickJs
 
@@ -47,7 +47,7 @@ def opened_engine(request: pytest.FixtureRequest, machine_code: Path) -> Iterato
         case "hardened deno":
             engine = open_deno(clock, machine_code, available_layers(found_layers()))
         case _:
-            engine = open_wasm_apart(clock, machine_code, available_layers(found_layers()))
+            engine = open_wasm_process(clock, machine_code, available_layers(found_layers()))
     yield engine
     asyncio.run(engine.close())
 

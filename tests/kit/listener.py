@@ -10,8 +10,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from penstock.app.runtime import Runtime
-from penstock.cli.listening.connection import ConnectionLimit
-from penstock.cli.listening.server import Server, bind
+from penstock.cli.serve.connection import ConnectionLimit
+from penstock.cli.serve.server import Server, bind
 from penstock.core.limits import Limits
 from penstock.models.scripted import Hold, ScriptedModel, say, wait
 from penstock.server.application import create_application

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from penstock.core.clock import SystemClock
-from penstock.sandbox.reading.parsers import Lexer, TypeScript
-from penstock.sandbox.reading.scan import Scanner
+from penstock.sandbox.compiler.parsers import Lexer, TypeScript
+from penstock.sandbox.compiler.scanner import Scanner
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from penstock.sandbox.reading.folder import ReadFailure
+from penstock.sandbox.compiler.script_files import ReadFailure
 
 
 class InMemory:

@@ -16,8 +16,8 @@ from penstock.core.call_errors import NotPermitted
 from penstock.resources.project.access import Access, LoadedFiles
 from penstock.resources.project.files import ProjectFiles
 from penstock.resources.threads import Threads
+from penstock.sandbox.processes.process_slots import ProcessSlots
 from penstock.sandbox.processes.shell import ShellEnd
-from penstock.sandbox.processes.slots import ProcessSlots
 from penstock.tools.shell import OFF, ShellRun, ShellSettings, check_on, run_in_project
 
 pytestmark = pytest.mark.programs

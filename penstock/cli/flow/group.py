@@ -13,7 +13,7 @@ from penstock.cli.completion import flows
 from penstock.cli.completion import runs as run_ids
 from penstock.cli.flow.authoring import check, generate
 from penstock.cli.flow.run import FlowName, start
-from penstock.cli.interaction.background import ending
+from penstock.cli.interaction.loop_thread import ending
 from penstock.cli.options import Most, ProjectFolder
 from penstock.cli.project import find, run
 from penstock.cli.terminal.output import AsJson, note, pasted, pretty, print_json, say

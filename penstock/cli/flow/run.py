@@ -32,7 +32,7 @@ from penstock.cli.interaction.asking import (
     show_waiting,
     with_questions,
 )
-from penstock.cli.interaction.background import Background, Feed, TaskStopper, on_interrupt
+from penstock.cli.interaction.loop_thread import Background, Feed, TaskStopper, on_interrupt
 from penstock.cli.options import ProjectFolder, taking
 from penstock.cli.project import opened
 from penstock.cli.terminal.exit_codes import (

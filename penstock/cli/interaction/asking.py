@@ -31,7 +31,7 @@ from penstock.app.parts import Storage
 from penstock.app.runtime import Runtime
 from penstock.chat.representations import question_record
 from penstock.cli.completion import answer_completer, how_to_answer
-from penstock.cli.interaction.background import Background, on_interrupt
+from penstock.cli.interaction.loop_thread import Background, on_interrupt
 from penstock.cli.terminal.keyboard import Complete, IsOver, forget_typed, never, nothing, read_line
 from penstock.cli.terminal.output import clean, compact, hanging, note
 from penstock.cli.terminal.render import Screen

@@ -17,7 +17,7 @@ from penstock.chat.follow import LogSource, follow
 from penstock.chat.message import NewMessage, SentMessage
 from penstock.chat.representations import question_record
 from penstock.cli.interaction.asking import Ask, Asker, asked_below, asked_in, with_questions
-from penstock.cli.interaction.background import Background, Feed, TaskStopper, Tell, on_interrupt
+from penstock.cli.interaction.loop_thread import Background, Feed, TaskStopper, Tell, on_interrupt
 from penstock.cli.terminal.exit_codes import FAILED, FINE, INTERRUPTED, WAITING
 from penstock.cli.terminal.output import note
 from penstock.core.errors import NotFound, PenstockError

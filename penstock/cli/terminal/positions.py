@@ -14,7 +14,7 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import ErrorDetail
 from penstock.manifest.tool import ToolManifest
 from penstock.manifest.yaml_document import LINE_END
-from penstock.sandbox.reading.modules import INLINE
+from penstock.sandbox.compiler.load_script import INLINE
 
 AROUND = 2
 """Lines shown before and after."""

@@ -13,7 +13,7 @@ from penstock.chat.key_values import Read, read_pairs
 from penstock.chat.message import NewCall, Reply
 from penstock.cli.completion import direct_tools
 from penstock.cli.interaction.asking import Asker, show_waiting
-from penstock.cli.interaction.background import Background, TaskStopper, on_interrupt
+from penstock.cli.interaction.loop_thread import Background, TaskStopper, on_interrupt
 from penstock.cli.options import ProjectFolder, SkillNames, ToolInput, read_object
 from penstock.cli.project import opened, selected
 from penstock.cli.terminal.exit_codes import FAILED, INTERRUPTED, OF_CALLS

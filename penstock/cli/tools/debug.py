@@ -10,7 +10,7 @@ from penstock.app.opening import visit_project
 from penstock.app.project import Project
 from penstock.chat.message import NewCall
 from penstock.cli.completion import direct_tools
-from penstock.cli.interaction.background import Background
+from penstock.cli.interaction.loop_thread import Background
 from penstock.cli.options import ProjectFolder, ToolInput, read_object
 from penstock.cli.project import ReadProject, find, print_findings
 from penstock.cli.terminal.output import AsJson, note, print_json, say

@@ -17,7 +17,7 @@ from penstock.chat.message import NewCall, Reply
 from penstock.chat.representations import question_record
 from penstock.cli.completion import answers_to, every_tool
 from penstock.cli.interaction.asking import NO, YES, Asker, show_waiting, text_answer
-from penstock.cli.interaction.background import Background
+from penstock.cli.interaction.loop_thread import Background
 from penstock.cli.options import (
     EngineName,
     ProjectFolder,

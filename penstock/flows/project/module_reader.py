@@ -14,11 +14,11 @@ from pathlib import Path
 from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.context import SUFFIXES
 from penstock.flows.steps.kind import LoadModule
-from penstock.sandbox.reading.folder import Files, ReadFailure
-from penstock.sandbox.reading.graph import RefusedImport, target
-from penstock.sandbox.reading.modules import ScriptReference, load
-from penstock.sandbox.reading.parsers import Statement
-from penstock.sandbox.reading.scan import Scanner
+from penstock.sandbox.compiler.load_script import ScriptReference, load
+from penstock.sandbox.compiler.module_graph import RefusedImport, target
+from penstock.sandbox.compiler.parsers import Statement
+from penstock.sandbox.compiler.scanner import Scanner
+from penstock.sandbox.compiler.script_files import Files, ReadFailure
 from penstock.sandbox.script import LoadResult
 from penstock.tools.scripts.manifests import open_scanner
 

@@ -10,7 +10,7 @@ from penstock.flows.checks.context import CheckContext, CodeFault, module_of
 from penstock.flows.definition import Flow
 from penstock.flows.project.files import FlowFile, FlowRoot
 from penstock.flows.steps.kind import LoadModule
-from penstock.sandbox.reading.folder import Files, Folder, ReadFailure
+from penstock.sandbox.compiler.script_files import Files, Folder, ReadFailure
 from penstock.sandbox.script import LoadResult
 
 

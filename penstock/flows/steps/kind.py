@@ -28,7 +28,7 @@ from penstock.flows.runs.visits import VisitOutcome, warn
 from penstock.manifest.authored_kinds import AuthoredInteger, Names, Outputs, part, warn_unknown
 from penstock.manifest.fields import Invalid, Kind, Node
 from penstock.manifest.kinds import Boolean, Text
-from penstock.sandbox.reading.folder import Files
+from penstock.sandbox.compiler.script_files import Files
 from penstock.sandbox.script import LoadResult, Sandbox
 from penstock.tools.invoker import Invoker
 from penstock.tools.resources import ProjectFolder

@@ -32,7 +32,7 @@ from penstock.sandbox.guest import EntryRequest
 from penstock.sandbox.processes.process import LOOKED_AT, SYSTEM, Command, Process
 from penstock.sandbox.processes.process_guest import ProcessGuest
 from penstock.sandbox.processes.process_sandbox import ProcessSandbox
-from penstock.sandbox.processes.slots import ProcessSlots
+from penstock.sandbox.processes.process_slots import ProcessSlots
 from penstock.sandbox.script import DENO, Bounds, Script
 from penstock.sandbox.sources import SDK, guest_source
 

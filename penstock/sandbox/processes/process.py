@@ -27,7 +27,7 @@ from msgspec import Struct, field
 
 from penstock.core.exhaustion import starting_process
 from penstock.sandbox.messages import FrameReader, frame_of
-from penstock.sandbox.processes.slots import Slot
+from penstock.sandbox.processes.process_slots import Slot
 
 CONFINE = Path(__file__).with_name("confine.py")
 SYSTEM = ("/lib", "/lib64", "/usr/lib")

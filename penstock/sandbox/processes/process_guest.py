@@ -6,7 +6,7 @@ invisible to the script.
 
 The process answers each step with `idle` once all jobs of the script are done; until then it sends
 the messages of the script and asks for answers, randomness and hashes. If other tasks need its
-slot (slots.py), the process is killed: while it waits (`_give_way`) or while it computes
+slot (process_slots.py), the process is killed: while it waits (`_give_way`) or while it computes
 (`_preempt`). Then another process repeats all deliveries so far, muted, and continues. That works
 because the same deliveries lead to the same messages. Of a preempted step no message was taken, so
 its messages are discarded and its computing time is returned. Proof:

@@ -23,7 +23,7 @@ from penstock.sandbox.entry_timer import EntryTimer
 from penstock.sandbox.guest import EntryRequest
 from penstock.sandbox.processes.process import Command, Process
 from penstock.sandbox.processes.process_guest import ProcessGuest
-from penstock.sandbox.processes.slots import ProcessSlots
+from penstock.sandbox.processes.process_slots import ProcessSlots
 from penstock.sandbox.script import Bounds, Script
 
 _REAPERS = 4

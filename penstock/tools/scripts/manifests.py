@@ -17,10 +17,10 @@ from penstock.manifest.bundle import Bundle
 from penstock.manifest.prompts import PromptResolver, Prompts
 from penstock.manifest.tool import ToolManifest
 from penstock.resources.hosts import read_patterns
-from penstock.sandbox.reading.folder import Folder, TrackedFiles
-from penstock.sandbox.reading.modules import InlineScript, ScriptReference, load
-from penstock.sandbox.reading.parsers import Lexer, TypeScript
-from penstock.sandbox.reading.scan import Scanner
+from penstock.sandbox.compiler.load_script import InlineScript, ScriptReference, load
+from penstock.sandbox.compiler.parsers import Lexer, TypeScript
+from penstock.sandbox.compiler.scanner import Scanner
+from penstock.sandbox.compiler.script_files import Folder, TrackedFiles
 from penstock.sandbox.script import Sandbox, Script
 from penstock.tools.policy import SCRIPT
 from penstock.tools.scripts.bindings import Bindings

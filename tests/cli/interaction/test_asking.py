@@ -22,7 +22,7 @@ from penstock.cli.interaction.asking import (
     text_answer,
     with_questions,
 )
-from penstock.cli.interaction.background import Background
+from penstock.cli.interaction.loop_thread import Background
 from penstock.cli.project import opened
 from penstock.cli.terminal.keyboard import Complete, IsOver, nothing
 from penstock.core.call import CallPath

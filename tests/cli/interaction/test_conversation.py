@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.app.runtime import Runtime
-from penstock.cli.interaction.background import Background
 from penstock.cli.interaction.conversation import Conversation, Frame
+from penstock.cli.interaction.loop_thread import Background
 from penstock.cli.project import opened
 from penstock.cli.terminal.exit_codes import FINE, INTERRUPTED, WAITING
 from penstock.cli.terminal.keyboard import IsOver

@@ -8,7 +8,7 @@ from penstock.flows.project.files import file_at
 from penstock.flows.project.modules import ModuleLoader, RunFiles, module_loader
 from penstock.flows.steps.code import Code
 from penstock.flows.steps.kind import LoadModule
-from penstock.sandbox.reading.folder import ReadFailure
+from penstock.sandbox.compiler.script_files import ReadFailure
 from penstock.sandbox.script import LoadResult
 
 GOOD = "export default () => {};"

@@ -13,7 +13,7 @@ from penstock.core.errors import ConfigError
 from penstock.sandbox.processes.deno import open_deno
 from penstock.sandbox.processes.process import Process
 from penstock.sandbox.processes.process_sandbox import ProcessSandbox, WarmProcesses
-from penstock.sandbox.processes.slots import ProcessSlots
+from penstock.sandbox.processes.process_slots import ProcessSlots
 from penstock.sandbox.script import Bounds, Script
 from penstock.testing.bridge import FakeBridge, never
 from tests.kit.engines import engine

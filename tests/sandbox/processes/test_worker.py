@@ -10,7 +10,7 @@ import pytest
 from penstock.core.call_errors import OutOfMemory
 from penstock.core.clock import SystemClock
 from penstock.sandbox.processes.process_sandbox import ProcessSandbox
-from penstock.sandbox.processes.wasm_apart import open_wasm_apart
+from penstock.sandbox.processes.wasm_process import open_wasm_process
 from penstock.sandbox.script import Bounds, Sandbox
 from penstock.sandbox.wasm.quickjs import QuickJs
 from penstock.testing.bridge import FakeBridge
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow("each script has a worker of its own, which takes 
 
 @pytest.fixture(scope="module")
 def apart(machine_code: Path) -> Iterator[ProcessSandbox]:
-    result = open_wasm_apart(SystemClock(), machine_code, [])
+    result = open_wasm_process(SystemClock(), machine_code, [])
     yield result
     asyncio.run(result.close())
 

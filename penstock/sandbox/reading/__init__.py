@@ -1,1 +1,0 @@
-"""Scripts as authors write them: found, stripped of types, checked, kept."""
