@@ -7,7 +7,8 @@ from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.resources.network import HEADER_BYTES
 from penstock.resources.redirects import MAX_REDIRECTS
 from penstock.resources.state import STATE_KEY_BYTES
-from penstock.tools.python.capabilities import EVENT_BYTES
+from penstock.tools.python.capabilities import EVENT_BYTES, MAX_EVENTS
+from penstock.tools.scripts.host import MAX_IN_FLIGHT
 from penstock.tools.scripts.script import (
     LOG_LINE_BYTES,
     LOG_LINES,
@@ -23,11 +24,9 @@ PAST = {
     "script_output_bytes": "`OUTPUT_TOO_LARGE`",
     "input_bytes": "`INVALID_INPUT`",
     "nested_calls": "the envelope `BUDGET_EXCEEDED`",
-    "nested_in_flight": "further ones wait their turn",
     "host_calls": "a `FloError`, `BUDGET_EXCEEDED`",
     "recorded_bytes": "a `FloError`, `BUDGET_EXCEEDED`",
     "log_bytes": "cut, with a mark",
-    "events": "dropped, after one warning",
     "fetch_ms": "a `FloError`, `UPSTREAM_UNAVAILABLE`",
     "fetch_request_bytes": "`TypeError`",
     "fetch_response_bytes": "a `FloError`, `OUTPUT_TOO_LARGE`",
@@ -47,6 +46,8 @@ FIXED: Sequence[tuple[str, int, str]] = (
         "`INVALID_INPUT` of an input, `SCRIPT_ERROR` of an output",
     ),
     ("Calls nested in each other, with the outermost", CALL_DEPTH, "the envelope `DEPTH_EXCEEDED`"),
+    ("Calls and requests in progress at once", MAX_IN_FLIGHT, "further ones are queued"),
+    ("Events of one attempt, with progress", MAX_EVENTS, "dropped, after one warning"),
     ("The arguments of one host call, as JSON, in bytes", MESSAGE_BYTES, "`TypeError`"),
     ("Lines that one call prints", LOG_LINES, "dropped, after one mark"),
     ("One printed line, in bytes", LOG_LINE_BYTES, "cut, with a mark"),

@@ -18,6 +18,9 @@ LINK_UNUSABLE = (
     "This link cannot be used: it was used already, has expired, or is invalid. "
     "Request a new one with /web."
 )
+WEB_LINK_SECONDS = 600
+"""How long a link is valid if it is not used: time to move to another device. A link is sent
+through a chat, where others may find it later."""
 
 
 class OpenedLink(Struct, frozen=True, kw_only=True):
@@ -40,7 +43,7 @@ class WebLinks:
         self._database = database
         self._clock = clock
         self._secret = secret
-        self._limits = database.limits
+        self._key_seconds = database.limits.web_key_seconds
 
     async def make(self, session_id: SessionId, profile: Profile) -> str:
         """Create a link to a conversation of this profile; return its token."""
@@ -51,7 +54,7 @@ class WebLinks:
             "session_id": session_id,
             "profile_id": profile.profile_id,
             "permissions": [each for each in NEW_KEY if profile.holds(each)],
-            "until": now + 1000 * self._limits.web_link_seconds,
+            "until": now + 1000 * WEB_LINK_SECONDS,
         }
 
         def unit(connection: Connection) -> None:
@@ -102,5 +105,5 @@ class WebLinks:
             "permissions": link.permissions,
             "session_id": link.session_id,
             "created_at": now,
-            "expires_at": Moment(now + 1000 * self._limits.web_key_seconds),
+            "expires_at": Moment(now + 1000 * self._key_seconds),
         }

@@ -77,7 +77,7 @@ class DatabaseParts:
         self.lookup = Lookup(database, blobs)
         self.metrics = Metrics(database, blobs)
         self.erasure = Erasure(database, blobs, clock)
-        self.sweeper = Sweeper(self.erasure, blobs, clock, seconds=database.limits.loose_seconds)
+        self.sweeper = Sweeper(self.erasure, blobs, clock)
         self.vault = SqlVault(database, cipher, clock)
         self.web_links = WebLinks(database, clock)
         self.sign_ins = SignIns(database, self.keys, clock)

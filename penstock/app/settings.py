@@ -52,7 +52,10 @@ FIXED_LIMITS = frozenset(
         *("images", "json_depth", "log_line_bytes", "log_lines", "longest_probation_seconds"),
         *("message_bytes", "models", "preview_chars", "retry_after_seconds", "run_depth"),
         *("script_stack_kb", "secret_bytes", "state_key_bytes", "timers", "title_chars"),
-        *("window_tokens",),
+        *("window_tokens", "body_bytes_per_second", "cut_again_seconds", "events"),
+        *("followed_seconds", "live_text_seconds", "loose_seconds", "model_connect_seconds"),
+        *("nested_in_flight", "queued_units", "renew_seconds", "stream_frames"),
+        *("web_link_seconds",),
     )
 )
 """Former limits that are constants now; the error for one says so."""

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from penstock.accounts.web_links import WEB_LINK_SECONDS
 from penstock.agents.agent import DEFAULTS, ChatSettings
 from penstock.chat.direct_tools import DirectTools
 from penstock.chat.key_values import needs, read_input, usage
@@ -158,7 +159,7 @@ class CommandWork:
         self._tools = tools
         self._link = link
         self._arguments_of = arguments_of
-        self._minutes = world.limits.web_link_seconds // 60
+        self._minutes = WEB_LINK_SECONDS // 60
         self._new_id = world.new_id
 
     @staticmethod

@@ -35,8 +35,10 @@ from penstock.core.events.events import (
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyStarted
+from penstock.engine.relay import LIVE_TEXT_SECONDS
 from penstock.store.logs.log import (
     ENDS_OF_REPLIES,
+    FOLLOWED_SECONDS,
     TEXT_START,
     LiveText,
     Log,
@@ -101,6 +103,9 @@ class RemoteReplies:
 
 PAGE = 500
 """Events that are read from the log at once."""
+MAX_STREAM_FRAMES = 256
+"""How many frames a slow reader may be behind. It is disconnected then and resumes from the log, so
+a larger queue only takes memory, once for each open stream."""
 _SLOWEST_POLL = 4
 """In units of `limits.poll_seconds`, reached after three silent seconds."""
 _QUIET_POLL = 8
@@ -113,6 +118,7 @@ class LogSource(Struct, frozen=True, kw_only=True):
     log: Log
     bus: Bus
     limits: Limits
+    max_frames: int = MAX_STREAM_FRAMES
 
 
 class LogTail:
@@ -138,7 +144,7 @@ class LogTail:
         self.is_stored = stored
         """Whether the log may hold events that were not read yet."""
         self._silence = 0.0
-        self._reader = source.bus.subscribe(log_id, source.limits.stream_frames)
+        self._reader = source.bus.subscribe(log_id, source.max_frames)
         self._remote = RemoteReplies(source.log.live_text, log_id)
         self.is_quiet = False
         """Set by the caller while no task is running; the log is polled less often then."""
@@ -242,8 +248,8 @@ class LogTail:
         if self._polls:
             polls = _QUIET_POLL if self.is_quiet else min(1 + self._silence, _SLOWEST_POLL)
             seconds = min(seconds, polls * limits.poll_seconds)
-            if self._remote.is_on and self._silence < limits.followed_seconds:
-                seconds = min(seconds, limits.live_text_seconds)
+            if self._remote.is_on and self._silence < FOLLOWED_SECONDS:
+                seconds = min(seconds, LIVE_TEXT_SECONDS)
         self._silence += seconds
         return seconds
 
@@ -255,7 +261,7 @@ class LogTail:
     def _subscribe_again(self) -> None:
         self.close()
         self.is_stored = True
-        self._reader = self._source.bus.subscribe(self._log_id, self._source.limits.stream_frames)
+        self._reader = self._source.bus.subscribe(self._log_id, self._source.max_frames)
 
     async def _without_gaps(self, items: Sequence[Live]) -> list[Live]:
         """Return the items in order; fill gaps from the log and drop known events."""

@@ -38,8 +38,6 @@ class Limits:
     the call."""
     nested_calls: int = 1000
     """Calls made from inside one call. For scripts the default of the manifest."""
-    nested_in_flight: int = 64
-    """Calls and requests that one script has in progress at once; further ones are queued."""
     host_calls: int = 10_000
     """Requests of one attempt of a script to its host, of all kinds."""
     recorded_bytes: int = 64 * MIB
@@ -54,8 +52,6 @@ class Limits:
     """Processes and threads of one isolated shell command; it is stopped if it needs more."""
     shell_memory_mb: int = 4096
     """Memory of all processes of one isolated shell command; it is stopped if it needs more."""
-    events: int = 1000
-    """Events that one attempt of a tool may emit, including progress; others are dropped."""
     timeout_ms: int = 60_000
     """Working time of one attempt of a script; the default of the manifest."""
     log_bytes: int = 256 * KIB
@@ -98,8 +94,6 @@ class Limits:
     people; at most 86,400."""
     lease_seconds: float = 3
     """How long a process keeps a log without renewing its lease."""
-    renew_seconds: float = 1
-    """How often a lease is renewed."""
     sweep_seconds: float = 2
     """How often the launcher searches for logs that need a run."""
     recoveries: int = 5
@@ -118,12 +112,8 @@ class Limits:
     """Connections for reading."""
     busy_seconds: float = 5
     """How long to wait for a locked database."""
-    queued_units: int = 10_000
-    """Units of work in the queue of the writer; above it callers wait."""
     queued_tasks: int = 8
     """Messages in the queue of one conversation."""
-    stream_frames: int = 256
-    """Frames that a slow reader of a stream may be behind before it is disconnected."""
     streams: int = 2000
     """Open streams of this process."""
     streams_per_profile: int = 16
@@ -137,10 +127,7 @@ class Limits:
     head_seconds: float = 10
     """How long the head of a request may take, from the connection or its first byte."""
     body_seconds: float = 10
-    """How long the body of a request may take, in addition to what `body_bytes_per_second`
-    allows."""
-    body_bytes_per_second: int = KIB
-    """How fast the body of a request must arrive."""
+    """How long the body of a request may take, in addition to one second for each KiB."""
     keep_alive_seconds: float = 5
     """How long a connection stays open without a request."""
     request_bytes: int = MIB
@@ -154,14 +141,8 @@ class Limits:
     """How long an Idempotency-Key is remembered."""
     free_bytes: int = 100 * MIB
     """Free disk space below which the server reports that it is not ready."""
-    loose_seconds: int = 3600
-    """How long bytes are kept that no file refers to any more, and how often they are swept."""
-    web_link_seconds: int = 600
-    """How long a link of `/web` is valid if it is not used."""
     web_key_seconds: int = 12 * 3600
     """How long access by such a link lasts."""
-    cut_again_seconds: float = 1
-    """How often a tool that continues after it was cancelled is cancelled again."""
     cut_seconds: float = 3
     """How long a cancelled tool may continue before it is abandoned."""
     shutdown_seconds: float = 5
@@ -170,8 +151,6 @@ class Limits:
     """The reply of a model, as its server sends it."""
     carry_bytes: int = 256 * KIB
     """The size of a reply's signed thinking, which its provider receives back; more is not kept."""
-    model_connect_seconds: float = 10
-    """How long a model's server may take to accept a connection."""
     model_silence_seconds: float = 180
     """How long a model's server may send nothing before the request fails."""
     model_end_seconds: float = 1
@@ -181,11 +160,6 @@ class Limits:
     """Attempts of one request to a model."""
     poll_seconds: float = 0.25
     """How often readers look for new events in a log that another process writes."""
-    live_text_seconds: float = 0.1
-    """How often an incomplete reply is written, and read, for readers in another process."""
-    followed_seconds: float = 3
-    """How long an incomplete reply is written for a reader in another process after its last
-    request."""
     state_value_bytes: int = 256 * KIB
     """A value of the State, as JSON."""
     state_entries: int = 100_000

@@ -49,7 +49,7 @@ from penstock.engine.task_body import (
 )
 from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Lease, Log
-from penstock.store.logs.quarantine import SUSPECT
+from penstock.store.logs.quarantine import RENEWALS, SUSPECT
 
 log = logging.getLogger(__name__)
 FAULT = "the runtime failed; its log has the details"
@@ -66,7 +66,7 @@ class Activations:
         self._owner = owner
         self._limits = world.limits
         self._held: dict[LogId, HeldLog] = {}
-        self._keeper = LeaseKeeper(self._held, world.limits.renew_seconds)
+        self._keeper = LeaseKeeper(self._held, world.limits.lease_seconds / RENEWALS)
         self._states = StateCache(log, self._held)
         self._started: dict[LogId, tuple[Lease, float]] = {}
         """Leases acquired by `begin`, with the time; the next `run` of the log uses them."""

@@ -9,7 +9,7 @@ How: `add` applies an event to the state immediately and buffers it. `submit` ha
 the store without waiting; only `commit` waits for the disk. So a tool turn costs one wait, not one
 per event (docs/decisions/002). The store returns the written records, among them outside events
 that were written in between; `_apply_records` applies those and skips our own. An append renews the
-lease too, so `LeaseKeeper` renews only logs that were silent for `limits.renew_seconds`.
+lease too, so `LeaseKeeper` renews only logs that were silent for a third of the lease.
 
 Relies on: the store writes appends of one holder in submission order and checks the epoch of the
 lease in the same transaction (docs/decisions/012), so a late renewal costs the work but never

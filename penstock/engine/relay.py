@@ -5,7 +5,7 @@ written and no task runs while no other process follows the log; a process that 
 cannot forward for it any more.
 
 How: a follower registers in the store, and the holder of the log is notified. One task per log and
-epoch then writes new pieces every `limits.live_text_seconds`, until the follower's registration
+epoch then writes new pieces every `LIVE_TEXT_SECONDS`, until the follower's registration
 expires. A failed write is repeated with everything since: `mark_sent` runs only after success.
 
 Relies on: pieces of a reply are only appended; the store refuses writes of an old epoch. Loss is
@@ -23,6 +23,9 @@ from penstock.engine.bus import Bus, DeltaKind, LiveReply
 from penstock.store.logs.log import LiveText, TextPiece, TextPosition
 
 log = logging.getLogger(__name__)
+LIVE_TEXT_SECONDS = 0.1
+"""How often pieces are written, and read in the other process. Text that arrives ten times a second
+reads as a stream; each time costs a write per followed reply and a query per reader."""
 
 
 class Relay:
@@ -32,7 +35,7 @@ class Relay:
         self._live_text = live_text
         self._bus = bus
         self._clock = world.clock
-        self._seconds = world.limits.live_text_seconds
+        self._seconds = LIVE_TEXT_SECONDS
         self._forwarding: dict[tuple[LogId, int], asyncio.Task[None]] = {}
         live_text.listen(self._begin)
 

@@ -23,7 +23,7 @@ from penstock.core.limits import KIB, Limits
 from penstock.core.text import ERROR_CHARS, cut, one_line
 from penstock.models.model import ModelEvent, failure
 from penstock.models.openai_stream import SHOWN_CHARS, error_text, without_key
-from penstock.models.providers import ModelConfig
+from penstock.models.providers import CONNECT_SECONDS, ModelConfig
 
 MAX_IDLE = 32
 """Maximum number of idle connections."""
@@ -146,7 +146,7 @@ class Endpoint:
             verify=self._url.scheme == "https",
             trust_env=False,
             timeout=httpx2.Timeout(
-                limits.model_silence_seconds, connect=limits.model_connect_seconds, pool=None
+                limits.model_silence_seconds, connect=CONNECT_SECONDS, pool=None
             ),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=MAX_IDLE),
         )
@@ -176,7 +176,7 @@ class Endpoint:
     async def _error_body(self, response: httpx2.Response) -> str:
         body = b""
         with suppress(TimeoutError, httpx2.RequestError):
-            async with asyncio.timeout(self._limits.model_connect_seconds):
+            async with asyncio.timeout(CONNECT_SECONDS):
                 async with aclosing(response.aiter_bytes()) as blocks:
                     async for block in blocks:
                         body += block

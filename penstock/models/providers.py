@@ -9,6 +9,10 @@ from msgspec import Struct
 
 from penstock.models.model import ModelCard
 
+CONNECT_SECONDS = 10
+"""How long a model's server may take to accept a connection. A server that is up accepts in less
+than a second, also across the world; lost packets are sent again after 1, 3 and 7 s."""
+
 
 class Provider(Struct, frozen=True, kw_only=True):
     """How to reach the models of one provider."""

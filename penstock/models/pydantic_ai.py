@@ -43,7 +43,7 @@ from penstock.models.model import (
 )
 from penstock.models.names import OFF
 from penstock.models.openai_stream import error_text, without_key
-from penstock.models.providers import PROVIDERS, ModelConfig
+from penstock.models.providers import CONNECT_SECONDS, PROVIDERS, ModelConfig
 from penstock.models.wire_names import WireNames
 
 _FAILURES = (AssertionError, RuntimeError, ValueError, httpx2.HTTPError)
@@ -83,9 +83,7 @@ class PydanticAIModel:
         """The key, to remove from errors. The library may have found it in the environment."""
         self._client = httpx2.AsyncClient(
             trust_env=False,
-            timeout=httpx2.Timeout(
-                limits.model_silence_seconds, connect=limits.model_connect_seconds
-            ),
+            timeout=httpx2.Timeout(limits.model_silence_seconds, connect=CONNECT_SECONDS),
         )
         try:
             self._model = self._made()

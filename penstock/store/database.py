@@ -72,7 +72,7 @@ class Database:
         self.folder = _folder_of(url)
         """The folder of a SQLite file; None for Postgres and in memory."""
         self.limits = limits
-        self.writer = Writer(engine.connect, self.place, limits)
+        self.writer = Writer(engine.connect, self.place)
         self.secret = b""
         """32 random bytes, stored when the database was created."""
         self._engine = engine

@@ -41,6 +41,7 @@ from penstock.store.logs.log_units import SendUnit
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import (
     FREED,
+    LOOSE_SECONDS,
     SWEEP_SIZE,
     LooseBlob,
     RunRequest,
@@ -361,11 +362,10 @@ class Sweeper:
     row of `loose_blobs` is claimed by one of them.
     """
 
-    def __init__(self, erasure: Erasure, blobs: Blobs, clock: Clock, *, seconds: float) -> None:
+    def __init__(self, erasure: Erasure, blobs: Blobs, clock: Clock) -> None:
         self._erasure = erasure
         self._blobs = blobs
         self._clock = clock
-        self._seconds = seconds
         self._sweeping: asyncio.Task[None] | None = None
 
     def open(self) -> None:
@@ -381,14 +381,14 @@ class Sweeper:
     async def _sweep(self) -> None:
         while True:
             try:
-                await self._once(Moment(self._clock.now() - round(1000 * self._seconds)))
+                await self._once(Moment(self._clock.now() - round(1000 * LOOSE_SECONDS)))
             except StoreClosed:
                 return
             except StoreError as error:
                 log.warning(
                     "unused bytes could not be deleted; the next sweep tries again: %s", error
                 )
-            await self._clock.sleep(self._seconds)
+            await self._clock.sleep(LOOSE_SECONDS)
 
     async def _once(self, before: Moment) -> None:
         await self._blobs.tidy(before)

@@ -5,8 +5,8 @@ row is added in the transaction that releases the bytes, and removed after their
 crash in between forgets any.
 
 How it works. `at` of a row says when it is due. Bytes of a removed file stay for
-`limits.loose_seconds`, because a copy of the file may be in progress. Bytes that a person erased
-have a time below zero, which is due at once. Events are searched as text: a blob's id is 64
+`LOOSE_SECONDS`, because a copy of the file may be in progress. Bytes that a person
+erased have a time below zero, which is due at once. Events are searched as text: a blob's id is 64
 characters that occur nowhere else, so a body that cannot be decoded still protects its blobs.
 
 Proof: tests/store/test_references.py, tests/promises/test_interrupted_erasures.py.
@@ -167,6 +167,9 @@ def has_traces(log_id: LogId, connection: Connection) -> bool:
     return any(connection.execute(each).first() is not None for each in statements)
 
 
+LOOSE_SECONDS = 3600
+"""How long unused bytes are kept, and how often they are swept: far longer than any copy of a file
+takes, for which they are kept."""
 SWEEP_SIZE = 500
 FREED = BlobId("")
 """A marker: rows were deleted whose text is still in the files of the database."""

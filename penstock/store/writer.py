@@ -28,7 +28,6 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from penstock.core.errors import StoreClosed, StoreError
-from penstock.core.limits import Limits
 from penstock.store.failures import failure_of, final_error, is_conflict
 
 BATCH_UNITS = 512
@@ -48,6 +47,11 @@ Outcome = Callable[[Any, BaseException | None], None]
 """Receives a unit's result or its error, on the event loop, in the order of the commits."""
 
 
+MAX_QUEUED_UNITS = 10_000
+"""Units in the queue from which on callers of `write` wait. It bounds the memory while a database
+hardly answers: twenty full batches, so callers of a working one do not wait."""
+
+
 class Work:
     """A submitted unit with its outcome."""
 
@@ -65,10 +69,12 @@ class Work:
 class Writer:
     """Queues units for the writing thread and delivers their outcomes to the event loop."""
 
-    def __init__(self, connect: Callable[[], Connection], place: str, limits: Limits) -> None:
+    def __init__(
+        self, connect: Callable[[], Connection], place: str, *, max_queued: int = MAX_QUEUED_UNITS
+    ) -> None:
         self._connect = connect
         self._place = place
-        self._limits = limits
+        self.max_queued = max_queued
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[Work | None] = SimpleQueue()
         self._count = 0
@@ -96,7 +102,7 @@ class Writer:
     async def write(self, unit: Callable[[Connection], Done], *, order: str = "") -> Done:
         """Run the unit in a transaction; its effects are on disk when this returns.
 
-        Waits first while `limits.queued_units` or more units are queued. Raises StoreError if the
+        Waits first while `max_queued` or more units are queued. Raises StoreError if the
         database fails, else what the unit raises; then nothing of the unit is written.
         """
         await self.room()
@@ -118,9 +124,9 @@ class Writer:
         return await future
 
     async def room(self) -> None:
-        """Wait until fewer than `limits.queued_units` units are queued, or the writer is closed."""
+        """Wait until fewer than `max_queued` units are queued, or the writer is closed."""
         # checked again after each wait: `submit` never waits, so others may have filled the queue
-        while self._count >= self._limits.queued_units and not self._closed:
+        while self._count >= self.max_queued and not self._closed:
             waiter = self._loop.create_future()
             self._room_waiters.append(waiter)
             await waiter
@@ -144,7 +150,7 @@ class Writer:
             except Exception:  # a faulty callback must not keep the others of the batch waiting
                 log.exception("the outcome of a write to %s could not be delivered", self._place)
         if self._room_waiters:
-            self._wake_waiters(self._limits.queued_units - self._count)
+            self._wake_waiters(self.max_queued - self._count)
 
     def _wake_waiters(self, free: int) -> None:
         while self._room_waiters and free > 0:
@@ -187,9 +193,12 @@ class Writer:
 class _Session:
     """The writing connection. It reconnects after a lost connection."""
 
-    def __init__(self, connect: Callable[[], Connection], place: str) -> None:
+    def __init__(
+        self, connect: Callable[[], Connection], place: str, *, max_queued: int = MAX_QUEUED_UNITS
+    ) -> None:
         self._connect = connect
         self._place = place
+        self.max_queued = max_queued
         self._connection: Connection | None = None
         self._cursor: Any = None
         self._begin = ""

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from penstock.core.clock import Moment
 from penstock.core.events.events import Record
 from penstock.core.ids import LogId
-from penstock.core.limits import Limits
 from penstock.store.logs.log import (
     ENDS_OF_REPLIES,
+    FOLLOWED_SECONDS,
     TEXT_START,
     Followed,
     TextPiece,
@@ -18,10 +18,8 @@ from penstock.store.logs.log import (
 class MemoryLiveText:
     """Pieces of replies in memory. Every reader counts as another process."""
 
-    def __init__(
-        self, limits: Limits, now: Callable[[], Moment], epoch_of: Callable[[LogId], int | None]
-    ) -> None:
-        self._followed_ms = int(1000 * limits.followed_seconds)
+    def __init__(self, now: Callable[[], Moment], epoch_of: Callable[[LogId], int | None]) -> None:
+        self._followed_ms = int(1000 * FOLLOWED_SECONDS)
         self._now = now
         self._epoch_of = epoch_of
         """Returns the epoch of a log whose lease is held; None for other logs."""

@@ -59,7 +59,7 @@ class MemoryLog(MemoryProjections):
         self._listeners: list[Listener] = []
         self.changes = MemoryChanges(limits)
         """State, files and media that calls changed."""
-        self.live_text = MemoryLiveText(limits, clock.now, self._epoch_of)
+        self.live_text = MemoryLiveText(clock.now, self._epoch_of)
 
     def listen(self, listener: Listener) -> None:
         """Notify the listener about every append."""

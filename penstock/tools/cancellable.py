@@ -7,7 +7,7 @@ cancellation, and that a cancellation which the tool caused itself ends only the
 It works by stepping the coroutine by hand, in the asyncio task that owns the call. Each step shows
 what the tool waits for. If that is another task or an asyncio future subclass, the step waits for a
 gate instead: the gate opens with the future, and can be cancelled without it. After a cancellation
-a timer cancels again every `limits.cut_again_seconds`; when the time is up, the coroutine is
+a timer cancels again, `CUTS` times in all; when the time is up, the coroutine is
 closed and left behind. Cancellations that a step adds to the task's own count
 (`Task.cancelling()`) come from the tool, and are taken back after it (`absorb`).
 
@@ -37,6 +37,9 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.policy import SCRIPT
 
 log = logging.getLogger(__name__)
+CUTS = 3
+"""How often a tool that continues is cancelled within `limits.cut_seconds`. More would interrupt an
+`await` in its cleanup; fewer would leave no second chance."""
 
 _CLOSINGS = 3
 """How often to call `close` on a coroutine that awaits while it is closed."""
@@ -250,9 +253,7 @@ class CancellableWork(Generator[Any, Any, Any]):
             return
         loop, limits = asyncio.get_running_loop(), invocation.edition.world.limits
         self._until = loop.time() + limits.cut_seconds
-        self._handle = loop.call_later(
-            min(limits.cut_again_seconds, limits.cut_seconds), self._cancel_again
-        )
+        self._handle = loop.call_later(limits.cut_seconds / CUTS, self._cancel_again)
 
     def _cancel_again(self) -> None:
         self._handle = None
@@ -266,7 +267,7 @@ class CancellableWork(Generator[Any, Any, Any]):
             text = "tool %s still ran %g s after it was cancelled, and is left behind"
             log.warning(text, invocation.spec.tool_id, limits.cut_seconds)
         else:
-            self._handle = loop.call_later(min(limits.cut_again_seconds, left), self._cancel_again)
+            self._handle = loop.call_later(min(limits.cut_seconds / CUTS, left), self._cancel_again)
         self._limit.cancel()
 
     def _drop(self) -> None:

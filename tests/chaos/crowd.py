@@ -22,7 +22,6 @@ from penstock.tools.python.function import tool
 CLOCK = SystemClock()
 LIMITS = {
     "lease_seconds": 0.6,
-    "renew_seconds": 0.15,
     "sweep_seconds": 0.05,
     "poll_seconds": 0.05,
     "probation_seconds": 0.2,

@@ -39,7 +39,6 @@ ERRANDS = {"Run the errand.": "errand", "Do not wait.": "hurried"}
 EFFECTS, MOMENTS = "effects", "moments"
 LIMITS = {
     "lease_seconds": 0.6,
-    "renew_seconds": 0.15,
     "sweep_seconds": 0.2,
     "poll_seconds": 0.05,
     "shutdown_seconds": 1,

@@ -29,7 +29,8 @@ from penstock.testing.log import MemoryLog
 
 LOG, TASK = LogId("conv_1"), TaskId("task_1")
 OPENED = SessionOpened(profile_id=ProfileId("local"), agent="assistant", title="t")
-FAST = Limits(poll_seconds=0.01, ping_seconds=0.05, stream_frames=8)
+FAST = Limits(poll_seconds=0.01, ping_seconds=0.05)
+FRAMES = 8
 
 
 class Scene:
@@ -38,7 +39,7 @@ class Scene:
     def __init__(self, limits: Limits = FAST) -> None:
         self.log = MemoryLog(SystemClock(), limits)
         self.bus = Bus()
-        self.source = LogSource(log=self.log, bus=self.bus, limits=limits)
+        self.source = LogSource(log=self.log, bus=self.bus, limits=limits, max_frames=FRAMES)
 
     async def open(self) -> None:
         message = MessageReceived(message_id=MessageId("msg_1"), content="?")
@@ -168,7 +169,7 @@ async def test_a_burst_is_read_again_from_the_log(scene: Scene) -> None:
 async def test_a_slow_reader_is_cut(scene: Scene) -> None:
     """The queue of a slow reader is bounded."""
     tail = LogTail(scene.source, LOG, after=2, stored=False)
-    for _ in range(FAST.stream_frames + 1):
+    for _ in range(FRAMES + 1):
         await scene.write()
     assert await tail.take() is None
 

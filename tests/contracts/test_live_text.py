@@ -9,7 +9,7 @@ from penstock.core.ids import LogId, MessageId
 from penstock.core.task import TaskStatus
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
-from penstock.store.logs.log import Lease, LiveText, Log, TextPiece, TextPosition
+from penstock.store.logs.log import FOLLOWED_SECONDS, Lease, LiveText, Log, TextPiece, TextPosition
 from penstock.store.logs.sql_log import SqlLog
 from penstock.testing.clock import FakeClock
 from tests.contracts.conftest import LIMITS, Place
@@ -139,7 +139,7 @@ async def test_a_new_reader_is_reported_with_a_renewal(
     await log.renew(lease, after=2)
     assert heard.told == [(CHAT, 1)]
     assert log.live_text.is_followed(CHAT, 1)
-    clock.advance(LIMITS.followed_seconds)
+    clock.advance(FOLLOWED_SECONDS)
     assert not log.live_text.is_followed(CHAT, 1)
     await log.renew(lease, after=2)
     assert heard.told == [(CHAT, 1)], "who says no more has gone"

@@ -30,10 +30,8 @@ from tests.kit.server import CHAT, blocks, frames, in_memory
 from tests.kit.tools import Act, Gate
 
 LIMITS = Limits(
-    renew_seconds=0.03,
+    lease_seconds=0.6,
     poll_seconds=0.02,
-    live_text_seconds=0.01,
-    followed_seconds=0.5,
     sweep_seconds=0.2,
     shutdown_seconds=0.05,
 )

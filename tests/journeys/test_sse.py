@@ -66,11 +66,10 @@ async def test_a_reader_that_does_not_read_is_disconnected_and_can_resume() -> N
     """A slow reader is dropped with a resumable position, and nothing is kept without bound."""
     hold = Hold()
     long = "x" * 20_000
-    in_pieces = sum([say(long) + slow(0)] * 400, start=wait(hold))
+    in_pieces = sum([say(long) + slow(0)] * 1000, start=wait(hold))
     model = ScriptedModel([in_pieces])
-    limits = Limits(stream_frames=8)
     async with (
-        in_memory(model=model, limits=limits) as runtime,
+        in_memory(model=model) as runtime,
         client_of(runtime) as (_, client),
     ):
         started = await client.post(f"{CHAT}/conversations")
@@ -86,7 +85,7 @@ async def test_a_reader_that_does_not_read_is_disconnected_and_can_resume() -> N
         query = {"conversationId": started.json()["id"], "lastEventId": last}
         rest = await client.get(f"{CHAT}/stream", params=query)
         values = [frame.get("delta", "") for _, frame in frames(got) + frames(rest.text)]
-        assert len("".join(values)) == 400 * len(long)
+        assert len("".join(values)) == 1000 * len(long)
 
 
 async def connect(url: str, body: str) -> socket.socket:

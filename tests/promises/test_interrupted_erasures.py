@@ -103,7 +103,7 @@ async def sweep_once(
     database: Database, erasure: Erasure, blobs: BrittleBlobs, clock: FakeClock
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """Do what a process does first, before any time has passed."""
-    sweeper = Sweeper(erasure, blobs, clock, seconds=HOUR)
+    sweeper = Sweeper(erasure, blobs, clock)
 
     async def sweep() -> None:
         sweeper.open()
@@ -360,7 +360,7 @@ async def test_an_interrupted_erasure_is_finished_at_the_next_start(
     with cut_at(statement, 0), pytest.raises(StoreFull):
         await erasure.erase_log(CHAT)
     assert await log.head(CHAT) == 0
-    sweeper = Sweeper(Erasure(sqlite, blobs, clock), blobs, clock, seconds=HOUR)
+    sweeper = Sweeper(Erasure(sqlite, blobs, clock), blobs, clock)
     sweeper.open()
     while not clock.sleepers:
         await sqlite.read(lambda _: None)

@@ -21,9 +21,10 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def sqlite(sqlite_url: str) -> AsyncIterator[Database]:
-    """A new SQLite file that is not waited for."""
-    limits = Limits(busy_seconds=0.05, queued_units=3)
+    """A new SQLite file that is not waited for, with a short queue."""
+    limits = Limits(busy_seconds=0.05)
     opened = await open_database(sqlite_url, synchronous="NORMAL", limits=limits)
+    opened.writer.max_queued = 3
     yield opened
     await opened.close()
 

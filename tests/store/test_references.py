@@ -98,7 +98,7 @@ def blobs(clock: FakeClock) -> Blobs:
 
 @pytest.fixture
 async def sweeper(database: Database, blobs: Blobs, clock: FakeClock) -> AsyncIterator[Sweeper]:
-    swept = Sweeper(Erasure(database, blobs, clock), blobs, clock, seconds=HOUR)
+    swept = Sweeper(Erasure(database, blobs, clock), blobs, clock)
     yield swept
     await swept.close()
 
@@ -275,7 +275,7 @@ async def test_a_disk_that_fails_ends_no_sweeper(database: Database, clock: Fake
     for wanted in (gone, None):
         await change(database, clock, file(wanted))
     clock.advance(2 * HOUR)
-    sweeper = Sweeper(Erasure(database, blobs, clock), blobs, clock, seconds=HOUR)
+    sweeper = Sweeper(Erasure(database, blobs, clock), blobs, clock)
     sweeper.open()
     await pass_by(database, clock, 0)
     assert await blobs.exists(gone)

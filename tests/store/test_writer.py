@@ -175,7 +175,6 @@ async def test_a_unit_is_written_even_if_its_waiter_is_cancelled(database: Datab
 
 
 async def test_callers_wait_while_too_many_units_wait(sqlite: Database) -> None:
-    """`Limits.queued_units`: units of work waiting for the writer; then callers wait."""
     gate = Gate()
     waiting = submitted(sqlite, gate, *map(put, "abcdef"))
     room = asyncio.ensure_future(sqlite.writer.room())

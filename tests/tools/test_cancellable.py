@@ -18,7 +18,7 @@ from tests.kit.counted import code
 from tests.kit.tools import Act, calling, raising
 from tests.tools.stubborn import STUBBORN, for_ever, gathered, let_go, stubborn, swallow
 
-QUICK = Limits(cut_again_seconds=0.002, cut_seconds=0.02)
+QUICK = Limits(cut_seconds=0.02)
 LEFT = "tool stubborn still ran 0.02 s after it was cancelled, and is left behind"
 
 
@@ -85,8 +85,8 @@ async def test_a_failure_at_the_moment_of_a_cancel_is_not_reported_as_lost(
 async def test_a_result_after_the_timeout_is_discarded(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    limits = Limits(cut_again_seconds=0, cut_seconds=60)
-    tool = stubborn(lambda: swallow(5), timeout_ms=1)
+    limits = Limits(cut_seconds=0.3)
+    tool = stubborn(lambda: swallow(2), timeout_ms=1)
     assert code(await (await open_workbench(tool, limits=limits)).call("stubborn")) == "TIMEOUT"
     assert [each for each in caplog.records if each.name.startswith("penstock")] == []
 
@@ -154,7 +154,7 @@ async def test_a_tool_may_clean_up_after_its_own_timeout_for_any_time() -> None:
                     await settle()
         return "clean"
 
-    limits = Limits(cut_again_seconds=0, cut_seconds=0)
+    limits = Limits(cut_seconds=0)
     bench = await open_workbench(stubborn(clean_up), limits=limits)
     assert (await bench.call("stubborn")).output == "clean"
 

@@ -7,8 +7,8 @@ any key is checked:
 - a head has at most 64 KiB, else 431, and is complete within `head_seconds`, else 408;
 - the framing of a body (chunk sizes, their extensions, trailers) takes at most 64 KiB more
   than the content, else 413; trailers are dropped;
-- a body arrives at `body_bytes_per_second` or faster after `body_seconds`, else 408. Time in which
-  the server itself does not read (back pressure, `Expect: 100-continue`) does not count;
+- a body arrives at `MIN_BODY_BYTES_PER_SECOND` or faster after `body_seconds`, else 408. Time in
+  which the server itself does not read (back pressure, `Expect: 100-continue`) does not count;
 - bytes that a client sends after it has its answer are read for at most `head_seconds`;
 - requests that a client sends ahead (pipelining) wait as bytes, at most one read of them. uvicorn's
   httptools parses all of them on arrival: 15 MB of requests took 570 MB;
@@ -49,6 +49,9 @@ from penstock.server.application import refuse_as_full
 
 HEAD_BYTES = 64 * KIB
 """Most bytes of a request's first line and headers, and of a body's chunk headers and trailers."""
+MIN_BODY_BYTES_PER_SECOND = KIB
+"""The slowest body. Slower than any modem, so only an attack is refused; the largest body occupies
+its connection for at most 17 minutes."""
 
 _LINGER_SECONDS = 2.0
 """How long a refused client may continue to send. A connection that closes while bytes arrive is
@@ -285,10 +288,10 @@ class BoundedConnection(asyncio.Protocol):
         elif self.flow.read_paused or self.cycle.waiting_for_100_continue:
             self._body_since += passed  # the server does not read: this time does not count
         elif now - self._body_since > limits.body_seconds + (
-            self._body_bytes / limits.body_bytes_per_second
+            self._body_bytes / MIN_BODY_BYTES_PER_SECOND
         ):
             self._refuse_slow(
-                f"the body arrived slower than {limits.body_bytes_per_second} bytes per second"
+                f"the body arrived slower than {MIN_BODY_BYTES_PER_SECOND} bytes per second"
             )
 
     @property

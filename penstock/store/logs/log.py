@@ -17,6 +17,9 @@ from penstock.store.logs.quarantine import QuarantinedLog
 
 Listener = Callable[[Sequence[Record]], None]
 """Called on the event loop with the records that this process committed, in log order."""
+FOLLOWED_SECONDS = 3
+"""How long live text is written after its last reader in another process asked. Readers ask many
+times in it, so a late one is not cut off; the writes for a reader that left end soon."""
 OnWay = Callable[[LogId], None]
 
 
@@ -84,7 +87,7 @@ class LiveText(Protocol):
     raises nothing. Pieces exist until the event that completes or discards their reply, or ends its
     task, and are deleted with it. So a reader that reads the log first and the pieces second sees
     no text twice. A read of a log that another process holds makes that process write pieces for
-    `limits.followed_seconds`; the holder is notified when it acquires or renews the lease.
+    `FOLLOWED_SECONDS`; the holder is notified when it acquires or renews the lease.
     """
 
     def listen(self, listener: Followed) -> None:

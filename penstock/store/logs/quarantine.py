@@ -31,6 +31,9 @@ from penstock.core.clock import Moment
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 
+RENEWALS = 3
+"""Renewals per duration of a lease, so that one of them may fail or be late. Each is a write: more
+of them would load the database without need."""
 MAX_PROBATION_SECONDS = 600
 """The longest probation. In between, it is twice the time that the process survived last."""
 
@@ -94,7 +97,7 @@ class Quarantine:
 
     def __init__(self, limits: Limits) -> None:
         self._lease_ms = round(1000 * limits.lease_seconds)
-        self._spread_ms = round(2000 * limits.renew_seconds)
+        self._spread_ms = round(2000 * limits.lease_seconds / RENEWALS)
         self._shortest = round(1000 * limits.probation_seconds)
         self._longest = max(self._shortest, round(1000 * MAX_PROBATION_SECONDS))
 

@@ -20,7 +20,7 @@ from penstock.core.clock import Clock
 from penstock.core.errors import StoreError
 from penstock.core.ids import LogId, TaskId
 from penstock.store.database import Database
-from penstock.store.logs.log import TEXT_START, Followed, TextPiece, TextPosition
+from penstock.store.logs.log import FOLLOWED_SECONDS, TEXT_START, Followed, TextPiece, TextPosition
 from penstock.store.logs.log_units import LeaseProgress, insert_all
 from penstock.store.statements import Row, Statements
 
@@ -41,7 +41,7 @@ class SqlLiveText:
         self._clock = clock
         self._sql = statements
         self._held = held
-        self._followed_ms = int(1000 * database.limits.followed_seconds)
+        self._followed_ms = int(1000 * FOLLOWED_SECONDS)
         self._listeners: list[Followed] = []
 
     def listen(self, listener: Followed) -> None:

@@ -40,6 +40,9 @@ from penstock.tools.state import (
 
 EVENT_BYTES = 32 * KIB
 """Most bytes of the payload of an event, as JSON."""
+MAX_EVENTS = 1000
+"""Most events that one attempt of a tool writes, with progress. More than a person reads, and at
+most 32 MiB of payload in the log."""
 
 
 class KeptState:

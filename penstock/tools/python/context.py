@@ -32,6 +32,7 @@ from penstock.tools.detached import DetachedCalls
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json, own_copy
 from penstock.tools.python.capabilities import (
+    MAX_EVENTS,
     KeptState,
     ToolFiles,
     checked_note,
@@ -303,12 +304,12 @@ class ToolContext:
             self._loop.call_soon_threadsafe(write)
 
     def _write(self, note: NoteEmitted, *, once: bool) -> None:
-        invocation, limit = self._invocation, self._invocation.edition.world.limits.events
+        invocation = self._invocation
         invocation.events_written += 1
-        if invocation.events_written > limit + 1:  # the one at limit + 1 becomes the warning
+        if invocation.events_written > MAX_EVENTS + 1:  # the first too many becomes the warning
             return
-        if invocation.events_written > limit:
-            message = f"more than {limit} events; the others are dropped"
+        if invocation.events_written > MAX_EVENTS:
+            message = f"more than {MAX_EVENTS} events; the others are dropped"
             note, once = NoteEmitted(event_type=TOO_MANY, message=message, level="warning"), True
         if once:
             self._write_once(note)

@@ -88,6 +88,11 @@ Raises TypeError and CallError for refusals that are not recorded.
 """
 
 
+MAX_IN_FLIGHT = 64
+"""How many tool calls, and how many HTTP requests, one script has in progress at once; further ones
+are queued. Each request takes a connection, and all scripts share the process's descriptors."""
+
+
 class Host:
     """Answers the host calls of one entry of a script."""
 

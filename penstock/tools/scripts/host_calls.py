@@ -2,7 +2,7 @@
 
 Guarantees that a tool call inside a script passes the invoker like any other call, that every
 outcome is an envelope, and that a recorded call is not made again. Calls that run at the same time
-are bounded (`limits.nested_in_flight`), and so is their number per attempt of the script
+are bounded (`MAX_IN_FLIGHT`), and so is their number per attempt of the script
 (`limits.nested_calls`), which includes what earlier entries recorded. Proof:
 tests/tools/scripts/test_host_calls.py.
 """
@@ -22,7 +22,7 @@ from penstock.tools.detached import DetachedCalls
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.arguments import number, text
-from penstock.tools.scripts.host import Answer
+from penstock.tools.scripts.host import MAX_IN_FLIGHT, Answer
 from penstock.tools.scripts.recording import Recording
 
 MAX_SLEEP_MS = 3_600_000
@@ -41,7 +41,7 @@ class ToolCalls:
         self._recording = recording
         self._clock = invocation.edition.world.clock
         self._detached = DetachedCalls(invocation, self._note)
-        self._places = asyncio.Semaphore(limits.nested_in_flight)
+        self._places = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._most = limits.nested_calls if nested_calls is None else nested_calls
         self._made = recording.nested
         self._warned: set[str] = set()

@@ -24,7 +24,7 @@ from penstock.resources.redact import Redactor
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.arguments import items, mapping, optional_number, optional_text, text
-from penstock.tools.scripts.host import Answer
+from penstock.tools.scripts.host import MAX_IN_FLIGHT, Answer
 from penstock.tools.scripts.recording import Recording, refused
 
 FETCH = "fetch"
@@ -91,7 +91,7 @@ class FetchCalls:
         self._recording = recording
         self._access = access
         self._limits = invocation.edition.world.limits
-        self._places = asyncio.Semaphore(self._limits.nested_in_flight)
+        self._places = asyncio.Semaphore(MAX_IN_FLIGHT)
         """Each request has a connection, and a process has a limited number of them."""
 
     def fetch(self, arguments: Any) -> Answer:

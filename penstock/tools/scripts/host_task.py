@@ -20,7 +20,7 @@ from penstock.engine.suspend import ask
 from penstock.resources.state import STATE_KEY_BYTES
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
-from penstock.tools.python.capabilities import EVENT_BYTES
+from penstock.tools.python.capabilities import EVENT_BYTES, MAX_EVENTS
 from penstock.tools.redaction import check_key, check_value
 from penstock.tools.scripts.arguments import (
     ScriptSchema,
@@ -141,10 +141,10 @@ class NoteCalls:
             return recorded
         # Earlier entries of this attempt count, too: `counted` starts with their events.
         self._count += 1
-        if self._count <= self._limits.events:
+        if self._count <= MAX_EVENTS:
             self._invocation.note(note)
-        elif self._count == self._limits.events + 1:
-            message = f"more than {self._limits.events} events; the others are dropped"
+        elif self._count == MAX_EVENTS + 1:
+            message = f"more than {MAX_EVENTS} events; the others are dropped"
             self._invocation.note(
                 NoteEmitted(event_type="script.events", message=message, level="warning")
             )

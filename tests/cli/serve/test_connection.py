@@ -23,7 +23,7 @@ from penstock.testing.clock import settle
 from tests.kit.listener import bounded_server
 from tests.kit.server import CHAT
 
-SLOW = Limits(head_seconds=0.2, body_seconds=0.2, body_bytes_per_second=100 * KIB)
+SLOW = Limits(head_seconds=0.2, body_seconds=0.2)
 ROOMY = ConnectionLimit(served=1000, spare=10, highest=10_000)
 ONE = ConnectionLimit(served=1, spare=2, highest=10_000)
 HEALTH = b"GET /api/health HTTP/1.1\r\nhost: localhost\r\n\r\n"

@@ -11,7 +11,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from openai._streaming import SSEDecoder
 
-from penstock.chat.follow import LogSource, LogTail
+from penstock.chat.follow import MAX_STREAM_FRAMES, LogSource, LogTail
 from penstock.core.clock import SystemClock
 from penstock.core.errors import TooManyStreams
 from penstock.core.ids import LogId, ProfileId, SessionId
@@ -27,7 +27,7 @@ from tests.kit.server import HERE, frames
 from tests.kit.stories import no_tools
 
 ANN, BOB = Profile(profile_id=ProfileId("ann")), Profile(profile_id=ProfileId("bob"))
-LIMITS = Limits(ping_seconds=0.02, stream_frames=4, streams=3, streams_per_profile=2)
+LIMITS = Limits(ping_seconds=0.02, streams=3, streams_per_profile=2)
 
 
 def test_a_frame_is_encoded_as_an_event() -> None:
@@ -171,7 +171,7 @@ async def test_a_slow_reader_is_disconnected_with_an_id_to_resume_from() -> None
     line.tell(3, 3)
     await line.until(lambda: line.waits)
     record = line.story.stored[2]
-    line.bus.publish([record] * 10)
+    line.bus.publish([record] * (MAX_STREAM_FRAMES + 1))
     line.free.set()
     await running
     assert line.sent[-1].startswith(b"id: 3\n")

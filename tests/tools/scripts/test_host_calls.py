@@ -12,6 +12,7 @@ from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
 from penstock.tools.policy import SCRIPT
 from penstock.tools.scripts.bindings import Bindings
+from penstock.tools.scripts.host import MAX_IN_FLIGHT
 from penstock.tools.scripts.host_calls import wire
 from tests.kit.hosts import Asking, asking, replace_spec
 from tests.kit.tools import Act, Gate, echo
@@ -97,17 +98,17 @@ async def test_further_calls_wait_their_turn() -> None:
     gate = Gate()
     tool = Act("script", kind=SCRIPT, is_frame=True)
     look = replace_spec(Act("look", gate))
-    bench = await open_workbench(tool, look, limits=Limits(nested_in_flight=2))
+    bench = await open_workbench(tool, look)
     host = Asking(bench, tool, Bindings())
     asked = [
         asyncio.ensure_future(host.ask("callTool", {"tool_id": "look", "input": {"n": n}}))
-        for n in range(4)
+        for n in range(MAX_IN_FLIGHT + 2)
     ]
     await gate.reached()
-    assert len(look.runs) == 2
+    assert len(look.runs) == MAX_IN_FLIGHT
     gate.open()
     assert all(each.value["status"] == "success" for each in await asyncio.gather(*asked))
-    assert len(look.runs) == 4
+    assert len(look.runs) == MAX_IN_FLIGHT + 2
 
 
 @pytest.mark.parametrize(

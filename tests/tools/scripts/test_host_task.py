@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from penstock.core.errors import Suspend
 from penstock.core.events.events import NoteEmitted, QuestionAnswered
 from penstock.core.ids import ProfileId
-from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.core.task import EXPIRED, QuestionStatus
 from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
+from penstock.tools.python.capabilities import MAX_EVENTS
 from penstock.tools.scripts.bindings import Bindings
 from tests.kit.hosts import Asking, asking
 from tests.kit.tools import Act
@@ -127,13 +127,13 @@ async def test_an_event_is_written_once_without_secrets() -> None:
 
 
 async def test_events_over_the_limit_are_dropped_after_one_warning() -> None:
-    bench = await open_workbench(tool := Act("script"), limits=Limits(events=2))
+    bench = await open_workbench(tool := Act("script"))
     host = Asking(bench, tool, Bindings())
-    for number in range(5):
+    for number in range(MAX_EVENTS + 3):
         await host.value("task.emitEvent", event_type="a", payload=number)
     reported = [each for each in await bench.events() if isinstance(each, NoteEmitted)]
-    assert [each.event_type for each in reported] == ["a", "a", "script.events"]
-    assert reported[-1].message == "more than 2 events; the others are dropped"
+    assert [each.event_type for each in reported] == ["a"] * MAX_EVENTS + ["script.events"]
+    assert reported[-1].message == f"more than {MAX_EVENTS} events; the others are dropped"
     host.begin()
     for number in range(7):
         await host.value("task.emitEvent", event_type="b", payload=number)
