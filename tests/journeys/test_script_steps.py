@@ -1,7 +1,10 @@
 """Steps of a task: retried under one key, stored for all its tools, one at a time."""
 
 import asyncio
+import json
 from typing import Any
+
+import pytest
 
 from penstock.core.call import Effect
 from penstock.core.limits import Limits
@@ -158,3 +161,64 @@ async def test_e4_nested_and_concurrent_steps_are_errors(project: ProjectFolder)
     project.tool("parallel", other)
     assert await Stage(project).output("steps") == ["TypeError", None, "TypeError"]
     assert sorted(await Stage(project, look).output("parallel")) == ["failed", "success"]
+
+
+THROWN = {
+    "RangeError": 'throw new RangeError("no")',
+    "ToolError": """throw new flo.ToolError(
+        { code: "NO", message: "no", retryable: true, details: { at: [1] } })""",
+    "FloError": 'await flo.task.getState("")',
+    "FloError of the vault": 'await flo.vault.get({ scope: "profile", key: "none" })',
+    "AbortError": "AbortSignal.abort().throwIfAborted()",
+    "TimeoutError": 'throw new DOMException("late", "TimeoutError")',
+    "own class": """throw Object.assign(new (class Own extends Error { name = "Own"; })("own"),
+        { more: 1 })""",
+    "own name": 'throw Object.assign(new Error("own"), { name: "toString" })',
+    "text": 'throw "text"',
+    "number": "throw 42",
+    "nothing": "throw undefined",
+    "object": "throw { code: 7 }",
+    "long text": 'throw new Error("x".repeat(5000))',
+    "bad output": "return 1n as any",
+    "output of another type": "return 1",
+}
+
+
+@pytest.mark.parametrize("work", THROWN.values(), ids=THROWN)
+async def test_a_failed_step_throws_the_same_in_a_later_entry(
+    project: ProjectFolder, work: str
+) -> None:
+    script = f"""
+        const request = {{ key: "k", version: 1, output_schema: {{ type: "string" }} }};
+        const told = (e: any) => [
+          typeof e, e?.constructor?.name, e?.name, e?.message, Object.keys(e ?? {{}}), e?.code,
+          e?.retryable, e?.continuable, e?.details, e instanceof Error,
+          e instanceof DOMException, e instanceof flo.ToolError,
+        ].map((each) => each ?? null);
+        export async function run() {{
+          const work = async (): Promise<any> => {{ {work}; }};
+          const thrown = await flo.task.step(request, work).then(() => "nothing", told);
+          console.log(JSON.stringify(thrown));
+          await flo.task.waitForUserMessage({{ user_message: "Go on?" }});
+          return thrown;
+        }}
+    """
+    project.tool("fails", script)
+    stage = Stage(project)
+    await stage.call("fails")
+    reply = await stage.answer({"text": "yes"})
+    assert reply.envelope
+    (live,) = await stage.printed()
+    assert reply.envelope.output == json.loads(live)
+
+
+async def test_an_uncaught_failure_of_a_step_keeps_its_code(project: ProjectFolder) -> None:
+    script = """
+        export const run = () => flo.task.step({ key: "k", version: 1 }, () => {
+          throw new flo.ToolError({ code: "NO", message: "no", details: { at: 1 } });
+        });
+    """
+    project.tool("fails", script)
+    error = (await Stage(project).call("fails")).error
+    assert error
+    assert (error.code, error.message, error.details) == ("NO", "no", {"at": 1})

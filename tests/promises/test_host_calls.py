@@ -319,7 +319,7 @@ class Steps:
         if "output" in asked:
             return {"status": "settled", "output": asked["output"]}
         if asked["attempt"] == self._attempts:
-            return {"status": "failed", "problem": None}
+            return {"status": "failed", "error": asked["error"]}
         return {"status": "retry", "attempt": asked["attempt"] + 1, "wait_ms": 100}
 
 

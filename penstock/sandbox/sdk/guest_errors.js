@@ -81,6 +81,35 @@ function refusal(detail, stack) {
   return error;
 }
 
+const BUILT_IN_ERRORS = freeze({
+  __proto__: null, Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError,
+});
+const DOM_ERRORS = [
+  "AbortError", "DataCloneError", "InvalidCharacterError", "NotSupportedError", "QuotaExceededError", "TimeoutError",
+];
+
+/** Describe a thrown value so that `failureOf` can create an equal error in a later entry. */
+function thrownParts(error) {
+  const { name, message } = described(error);
+  const flo = detailOf(error), told = flo ?? toolErrorOf(error);
+  const parts = { __proto__: null, name, message };
+  return told === undefined ? parts : { ...parts, ...told, __proto__: null, kind: flo === undefined ? "tool" : "flo" };
+}
+
+/** Create an error from its recorded parts. A class of the script becomes an Error with its name. */
+function failureOf(parts, stack) {
+  const { name, message, kind, code, retryable, continuable, details } = { __proto__: null, ...parts };
+  const told = { __proto__: null, code, message, retryable, continuable, details };
+  const error =
+    kind === "flo" ? new FloError(RUNTIME_ONLY, told)
+    : kind === "tool" ? new ToolError(told)
+    : includes(DOM_ERRORS, name) ? new DOMException(message, name)
+    : new (BUILT_IN_ERRORS[name] ?? Error)(message);
+  if (error.name !== name) define(error, "name", { value: name, writable: true, configurable: true });
+  if (stack) define(error, "stack", { value: stack, writable: true, configurable: true });
+  return error;
+}
+
 function runtimeError(code, message, continuable = true) {
   return new FloError(RUNTIME_ONLY, { __proto__: null, code, message, retryable: false, continuable });
 }

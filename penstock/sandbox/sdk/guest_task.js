@@ -78,25 +78,23 @@ function stepRequest(request) {
 
 async function stepWith(asked_, work) {
   let state = await ask("task.step.start", asked_);
-  let lastError;
+  let stack;
   const { key, version } = asked_;
   const { idempotency_key } = state;
   while (state.status === "run" || state.status === "retry") {
     if (state.status === "retry") await ask("sleep", { ms: state.wait_ms });
     const { attempt } = state;
-    lastError = undefined;
     let settled;
     try {
       const output = await work({ input: parseJson(textOfJson(asked_.input)), attempt, idempotency_key });
       settled = { key, version, attempt, ...requiredJson({ output: output === undefined ? null : output }, "output", `the work of step "${key}"`) };
     } catch (error) {
-      lastError = { error };
-      const { name, message } = described(error);
-      settled = { key, version, attempt, error: { name, message } };
+      stack = described(error).stack;
+      settled = { key, version, attempt, error: thrownParts(error) };
     }
     state = await ask("task.step.settle", settled);
   }
   if (state.status === "settled") return state.output;
-  if (lastError !== undefined) throw lastError.error;
-  throw new TypeError(state.problem);
+  // Made from the record in the first entry, too: a later entry has no other error to throw.
+  throw failureOf(state.error, stack);
 }

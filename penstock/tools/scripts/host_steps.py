@@ -3,7 +3,8 @@
 A step is identified by its key and version; the task's values (partition `task.step`) hold its
 arguments, its failures and its output. Guarantees: a settled step returns its output without
 running again; a failed attempt is retried as its `retry` says, and reuses the successful writes of
-earlier attempts; a step with the same name and other arguments is refused.
+earlier attempts; a step that used up its attempts throws an equal error in each entry, because all
+entries make it from the stored one; a step with the same name and other arguments is refused.
 
 One step is open at a time in the whole task (`Ledger.step_in`), because host calls inside it get
 their paths from the open attempt. Before a retry the count of equal calls is reset to the start of
@@ -20,8 +21,9 @@ from msgspec.structs import replace
 
 from penstock.core.call import ONCE, CallPath, Effect, RetryPolicy
 from penstock.core.events.events import StateWritten
-from penstock.core.json_values.json_text import canonical
+from penstock.core.json_values.json_text import canonical, is_larger
 from penstock.sandbox.bridge import HostCallResult
+from penstock.tools.faults import DETAILS_BYTES
 from penstock.tools.invocation import Invocation
 from penstock.tools.redaction import check_key
 from penstock.tools.scripts.arguments import ScriptSchema, mapping, number, text
@@ -32,6 +34,7 @@ PARTITION = "task.step"
 SETTLE = "task.step.settle"
 ARGUMENTS = ("input", "input_schema", "output_schema", "retry")
 MAX_WAIT_MS = 600_000
+MAX_NAME_CHARACTERS = 200
 MAX_ERROR_CHARACTERS = 2000
 MAX_INSIDE = 1000
 """Most paths of host calls that are stored with a step."""
@@ -74,8 +77,7 @@ class StepCalls:
         self._recording.mark_repeated(*map(CallPath, step.get("inside", ())))
         if self._failed_here(step):
             self._recording.mark_repeated(path := CallPath(step["failed"]["path"]))
-            failed = {"status": "failed", "problem": step["failed"]["problem"]}
-            return self._recording.recorded(path, failed)
+            return self._recording.recorded(path, given_up(step))
         if "output" in step:
             path = CallPath(step["path"])
             self._recording.mark_repeated(path)
@@ -100,15 +102,17 @@ class StepCalls:
         if written is None or self._open != name:
             raise TypeError(f"{_label(arguments)} is not open")
         step = dict(written.value)
-        problem = None
         if "error" not in arguments:
             output = self._invocation.caller.secrets.json(arguments.get("output"))
             wrong = _problem(step["arguments"].get("output_schema"), output)
             if wrong is None:
                 return self._finish(name, step, output)
-            problem = f"output of {_label(arguments)} is not valid: {wrong}"
+            message = f"output of {_label(arguments)} is not valid: {wrong}"
+            error = {"name": "TypeError", "message": message}
+        else:
+            error = _error(self._invocation.caller.secrets.json(arguments["error"]))
         self._end(step)
-        return self._failed(name, step, problem, arguments.get("error"))
+        return self._failed(name, step, error)
 
     def close(self) -> None:
         """Close the open step at the end of the entry."""
@@ -141,20 +145,17 @@ class StepCalls:
         failed = step.get("failed", {})
         return bool(failed.get("by") == [self._invocation.call.path, self._invocation.attempt])
 
-    def _failed(
-        self, name: str, step: dict[str, Any], problem: str | None, error: Any
-    ) -> HostCallResult:
+    def _failed(self, name: str, step: dict[str, Any], error: dict[str, Any]) -> HostCallResult:
         # Stored before the retry: a crash between two attempts must not reset the count.
         step["failures"] += 1
         policy = _policy(step["arguments"].get("retry"))
         if step["failures"] >= policy.max_attempts:
             path = self._recording.place(SETTLE, [name, "failed"], Effect.WRITE)
-            shown = self._invocation.caller.secrets.text(problem or _message(error))
             by = [self._invocation.call.path, self._invocation.attempt]
-            step |= {"failures": 0, "failed": {"path": path, "problem": shown, "by": by}}
+            step |= {"failures": 0, "failed": {"path": path, "error": error, "by": by}}
             self._write(name, step)
             done = self._recording.settle(path, SETTLE, None)
-            return HostCallResult(value={"status": "failed", "problem": problem}, at_ms=done.at_ms)
+            return HostCallResult(value=given_up(step), at_ms=done.at_ms)
         self._write(name, step)
         # The retry requests the same paths as the attempt before: only then are writes reused.
         self._invocation.occurrences.go_back(self._counted)
@@ -195,9 +196,31 @@ def _settled(step: dict[str, Any]) -> dict[str, Any]:
     return {"status": "settled", "output": step["output"]}
 
 
-def _message(error: Any) -> str:
-    message = error.get("message") if isinstance(error, dict) else None
-    return str(message or "the step failed")[:MAX_ERROR_CHARACTERS]
+def given_up(step: dict[str, Any]) -> dict[str, Any]:
+    """Return what the script gets for a step that used up its attempts."""
+    failed = step["failed"]
+    # Steps that an older version stored have only a message.
+    error = failed.get("error") or {"name": "TypeError", "message": failed["problem"]}
+    return {"status": "failed", "error": error}
+
+
+def _error(thrown: Any) -> dict[str, Any]:
+    """Return the parts of a thrown error that a later entry needs to throw it again."""
+    given = thrown if isinstance(thrown, dict) else {}
+    name, message, code = (given.get(part) for part in ("name", "message", "code"))
+    name = name if isinstance(name, str) else "Error"
+    message = message if isinstance(message, str) else "the step failed"
+    error: dict[str, Any] = {
+        "name": name[:MAX_NAME_CHARACTERS],
+        "message": message[:MAX_ERROR_CHARACTERS],
+    }
+    if given.get("kind") not in {"flo", "tool"} or not isinstance(code, str):
+        return error
+    error |= {"kind": given["kind"], "code": code}
+    error |= {flag: given.get(flag) is True for flag in ("retryable", "continuable")}
+    if "details" in given and not is_larger(given["details"], DETAILS_BYTES):
+        error["details"] = given["details"]
+    return error
 
 
 def _policy(retry: Any) -> RetryPolicy:

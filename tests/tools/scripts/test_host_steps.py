@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Effect
+from penstock.tools.scripts.host_steps import given_up
 from tests.kit.hosts import Asking, asking
 from tests.kit.tools import Act, echo
 
@@ -94,7 +95,7 @@ async def failed_twice(host: Asking) -> None:
     await host.value(START, **STEP, **TWICE)
     retry = await host.value(SETTLE, **STEP, error=BOOM)
     assert retry == {"status": "retry", "attempt": 2, "wait_ms": 100}
-    assert await host.value(SETTLE, **STEP, error=BOOM) == {"status": "failed", "problem": None}
+    assert await host.value(SETTLE, **STEP, error=BOOM) == {"status": "failed", "error": BOOM}
 
 
 async def test_a_failed_step_fails_again_in_a_later_entry() -> None:
@@ -102,7 +103,7 @@ async def test_a_failed_step_fails_again_in_a_later_entry() -> None:
     await failed_twice(host)
     host.begin()
     result = await host.value(START, **STEP, **TWICE)
-    assert result == {"status": "failed", "problem": "boom"}
+    assert result == {"status": "failed", "error": BOOM}
 
 
 async def test_a_failed_step_runs_again_in_a_further_attempt() -> None:
@@ -117,8 +118,8 @@ async def test_a_bad_output_counts_as_a_failure() -> None:
     schema = {"output_schema": {"type": "string"}}
     await host.value(START, **STEP, **schema)
     result = await host.value(SETTLE, **STEP, output=1)
-    assert result["status"] == "failed"
-    assert "output of step" in result["problem"]
+    assert (result["status"], result["error"]["name"]) == ("failed", "TypeError")
+    assert "output of step" in result["error"]["message"]
 
 
 async def test_a_task_runs_one_step_at_a_time() -> None:
@@ -198,7 +199,7 @@ async def test_the_message_of_a_failure_is_cut_to_two_thousand_characters(
     await host.value(SETTLE, **STEP, error={"message": "x" * length})
     host.host.close()
     again = await host.value(START, **STEP)
-    assert again == {"status": "failed", "problem": "x" * kept}
+    assert again["error"] == {"name": "Error", "message": "x" * kept}
 
 
 async def test_a_failure_without_a_message_gets_one() -> None:
@@ -206,4 +207,41 @@ async def test_a_failure_without_a_message_gets_one() -> None:
     await host.value(START, **STEP)
     await host.value(SETTLE, **STEP, error={})
     host.host.close()
-    assert (await host.value(START, **STEP))["problem"] == "the step failed"
+    assert (await host.value(START, **STEP))["error"]["message"] == "the step failed"
+
+
+@pytest.mark.parametrize(
+    ("thrown", "kept"),
+    [
+        ({"name": "x" * 300, "message": ""}, {"name": "x" * 200, "message": ""}),
+        ({"name": 1, "message": 1}, {"name": "Error", "message": "the step failed"}),
+        ("boom", {"name": "Error", "message": "the step failed"}),
+        (BOOM | {"stack": "at run", "code": "NO"}, BOOM),
+        (BOOM | {"kind": "mine", "code": "NO"}, BOOM),
+        (
+            BOOM | {"kind": "tool", "code": "NO", "retryable": 1, "details": "x" * 65 * 1024},
+            BOOM | {"kind": "tool", "code": "NO", "retryable": False, "continuable": False},
+        ),
+        (
+            BOOM | {"kind": "flo", "code": "NO", "continuable": True, "details": None},
+            BOOM
+            | {"kind": "flo", "code": "NO", "retryable": False, "continuable": True}
+            | {"details": None},
+        ),
+    ],
+)
+async def test_later_entries_get_the_error_that_the_first_one_got(
+    thrown: Any, kept: dict[str, Any]
+) -> None:
+    host = await asking()
+    await host.value(START, **STEP)
+    first = await host.value(SETTLE, **STEP, error=thrown)
+    assert first == {"status": "failed", "error": kept}
+    host.begin()
+    assert await host.value(START, **STEP) == first
+
+
+def test_a_failure_that_an_older_version_stored_is_a_type_error() -> None:
+    error = {"name": "TypeError", "message": "boom"}
+    step = {"failed": {"problem": "boom"}}
+    assert given_up(step) == {"status": "failed", "error": error}
