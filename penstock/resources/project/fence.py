@@ -6,6 +6,7 @@ reading it is the only protection, so the fence lists every hidden name and ever
 hidden file. Proof: tests/resources/project/test_fence.py, tests/promises/test_ways_around.py.
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path, PurePath
@@ -15,6 +16,8 @@ from msgspec import Struct
 from penstock.resources.project.access import FileId, id_of, is_authored
 from penstock.resources.project.files import ProjectFiles, entries_below, file_lock, is_there
 from penstock.resources.project.opening import is_unfinished, remove_unfinished
+
+log = logging.getLogger(__name__)
 
 _UNWRITTEN = (".git",)
 _TOP = ("penstock.toml", "agents", "flows", "handbooks", "schedules", ".pi/flows")
@@ -26,7 +29,13 @@ _ENDINGS = (
 _FOREIGN = "node_modules"
 """penstock reads no manifests below it."""
 _MAX_PATHS = 1000
-"""Each is a mount of about 20 us. Paths beyond this count are judged by `overlay.py` alone."""
+"""Each is a mount of about 20 us. Paths beyond this count are judged by `overlay.py` alone, and a
+warning counts them."""
+
+_UNFENCED = (
+    "%s: %d of %d protected paths do not look read-only to shell commands, because at most %d do. "
+    "Changes of the others are refused when a command ends."
+)
 
 
 class Fence(Struct, frozen=True, kw_only=True):
@@ -59,10 +68,12 @@ def fence(files: ProjectFiles) -> Fence:
     searched = (each for each in authored if _FOREIGN not in each.split("/"))
     authored = [*_TOP, *sorted({*searched, *access.loaded.paths})]
     own = access.writes_of_its_own if access.is_trusted else lambda _: False
-    kept = [*_UNWRITTEN, *(each for each in authored if not own(each))]
+    kept = _outermost(_real(files, [*_UNWRITTEN, *(each for each in authored if not own(each))]))
+    if len(kept) > _MAX_PATHS:
+        log.warning(_UNFENCED, files.root, len(kept) - _MAX_PATHS, len(kept), _MAX_PATHS)
     return Fence(
         hidden=_real(files, hidden),
-        kept=_outermost(_real(files, kept))[:_MAX_PATHS],
+        kept=kept[:_MAX_PATHS],
         writable=_real(files, [*access.writable_places]),
     )
 

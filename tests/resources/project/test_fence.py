@@ -82,3 +82,20 @@ def test_an_unfinished_file_is_removed_unless_its_folder_is_locked(
     assert not other.is_symlink()
     assert (root / "src/gen/x").exists()
     assert all(each.exists() for each in kept)
+
+
+@pytest.mark.parametrize("count", [995, 996, 1100])
+def test_read_only_paths_that_are_not_fenced_are_counted_in_a_warning(
+    root: Path, caplog: pytest.LogCaptureFixture, count: int
+) -> None:
+    """Five more are in the project; 1,000 are fenced."""
+    for number in range(count):
+        (root / "src" / f"{number}.tool.yaml").touch()
+    found = fence(ProjectFiles(root))
+    left = max(count + len(KEPT) - 1000, 0)
+    assert len(found.kept) == count + len(KEPT) - left
+    said = (
+        f"{root}: {left} of {count + len(KEPT)} protected paths do not look read-only to shell "
+        "commands, because at most 1000 do. Changes of the others are refused when a command ends."
+    )
+    assert [each.message for each in caplog.records] == ([said] if left else [])
