@@ -57,6 +57,7 @@ STATUS: dict[type[errors.PenstockError], int] = {
 END_STATUS = {
     errors.ModelUnavailable.code: 502,
     errors.ModelRefused.code: 502,
+    errors.CarryRefused.code: 502,
     errors.ContextTooLarge.code: 413,
     call_errors.Cancelled.code: 409,
     errors.PenstockError.code: 500,

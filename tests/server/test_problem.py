@@ -54,6 +54,7 @@ TABLE: list[tuple[errors.PenstockError, int, str]] = [
     (errors.TooManyStreams(), 429, "TOO_MANY_STREAMS"),
     (errors.ModelUnavailable(), 502, "MODEL_UNAVAILABLE"),
     (errors.ModelRefused(), 502, "MODEL_REFUSED"),
+    (errors.CarryRefused(), 502, "CARRY_REFUSED"),
     (errors.NotReady(), 503, "NOT_READY"),
     (errors.StoreFull(), 503, "NOT_READY"),
     (errors.PenstockError("a secret"), 500, "INTERNAL_ERROR"),
