@@ -84,7 +84,7 @@ async def test_thinking_stays_on_over_a_loop_of_calls() -> None:
 
 
 async def test_a_task_that_another_runtime_resumes_sends_the_same_bytes() -> None:
-    place, hanging = MemoryStorage(), Canned(hang=True)
+    place, hanging = MemoryStorage(limits=Limits(shutdown_seconds=0)), Canned(hang=True)
     async with fake_server(calling("toolu_1", n=1), hanging, saying("Done.")) as server:
         async with memory_runtime(model=model(server), tools=[Act("look")], place=place) as first:
             sent = await first.send(NewMessage(content="Go"))
