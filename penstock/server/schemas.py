@@ -381,14 +381,8 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
         {"metrics": listed(ref("ToolMetrics")), "meta": record({"from": TIME, "to": TIME})}
     ),
     "Artifact": record(
-        {
-            "id": STRING,
-            "toolName": STRING,
-            "totalCharacters": NUMBER,
-            "offset": NUMBER,
-            "text": STRING,
-            "hasMore": TRUTH,
-        }
+        {"id": STRING, "toolName": STRING, "totalCharacters": NUMBER}
+        | {"offset": NUMBER, "text": STRING, "hasMore": TRUTH}
     ),
     "Health": record({"status": STRING, "version": STRING}),
     "Readiness": record(

@@ -55,8 +55,7 @@ async def test_the_values_of_a_context() -> None:
         ]
 
     bench = await open_workbench(doing(look))
-    output = (await bench.call("does")).output
-    assert output == [True, True, "local", 0, 1, 60.0, False, True, 32]
+    assert (await bench.call("does")).output == [True, True, "local", 0, 1, 60.0, False, True, 32]
 
 
 async def test_a_context_is_injected_only_by_its_hint() -> None:
