@@ -92,16 +92,20 @@ COMMANDS = (
         "Report what is installed, unreachable or misconfigured.",
         lambda: late("penstock.cli.doctor:doctor"),
     ),
-    Command("keys", "Create, list or revoke API keys.", lambda: late("penstock.cli.keys:COMMANDS")),
+    Command(
+        "keys",
+        "Create, list or revoke API keys.",
+        lambda: late("penstock.cli.accounts.keys:COMMANDS"),
+    ),
     Command(
         "vault",
         "Set, list, delete or re-encrypt secrets for tools.",
-        lambda: late("penstock.cli.vault:COMMANDS"),
+        lambda: late("penstock.cli.accounts.vault:COMMANDS"),
     ),
     Command(
         "erase",
         "Erase all data of a profile, or one conversation, call or run.",
-        lambda: late("penstock.cli.erase:erase"),
+        lambda: late("penstock.cli.accounts.erase:erase"),
     ),
     Command("version", "Print the version.", lambda: late("penstock.cli.version:version")),
 )
