@@ -11,8 +11,8 @@ from penstock.core.ids import ASSISTANT
 from penstock.engine.budget import Allowance
 from penstock.models.model import Model
 from penstock.models.names import ModelNames, ThinkingModel
-from penstock.models.resolve import Models
-from penstock.tools.python.function import ToolLike, as_tools
+from penstock.models.resolve import ModelRegistry
+from penstock.tools.python.function import ToolLike, all_as_tools
 from penstock.tools.skills import SkillChoice
 
 
@@ -139,7 +139,7 @@ class Agent:
     def __post_init__(self) -> None:
         """Convert `tools` to a tuple. A wrong item raises here, and an iterator is read once."""
         if self.tools is not None:
-            object.__setattr__(self, "tools", as_tools(self.tools))
+            object.__setattr__(self, "tools", all_as_tools(self.tools))
 
     @property
     def has_file(self) -> bool:
@@ -167,10 +167,10 @@ FindModel = Callable[[Agent, str | None], Model]
 """Returns the model of an agent, or the requested one. Raises ConfigError."""
 
 
-class AgentModels:
+class ModelSelector:
     """Chooses the model of an agent among the models of a project."""
 
-    def __init__(self, models: Models, names: ModelNames) -> None:
+    def __init__(self, models: ModelRegistry, names: ModelNames) -> None:
         self._models = models
         self._names = names
 

@@ -21,7 +21,7 @@ from penstock.agents.prompt import skill_prompt, system_prompt
 from penstock.core.call import ASK_USER, Origin
 from penstock.core.profile import Profile
 from penstock.models.model import ToolDefinition
-from penstock.tools.policy import PLUGIN, Caller, Rules
+from penstock.tools.policy import PLUGIN, Caller, RuleSet
 from penstock.tools.session_guard import AUTHORING
 from penstock.tools.skills import NOTHING, Selection, TaskSkills
 from penstock.tools.tool import Registry, Tool
@@ -44,7 +44,7 @@ class ToolSource(Protocol):
         ...
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> RuleSet:
         """Return the rules of the project."""
         ...
 
@@ -142,7 +142,7 @@ def _may_be_used(tool: Tool, agent: Agent, profile: Profile) -> bool:
     return not needed or all(profile.holds(permission) for permission in needed)
 
 
-def _not_hidden(tools: Sequence[Tool], rules: Rules, caller: Caller) -> list[Tool]:
+def _not_hidden(tools: Sequence[Tool], rules: RuleSet, caller: Caller) -> list[Tool]:
     return [tool for tool in tools if not rules.hides(tool.spec, caller)]
 
 

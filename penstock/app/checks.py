@@ -19,8 +19,8 @@ from penstock.manifest.fields import quoted
 from penstock.manifest.front_matter import parse_front_matter
 from penstock.manifest.yaml_document import SourceRange
 from penstock.models.names import ModelNames
-from penstock.models.resolve import Models
-from penstock.tools.policy import Rules
+from penstock.models.resolve import ModelRegistry
+from penstock.tools.policy import RuleSet
 from penstock.tools.tool import Registry, Tool
 
 MAX_OFFERED = 20
@@ -31,14 +31,14 @@ MIN_DESCRIPTION = 20
 
 class _OfferedTools(Struct, frozen=True, kw_only=True):
     registry: Registry
-    rules: Rules
+    rules: RuleSet
 
 
 def check_offers(settings: Settings, project: Project) -> Iterator[Diagnostic]:
     """Yield a warning for each agent that is offered many tools, and each vague description."""
     shelf = _OfferedTools(
         registry=Registry(project.every_tool),
-        rules=Rules(entry.rule() for entry in settings.rules),
+        rules=RuleSet(entry.rule() for entry in settings.rules),
     )
     agents = {ASSISTANT: Agent()} | {each.name: each for each in project.agents}
     described: dict[str, Tool] = {}
@@ -115,7 +115,7 @@ def model_ignoring(settings: Settings, name: str, level: str | None) -> str | No
     return _model_without(name, models, names)
 
 
-def _model_ignoring(agent: Agent, models: Models, names: ModelNames) -> str | None:
+def _model_ignoring(agent: Agent, models: ModelRegistry, names: ModelNames) -> str | None:
     """Return the model that does not support an agent's level of thinking."""
     name = agent.model if isinstance(agent.model, str) else None
     if (agent.profile.thinking or names.thinking(name)) is None:
@@ -123,7 +123,7 @@ def _model_ignoring(agent: Agent, models: Models, names: ModelNames) -> str | No
     return _model_without(name, models, names)
 
 
-def _model_without(name: str | None, models: Models, names: ModelNames) -> str | None:
+def _model_without(name: str | None, models: ModelRegistry, names: ModelNames) -> str | None:
     try:
         resolved = name if name and models.has(name) else names.model(name)
         return None if models.has_thinking(resolved) else resolved or models.default

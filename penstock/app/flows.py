@@ -15,7 +15,7 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.core.ids import new_id
 from penstock.core.limits import World
 from penstock.flows.checks.context import CheckContext, cards_of
-from penstock.flows.project.files import FlowFiles
+from penstock.flows.project.files import FlowIndex
 from penstock.flows.project.flows import ProjectFlows, read_constants
 from penstock.flows.project.modules import ModuleLoader, module_loader
 from penstock.flows.steps.kind import CodeEnvironment
@@ -77,7 +77,7 @@ def constants_of(settings: Settings) -> Mapping[str, Any]:
     return {**read_constants(settings.root).values, **settings.flows.config}
 
 
-def faults_beside(settings: Settings, project: Project, files: FlowFiles) -> Iterator[Diagnostic]:
+def faults_beside(settings: Settings, project: Project, files: FlowIndex) -> Iterator[Diagnostic]:
     """Yield the errors outside of flow files: names, constants, handbooks and models."""
     yield from read_constants(settings.root).diagnostics
     yield from check_handbooks(settings.root, HANDBOOK_FOLDERS)

@@ -52,8 +52,8 @@ from penstock.store.logs.lease_units import this_process
 from penstock.store.logs.log import Log
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
-from penstock.tools.policy import Rules
-from penstock.tools.python.function import ToolLike, as_tools
+from penstock.tools.policy import RuleSet
+from penstock.tools.python.function import ToolLike, all_as_tools
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.skills import Skills
 from penstock.tools.tool import Registry, Tool
@@ -120,7 +120,7 @@ async def open(  # noqa: A001  a program opens a project as it opens a file
         succeeded
     """
     chosen = load(check_root(Path(directory)), **settings)
-    added = Additions(tools=as_tools(tools), agents=tuple(agents), models=tuple(models))
+    added = Additions(tools=all_as_tools(tools), agents=tuple(agents), models=tuple(models))
     project = load_project(chosen, added.tools, plugins=load_plugins(plugins))
     async with open_project(chosen, project, added) as runtime:
         yield runtime
@@ -249,7 +249,7 @@ def project_parts_of(
             project.bundle.named_permissions,
             project.broken_tools,
         ),
-        rules=Rules(entry.rule() for entry in settings.rules),
+        rules=RuleSet(entry.rule() for entry in settings.rules),
         skills=Skills(project.every_skill, settings.root),
         egress=Egress(limits, allow=egress.allow, allow_private=egress.allow_private),
         channels=tuple(each.channel(name) for name, each in settings.notifications.items()),

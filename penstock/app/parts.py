@@ -23,7 +23,7 @@ from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.engine.bus import Bus
 from penstock.engine.launcher import Launcher
 from penstock.engine.relay import Relay
-from penstock.flows.agents.agent_sessions import (
+from penstock.flows.agents.agent_runner import (
     GuardsOf,
     no_guards,
 )
@@ -33,10 +33,10 @@ from penstock.flows.project.library import FlowLibrary, NoFlows
 from penstock.flows.starting import FlowSettings
 from penstock.flows.steps.kind import CodeEnvironment
 from penstock.flows.work import FlowWork, GateCheck, always_open
-from penstock.manifest.handbook import Handbooks
+from penstock.manifest.handbook import HandbookCatalog
 from penstock.manifest.permissions import PermissionCatalog
 from penstock.models.names import ModelNames
-from penstock.models.resolve import Models
+from penstock.models.resolve import ModelRegistry
 from penstock.resources.channels import Channel
 from penstock.resources.cipher import Cipher
 from penstock.resources.egress import Egress
@@ -53,7 +53,7 @@ from penstock.store.projections import Projections
 from penstock.store.references import Lookup
 from penstock.store.repair import probe
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import Rules
+from penstock.tools.policy import RuleSet
 from penstock.tools.resources import Authoring, Callbacks, ProjectFolder
 from penstock.tools.skills import NO_SKILLS, Skills
 from penstock.tools.tool import Registry
@@ -86,7 +86,7 @@ class DatabaseParts:
 NO_FLOWS = NoFlows()
 NO_ROLES = ModelNames()
 DEFAULT_SETTINGS = FlowSettings()
-NO_HANDBOOKS = Handbooks()
+NO_HANDBOOKS = HandbookCatalog()
 
 
 class Storage(Struct, frozen=True, kw_only=True):
@@ -129,7 +129,7 @@ class DeclaredTools(Struct, frozen=True, kw_only=True):
     """The tools of a project, and the limits of their reach."""
 
     registry: Registry
-    rules: Rules
+    rules: RuleSet
     skills: Skills = NO_SKILLS
     egress: Egress | None = None
     """Their network access; None means none."""
@@ -143,7 +143,7 @@ class DeclaredAgents(Struct, frozen=True, kw_only=True):
     """The agents of a project, and their models."""
 
     catalog: Catalog
-    models: Models
+    models: ModelRegistry
     model_names: ModelNames = NO_ROLES
     """Resolves roles and other spellings of model names."""
     prompt_prefix: PromptPrefix | None = None
@@ -159,7 +159,7 @@ class DeclaredFlows(Struct, frozen=True, kw_only=True):
     files: ProjectFlows | None = None
     """The same flows, if they are files of the project's folder."""
     settings: FlowSettings = DEFAULT_SETTINGS
-    handbooks: Handbooks = NO_HANDBOOKS
+    handbooks: HandbookCatalog = NO_HANDBOOKS
     """The handbooks that agents of flows read."""
     code_environment: CodeEnvironment | None = None
     """The environment of code steps; without one they fail."""
@@ -205,7 +205,7 @@ class ChatParts(Struct, frozen=True, kw_only=True):
     """The agents of conversations."""
 
     agents: Catalog
-    models: Models
+    models: ModelRegistry
     participants: Participants
     """Their tools, models, skills and prompt prefix."""
 

@@ -27,7 +27,7 @@ from penstock.core.ids import ASSISTANT
 from penstock.core.late import is_installed, late
 from penstock.flows.project.files import find_flows, read_flow_file
 from penstock.manifest.bundle import Bundle, load_bundle
-from penstock.manifest.handbook import Handbooks, find_handbooks
+from penstock.manifest.handbook import HandbookCatalog, find_handbooks
 from penstock.manifest.prompts import Prompts
 from penstock.manifest.references import Definition, ProjectNames
 from penstock.manifest.skill import SkillManifest
@@ -53,7 +53,7 @@ class Project(Struct, frozen=True, kw_only=True):
     """The agents of its files and packages, and the built-in agents."""
     nameable: KnownNames = NOTHING_KNOWN
     """The names that agent files can refer to."""
-    handbooks: Handbooks = field(default_factory=Handbooks)
+    handbooks: HandbookCatalog = field(default_factory=HandbookCatalog)
     tools: tuple[Tool, ...] = ()
     broken_tools: Mapping[str, str] = field(default_factory=dict)
     """Python tools that failed to load, by id, with the error and its line."""
@@ -249,7 +249,7 @@ def _line_of_role(file: Path, role: str) -> int:
 
 
 def _builtin_tools(
-    settings: Settings, features: ProjectFeatures, handbooks: Handbooks
+    settings: Settings, features: ProjectFeatures, handbooks: HandbookCatalog
 ) -> tuple[Tool, ...]:
     tools = with_handbooks(with_seconds(TOOLS, settings.limits.workflow_seconds), handbooks)
     offered = offer_builtins(tools, settings.tools.builtin, features)
@@ -262,7 +262,7 @@ def _features(
     bundle: Bundle,
     *,
     agents: AgentFiles,
-    handbooks: Handbooks,
+    handbooks: HandbookCatalog,
 ) -> ProjectFeatures:
     """Return the features of the project that built-in tools need."""
     books = (handbooks.get(name) for name in handbooks.names)
@@ -280,13 +280,17 @@ def _features(
     )
 
 
-def _handbooks(root: Path, plugins: PluginApi) -> Handbooks:
+def _handbooks(root: Path, plugins: PluginApi) -> HandbookCatalog:
     own = (root / each for each in HANDBOOK_FOLDERS)
     return find_handbooks([*own, *plugins.skills_dirs, HANDBOOKS], root)
 
 
 def _known_names(
-    tools: Collection[str] | None, bundle: Bundle, handbooks: Handbooks, *, roles: Collection[str]
+    tools: Collection[str] | None,
+    bundle: Bundle,
+    handbooks: HandbookCatalog,
+    *,
+    roles: Collection[str],
 ) -> KnownNames:
     return KnownNames(
         tools=tools,
@@ -311,15 +315,15 @@ def _scripts(
     """
     if not (bundle.tools or bundle.broken_tools):
         return bundle, []
-    make = late("penstock.tools.scripts.manifests:ScriptTools")
+    make_loader = late("penstock.tools.scripts.manifests:ScriptToolLoader")
     read = late("penstock.tools.scripts.manifests:load_tools")
     usual = Bindings(
         egress=read_patterns(settings.egress.default),
         timeout_ms=settings.limits.timeout_ms,
         runtime_config=settings.runtime_config,
     )
-    tools = make(sandbox, usual)
-    found: tuple[Bundle, list[Tool]] = read(bundle, settings.root, tools, settings.cache_path)
+    loader = make_loader(sandbox, usual)
+    found: tuple[Bundle, list[Tool]] = read(bundle, settings.root, loader, settings.cache_path)
     return with_engines(found[0], sandbox), found[1]
 
 

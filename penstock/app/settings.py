@@ -37,7 +37,7 @@ from penstock.app.sources import PathInSettings, Sources, settings_error
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.limits import Limits
 from penstock.models.providers import PROVIDERS, ModelConfig, key_variable
-from penstock.models.resolve import Models
+from penstock.models.resolve import ModelRegistry
 
 FILE = "penstock.toml"
 PREFIX = "PENSTOCK_"
@@ -167,10 +167,10 @@ class Settings(BaseModel):
             return self.blobs
         return str((self._root / self.blobs).resolve() if self.blobs else self.data_path / "blobs")
 
-    def find_models(self) -> Models:
+    def find_models(self) -> ModelRegistry:
         """Return the models with their API keys, from `api_key_env` or the provider's variable."""
         keys = {variable: key.get_secret_value() for variable, key in self._keys.items()}
-        return Models(
+        return ModelRegistry(
             [_config(name, entry, keys) for name, entry in self.models.entries.items()],
             default=self.models.default,
             limits=self.limits,

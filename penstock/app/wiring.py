@@ -9,7 +9,7 @@ be called before `assemble` has returned: a cached property that needs itself re
 
 from functools import cached_property, partial
 
-from penstock.agents.agent import AgentModels
+from penstock.agents.agent import ModelSelector
 from penstock.app.parts import (
     ChatParts,
     EngineParts,
@@ -39,9 +39,9 @@ from penstock.engine.ledger import Ledger
 from penstock.engine.relay import Relay
 from penstock.engine.slots import Slots
 from penstock.engine.task_body import TaskBody
-from penstock.flows.agents.agent_sessions import (
+from penstock.flows.agents.agent_runner import (
     AgentEnvironment,
-    AgentSessions,
+    AgentRunner,
 )
 from penstock.flows.agents.briefing import Materials
 from penstock.flows.agents.subagents import Subagents
@@ -69,7 +69,7 @@ class Assembly:
         self._project = project_parts
         self._bus = Bus()
         self._slots = Slots(world.limits)
-        self._models = AgentModels(project_parts.agents.models, project_parts.agents.model_names)
+        self._models = ModelSelector(project_parts.agents.models, project_parts.agents.model_names)
 
     def runtime(self) -> Runtime:
         """Connect the listeners and return the runtime. The bus is notified before activations."""
@@ -185,7 +185,7 @@ class Assembly:
         return Materials(handbooks=self._project.flows.handbooks, folder=self._project.folder)
 
     @cached_property
-    def _agent_sessions(self) -> AgentSessions:
+    def _agent_runner(self) -> AgentRunner:
         environment = AgentEnvironment(
             get_agent=self._project.agents.catalog.worker,
             model=self._models.choose,
@@ -193,11 +193,11 @@ class Assembly:
             guards=self._project.agents.guards,
             remark=self._models.remark,
         )
-        return AgentSessions(environment, self._invoker, world=self._world, bus=self._bus)
+        return AgentRunner(environment, self._invoker, world=self._world, bus=self._bus)
 
     @cached_property
     def _subagents(self) -> Subagents:
-        return Subagents(self._agent_sessions, self._project.agents.catalog)
+        return Subagents(self._agent_runner, self._project.agents.catalog)
 
     @cached_property
     def _steps(self) -> StepRunner:
@@ -208,7 +208,7 @@ class Assembly:
 
         return StepRunner(
             StepTools(
-                agent_sessions=self._agent_sessions,
+                agent_runner=self._agent_runner,
                 invoker=shared,
                 world=self._world,
                 invoker_with=invoker_with,

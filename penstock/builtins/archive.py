@@ -21,7 +21,7 @@ from penstock.core.call import Effect
 from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.scopes import FilePath
-from penstock.core.stored_changes import FileChange, FileChanges
+from penstock.core.stored_changes import FileChange, WorkspaceChange
 from penstock.resources.workspace import Workspace, inside
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import URI, builtin, list_of, place, read_place
@@ -61,7 +61,7 @@ async def pack(input: Json, invocation: Invocation) -> Any:
             await invocation.edition.threads.run(write)
             _check_size(packed.tell(), invocation)
     change = await workspace.write(target, packed.getvalue(), replaces=False)
-    invocation.change = FileChanges(files=(change,))
+    invocation.change = WorkspaceChange(files=(change,))
     return {
         "input_paths": list(map(str, inputs)),
         "output_path": str(target),
@@ -102,7 +102,7 @@ async def unpack(input: Json, invocation: Invocation) -> Any:
                 await _every(map(write, targets[part], contents))
         finally:  # also after a failure, so that the stored bytes are known and removed
             put = [changes[each] for each in targets if each in changes]
-            invocation.change = FileChanges(files=tuple(put))
+            invocation.change = WorkspaceChange(files=tuple(put))
     return {
         "input_path": str(source),
         "output_dir": str(target),

@@ -6,7 +6,7 @@ from penstock.core.call import Effect
 from penstock.core.call_errors import OutputTooLarge, ToolNotConfigured, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
-from penstock.core.stored_changes import FileChanges
+from penstock.core.stored_changes import WorkspaceChange
 from penstock.resources.egress import EgressCaller, HttpResponse, Request
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
@@ -32,7 +32,7 @@ async def download_url_to_file(input: Json, invocation: Invocation) -> Any:
     if answer.status not in _GOOD:
         raise tool_failure("http_status", f"{answer.url} answered with the status {answer.status}")
     change = await invocation.workspace.write(target, answer.body)
-    invocation.change = FileChanges(files=(change,))
+    invocation.change = WorkspaceChange(files=(change,))
     made = {"url": input["url"], "output_path": str(target), "size_bytes": change.size}
     kind = answer.headers.get("content-type")
     return made if kind is None else {**made, "content_type": kind}

@@ -7,7 +7,7 @@ from penstock.core.call import Effect
 from penstock.core.call_errors import not_utf8, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
-from penstock.core.stored_changes import FileChanges
+from penstock.core.stored_changes import WorkspaceChange
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import TEXT, URI, builtin, place, whole
@@ -45,7 +45,7 @@ async def write_text_file(input: Json, invocation: Invocation) -> Any:
     path = place(input, "path", invocation)
     content = _encoded(input["content"], invocation)
     change = await invocation.workspace.write(path, content)
-    invocation.change = FileChanges(files=(change,))
+    invocation.change = WorkspaceChange(files=(change,))
     return {"path": str(path), "bytes_written": len(content)}
 
 

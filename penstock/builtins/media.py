@@ -12,7 +12,7 @@ from penstock.core.call_errors import ToolNotConfigured, quota, tool_failure
 from penstock.core.clock import Moment, to_iso
 from penstock.core.envelope import Json
 from penstock.core.ids import BlobId, MediaId
-from penstock.core.stored_changes import FileChanges, MediaChange
+from penstock.core.stored_changes import MediaChange, WorkspaceChange
 from penstock.resources.links import LinkLabel
 from penstock.store.blobs import Blobs
 from penstock.tools.invocation import Invocation
@@ -43,7 +43,7 @@ async def media_fetch(input: Json, invocation: Invocation) -> Any:
     target = place(input, "output_path", invocation)
     kept = await _find(input["media_id"], invocation)
     change = invocation.workspace.of_blob(target, kept.blob_id, kept.size)
-    invocation.change = FileChanges(files=(change,))
+    invocation.change = WorkspaceChange(files=(change,))
     return {
         "media_id": kept.media_id,
         "media_type": kept.media_type,

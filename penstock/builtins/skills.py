@@ -14,9 +14,9 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.events.events import SkillsSelected
 from penstock.core.json_values.schema import Problem
-from penstock.core.stored_changes import FileChanges
+from penstock.core.stored_changes import WorkspaceChange
 from penstock.manifest.files import TOO_LARGE, UnreadReason, read_bounded
-from penstock.manifest.handbook import Handbooks
+from penstock.manifest.handbook import HandbookCatalog
 from penstock.manifest.skill import Resource, SkillManifest
 from penstock.resources.project.access import OPEN
 from penstock.resources.project.files import ProjectFiles
@@ -154,7 +154,7 @@ async def _import(
     target = place(input, "destination_path", invocation)
     content = await _bytes(skill, resource, invocation)
     change = await invocation.workspace.write(target, content)
-    invocation.change = FileChanges(files=(change,))
+    invocation.change = WorkspaceChange(files=(change,))
     return {
         "kind": "blob" if _text(content) is None else "text",
         "mime_type": resource.media_type,
@@ -243,7 +243,7 @@ class SkillRead(Struct, frozen=True, kw_only=True):
     """Reads the handbooks of a project; its description lists them."""
 
     spec: ToolSpec = READ_SPEC
-    handbooks: Handbooks
+    handbooks: HandbookCatalog
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
         """Return the text of a file."""
@@ -255,12 +255,12 @@ class SkillRead(Struct, frozen=True, kw_only=True):
         return None
 
 
-def with_handbooks(tools: Iterable[Tool], handbooks: Handbooks) -> tuple[Tool, ...]:
+def with_handbooks(tools: Iterable[Tool], handbooks: HandbookCatalog) -> tuple[Tool, ...]:
     """Return the tools, with the one that reads handbooks over these."""
     return tuple(_over(each, handbooks) if isinstance(each, SkillRead) else each for each in tools)
 
 
-def _over(tool: SkillRead, handbooks: Handbooks) -> SkillRead:
+def _over(tool: SkillRead, handbooks: HandbookCatalog) -> SkillRead:
     listed = handbooks.listed()
     about = (
         f"{HANDBOOK_TEXT} The skills, with their files:\n{listed}"
@@ -270,4 +270,4 @@ def _over(tool: SkillRead, handbooks: Handbooks) -> SkillRead:
     return replace(tool, spec=replace(tool.spec, description=about), handbooks=handbooks)
 
 
-HANDBOOK_TOOLS = (SkillRead(handbooks=Handbooks()),)
+HANDBOOK_TOOLS = (SkillRead(handbooks=HandbookCatalog()),)

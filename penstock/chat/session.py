@@ -48,7 +48,7 @@ from penstock.engine.task_body import failed
 from penstock.engine.task_state import TaskState
 from penstock.models.model import Model
 from penstock.tools.invoker import Invoker
-from penstock.tools.python.function import as_tools
+from penstock.tools.python.function import all_as_tools
 from penstock.tools.skills import NO_SKILLS, Skills, TaskSkills
 from penstock.tools.tool import Registry
 
@@ -85,7 +85,7 @@ class Participants:
             return self._shared
         own = self._own.get(agent)
         if own is None:
-            own = self._own[agent] = self._shared.over(Registry(as_tools(agent.tools)))
+            own = self._own[agent] = self._shared.over(Registry(all_as_tools(agent.tools)))
         return own
 
     def renew(self, prompt_prefix: PromptPrefix | None) -> None:

@@ -21,7 +21,7 @@ from penstock.cli.interaction.asking import (
     text_answer,
 )
 from penstock.cli.options import ProjectFolder, read_value, taking
-from penstock.cli.project import run
+from penstock.cli.project import run_with_runtime
 from penstock.cli.terminal.exit_codes import FAILED, OF_TASKS
 from penstock.cli.terminal.keyboard import forget_typed
 from penstock.cli.terminal.output import AsJson, compact, note, print_json, say
@@ -109,7 +109,7 @@ def answer(options: Options) -> None:
             await _notify_waiters(runtime, taken.log_id)
         return code
 
-    raise typer.Exit(run(options.project, work))
+    raise typer.Exit(run_with_runtime(options.project, work))
 
 
 async def _list(storage: Storage, *, as_json: bool) -> None:

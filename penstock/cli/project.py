@@ -43,7 +43,7 @@ def read_settings(folder: Path | None, **overrides: Any) -> Settings:
     return load(root, **overrides)
 
 
-def run(folder: Path | None, work: Callable[[Runtime], Awaitable[Value]]) -> Value:
+def run_with_runtime(folder: Path | None, work: Callable[[Runtime], Awaitable[Value]]) -> Value:
     """Open the project, run the work, and close the project."""
 
     async def whole() -> Value:

@@ -14,7 +14,7 @@ from penstock.chat.waiter import awaited_runs
 from penstock.cli.completion import tasks
 from penstock.cli.interaction.loop_thread import ending
 from penstock.cli.options import Most, ProjectFolder
-from penstock.cli.project import run
+from penstock.cli.project import run_with_runtime
 from penstock.cli.terminal.output import AsJson, compact, note, pretty, print_json, say
 from penstock.cli.terminal.render import event_line, print_table, when
 from penstock.core.errors import NotFound, StoreCorrupt
@@ -55,7 +55,7 @@ def list_tasks(*, limit: Most = 20, project: ProjectFolder = None, as_json: AsJs
                 note(f"{record.task_id}: {blocked(record.blocked_on)}: penstock tasks cancel TASK")
         note(f"{len(records)} of {total}")
 
-    run(project, work)
+    run_with_runtime(project, work)
 
 
 def _columns(task: TaskRecord) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def show_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson 
             if record.blocked_on:
                 note(f"{blocked(record.blocked_on)}: penstock tasks cancel {record.task_id}")
 
-    run(project, work)
+    run_with_runtime(project, work)
 
 
 def task_events(
@@ -126,7 +126,7 @@ def task_events(
             else:
                 say(event_line(event_record))
 
-    run(project, work)
+    run_with_runtime(project, work)
 
 
 def cancel_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
@@ -140,7 +140,7 @@ def cancel_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJso
         else:
             say(ending(record, record.status.value))
 
-    run(project, work)
+    run_with_runtime(project, work)
 
 
 COMMANDS = {

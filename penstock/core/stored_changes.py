@@ -54,7 +54,7 @@ class FileChange(Struct, frozen=True, kw_only=True):
     """Whether an existing file may be replaced."""
 
 
-class FileChanges(Struct, frozen=True, kw_only=True):
+class WorkspaceChange(Struct, frozen=True, kw_only=True):
     """Files that are all written, or none of them."""
 
     files: tuple[FileChange, ...]
@@ -74,7 +74,7 @@ class MediaChange(Struct, frozen=True, kw_only=True):
     expires_at: Moment
 
 
-Change = StateChange | FileChanges | MediaChange
+Change = StateChange | WorkspaceChange | MediaChange
 
 
 TYPE_ERROR = "TYPE_ERROR"

@@ -54,7 +54,7 @@ TASK = "task"
 """Key of the task where task and inputs are given as one mapping."""
 
 
-class RunInputs(Struct, frozen=True, kw_only=True):
+class RunInputsKind(Struct, frozen=True, kw_only=True):
     """The kind of the field `inputs`."""
 
     expected: str = "a mapping of names to {type, required, default, description}"
@@ -83,7 +83,7 @@ FIELDS = (
     ),
     Field(key="task_prompt", kind=_TEXT, meaning="the text of that question"),
     Field(key="config", kind=CONFIG, meaning="constants of templates", default={}),
-    Field(key="inputs", kind=RunInputs(), meaning="typed inputs of a run", default=()),
+    Field(key="inputs", kind=RunInputsKind(), meaning="typed inputs of a run", default=()),
 )
 STEPS, NO_EFFECT = "steps", "auto_end"
 KNOWN = (*(each.key for each in FIELDS), STEPS, NO_EFFECT)

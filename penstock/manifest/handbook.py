@@ -72,7 +72,7 @@ class Handbook(Struct, frozen=True, kw_only=True):
         return [topic.name for topic in self.topics]
 
 
-class Handbooks:
+class HandbookCatalog:
     """Handbooks by name; of two with the same name the first one is used."""
 
     def __init__(self, handbooks: Iterable[Handbook] = ()) -> None:
@@ -118,12 +118,12 @@ class Handbooks:
         return cut("\n".join(lines), LISTED_CHARACTERS)
 
 
-def find_handbooks(folders: Iterable[Path], project: Path | None = None) -> Handbooks:
+def find_handbooks(folders: Iterable[Path], project: Path | None = None) -> HandbookCatalog:
     """Read the handbooks in these directories; an earlier directory takes precedence.
 
     None of a project leads out of it.
     """
-    return Handbooks(book for folder in folders for book in _in_folder(folder, project))
+    return HandbookCatalog(book for folder in folders for book in _in_folder(folder, project))
 
 
 def read_handbook(folder: Path) -> Handbook | None:

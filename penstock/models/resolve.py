@@ -45,7 +45,7 @@ class MakeModel(Protocol):
         ...
 
 
-class Models:
+class ModelRegistry:
     """The models of a project. Each is created when first requested."""
 
     def __init__(

@@ -80,14 +80,14 @@ def open_cipher(setting: str, folder: Path, chance: Chance = new_secret) -> Ciph
     Raises ConfigError for keys that cannot be used, also for a file that others can read.
     """
     if setting.strip():
-        return Cipher(read_keys(setting), chance)
+        return Cipher(decode_keys(setting), chance)
     path = folder / KEY_FILE
     if path.exists():
         return Cipher([_key_of(path, chance)], chance)
     return Cipher([], chance, make=lambda: _key_of(path, chance))
 
 
-def read_keys(setting: str) -> list[bytes]:
+def decode_keys(setting: str) -> list[bytes]:
     """Return the keys of a setting; the first one encrypts. Raises ConfigError."""
     keys = [_decoded(each.strip()) for each in setting.split(",")]
     if wrong := [number for number, key in enumerate(keys, 1) if key is None]:

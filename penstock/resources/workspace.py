@@ -17,7 +17,7 @@ from penstock.core.clock import Clock, Moment
 from penstock.core.ids import BlobId, MediaId, ProfileId
 from penstock.core.limits import Limits
 from penstock.core.scopes import FilePath, Scope, ScopeKind, parents
-from penstock.core.stored_changes import FileChange, FileChanges, MediaChange
+from penstock.core.stored_changes import FileChange, MediaChange, WorkspaceChange
 from penstock.store.blobs import Blobs
 from penstock.store.changes import Changes, of_scope, starts_with
 from penstock.store.database import Database
@@ -27,7 +27,7 @@ from penstock.store.tables import files, media
 MAX_CHILDREN = 1000
 
 
-class File(Struct, frozen=True, kw_only=True):
+class WorkspaceFile(Struct, frozen=True, kw_only=True):
     """A file of a workspace."""
 
     path: str
@@ -40,7 +40,7 @@ class DirectoryEntry(Struct, frozen=True):
     """An entry of a directory."""
 
     name: str
-    file: File | None
+    file: WorkspaceFile | None
     """None for a directory."""
 
 
@@ -51,11 +51,11 @@ class Files(Protocol):
     processes. A path is a file, or a directory that has files below it, never both.
     """
 
-    async def find(self, scope: Scope, path: str) -> File | None:
+    async def find(self, scope: Scope, path: str) -> WorkspaceFile | None:
         """Return the file at a path."""
         ...
 
-    async def below(self, scope: Scope, directory: str, *, most: int) -> Sequence[File]:
+    async def below(self, scope: Scope, directory: str, *, most: int) -> Sequence[WorkspaceFile]:
         """Return the files at any depth below a directory, in the order of their paths' bytes."""
         ...
 
@@ -65,7 +65,7 @@ class Files(Protocol):
         """Return the entries of a directory itself."""
         ...
 
-    async def make(self, changes: FileChanges) -> None:
+    async def make(self, changes: WorkspaceChange) -> None:
         """Make changes that no log records. Raises ToolFailed and then changes nothing.
 
         The changes of a call are part of its record instead: `Ledger.change`.
@@ -81,13 +81,13 @@ class SqlFiles:
         self._clock = clock
         self._changes = Changes(Statements(database.dialect), database.limits)
 
-    async def find(self, scope: Scope, path: str) -> File | None:
+    async def find(self, scope: Scope, path: str) -> WorkspaceFile | None:
         """Return the file at a path."""
         query = select(files).where(of_scope(files, scope), files.c.path == path.encode())
         row = await self._database.read(lambda connection: connection.execute(query).first())
         return None if row is None else _file(row)
 
-    async def below(self, scope: Scope, directory: str, *, most: int) -> Sequence[File]:
+    async def below(self, scope: Scope, directory: str, *, most: int) -> Sequence[WorkspaceFile]:
         """Return the files at any depth below a directory, in the order of their paths' bytes."""
         prefix = inside(directory)
         query = select(files).where(of_scope(files, scope), starts_with(files, prefix))
@@ -117,7 +117,7 @@ class SqlFiles:
 
         return await self._database.read(unit)
 
-    async def make(self, changes: FileChanges) -> None:
+    async def make(self, changes: WorkspaceChange) -> None:
         """Make changes that no log records."""
         at = self._clock.now()
         await self._database.write(lambda unit: self._changes.make(unit, changes, at))
@@ -146,7 +146,7 @@ class Workspace:
         """Whether the path is the root, or has files below it."""
         return not path.path or bool(await self._files.below(self.scope(path), path.path, most=1))
 
-    async def file(self, path: FilePath) -> File:
+    async def file(self, path: FilePath) -> WorkspaceFile:
         """Return the file at a path."""
         file = await self._find(path)
         if file is not None:
@@ -174,7 +174,7 @@ class Workspace:
         entries = await self._files.children(self.scope(path), path.path, most=most)
         return sorted(entries[:MAX_CHILDREN], key=lambda each: each.name), len(entries) == most
 
-    async def below(self, path: FilePath, *, most: int) -> Sequence[File]:
+    async def below(self, path: FilePath, *, most: int) -> Sequence[WorkspaceFile]:
         """Return the files at any depth below a directory."""
         await self._check_directory(path)
         return await self._files.below(self.scope(path), path.path, most=most)
@@ -207,9 +207,9 @@ class Workspace:
 
     async def make(self, *changes: FileChange) -> None:
         """Make changes that no log records."""
-        await self._files.make(FileChanges(files=changes))
+        await self._files.make(WorkspaceChange(files=changes))
 
-    async def _find(self, path: FilePath) -> File | None:
+    async def _find(self, path: FilePath) -> WorkspaceFile | None:
         return await self._files.find(self.scope(path), path.path)
 
     async def _check_directory(self, path: FilePath) -> None:
@@ -233,14 +233,14 @@ def inside(directory: str) -> str:
     return f"{directory}/" if directory else ""
 
 
-def child_of(prefix: str, file: File) -> DirectoryEntry:
+def child_of(prefix: str, file: WorkspaceFile) -> DirectoryEntry:
     """Return the entry that leads to a file from a directory above it."""
     name, _, further = file.path.removeprefix(prefix).partition("/")
     return DirectoryEntry(name, None if further else file)
 
 
-def _file(row: Any) -> File:
-    return File(
+def _file(row: Any) -> WorkspaceFile:
+    return WorkspaceFile(
         path=bytes(row.path).decode(),
         blob_id=row.blob_id,
         size=row.size,

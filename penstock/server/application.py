@@ -33,7 +33,7 @@ from penstock.server.auth import Authenticator, Cookies
 from penstock.server.context import FULL, ServerContext, ServerLifecycle
 from penstock.server.openapi import document
 from penstock.server.problem import (
-    answer,
+    error_response,
     on_error,
     on_http_error,
     problem,
@@ -237,4 +237,6 @@ async def _on_bad_query(request: Request, error: Exception) -> Response:
         for error_part in errors
     ]
     problems = "; ".join(f"{each['field'].removeprefix('/')}: {each['issue']}" for each in details)
-    return answer(400, BadRequest.code, f"the request cannot be read: {problems}", details=details)
+    return error_response(
+        400, BadRequest.code, f"the request cannot be read: {problems}", details=details
+    )

@@ -95,7 +95,7 @@ def problem(error: errors.PenstockError, request_id: str) -> Json:
         code, details = errors.NotReady.code, {"requestId": request_id, **(error.details or {})}
         if not error.details:  # its own message may contain paths of this machine
             message = (type(error).__doc__ or code).strip()
-    return answer(status, code, message, details=details, headers=_headers(error, status))
+    return error_response(status, code, message, details=details, headers=_headers(error, status))
 
 
 def unexpected(error: BaseException, request_id: str) -> Json:
@@ -106,10 +106,10 @@ def unexpected(error: BaseException, request_id: str) -> Json:
         log.error("request %s failed", request_id, exc_info=error)
     message = "the server failed; its log has the cause under the request id"
     code = errors.PenstockError.code
-    return answer(500, code, message, details={"requestId": request_id})
+    return error_response(500, code, message, details={"requestId": request_id})
 
 
-def answer(
+def error_response(
     status: int,
     code: str,
     message: str,
@@ -136,7 +136,7 @@ def end_problem(
     if reply.status is TaskStatus.CANCELLED or error is None:
         details["status"] = reply.status.value
         message = "the task was cancelled"
-        return answer(409, errors.TaskOver.code, message, details=details, headers=headers)
+        return error_response(409, errors.TaskOver.code, message, details=details, headers=headers)
     status = END_STATUS.get(error.code, 422)
     if status == END_STATUS[errors.ModelUnavailable.code]:
         details["retryable"] = error.retryable
@@ -144,7 +144,7 @@ def end_problem(
     elif status == END_STATUS[errors.PenstockError.code]:
         details["requestId"] = request_id
     details |= culprit
-    return answer(status, error.code, error.message, details=details, headers=headers)
+    return error_response(status, error.code, error.message, details=details, headers=headers)
 
 
 async def on_error(request: Request, error: Exception) -> Response:
@@ -162,10 +162,10 @@ async def on_http_error(request: Request, error: Exception) -> Response:
         allowed = ", ".join(described) or (error.headers or {}).get("Allow", "")
         message = f"{shown} does not support {request.method}; allowed: {allowed}"
         headers = {"Allow": allowed}
-        return answer(405, "METHOD_NOT_ALLOWED", message, headers=headers)
+        return error_response(405, "METHOD_NOT_ALLOWED", message, headers=headers)
     if error.status_code == STATUS[errors.NotFound]:
-        return answer(404, errors.NotFound.code, f"there is nothing at {shown}")
-    return answer(error.status_code, errors.BadRequest.code, str(error.detail))
+        return error_response(404, errors.NotFound.code, f"there is nothing at {shown}")
+    return error_response(error.status_code, errors.BadRequest.code, str(error.detail))
 
 
 def methods_of(paths: dict[str, dict[str, Any]], path: str) -> list[str]:

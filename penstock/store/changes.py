@@ -35,11 +35,11 @@ from penstock.core.scopes import Scope, ScopeKind, parents
 from penstock.core.stored_changes import (
     Change,
     FileChange,
-    FileChanges,
     MediaChange,
     StateChange,
     StateEntry,
     StateOutcome,
+    WorkspaceChange,
     changed,
 )
 from penstock.store.statements import Statements
@@ -92,7 +92,7 @@ class Changes:
         match change:
             case StateChange():
                 return self.make_state(connection, change, at)
-            case FileChanges(files=changes):
+            case WorkspaceChange(files=changes):
                 # the transaction continues after a refused change, to record the refusal
                 connection.exec_driver_sql("SAVEPOINT change")
                 try:
@@ -208,7 +208,7 @@ def drop_expired(connection: Connection, at: Moment) -> None:
 def put_for(change: Change) -> Collection[BlobId]:
     """Return the blobs that a change names; the caller stored them before."""
     match change:
-        case FileChanges(files=files):
+        case WorkspaceChange(files=files):
             return {each.blob_id for each in files if each.blob_id is not None}
         case MediaChange(blob_id=blob_id):
             return [blob_id]

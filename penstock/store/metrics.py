@@ -20,7 +20,7 @@ from penstock.core.json_values.json_text import compact
 from penstock.core.text import CHARACTERS_PER_TOKEN
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
-from penstock.store.rows import Rows
+from penstock.store.rows import EventRows
 from penstock.store.tables import events, logs
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 PAGE = 200
 """Events in memory at once."""
 _COLUMNS = ("seq", "at", "task_id", "path", "kind", "body", "blob_id")
-"""In the form that `Rows` reads."""
+"""In the form that `EventRows` reads."""
 _KINDS = ("agent_began", "call_settled", "reply_received", "task_started")
 
 
@@ -139,7 +139,7 @@ class Metrics:
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
-        self._rows = Rows(blobs, 0)
+        self._rows = EventRows(blobs, 0)
 
     async def of_tools(
         self, span: MetricsRange, definitions: Mapping[str, int]

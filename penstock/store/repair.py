@@ -35,8 +35,8 @@ from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.logs.log import Log
 from penstock.store.projections import HAVE_CONSEQUENCES, ProjectionWriter
+from penstock.store.rows import EventRows, advice, record_of
 from penstock.store.rows import Row as EventRow
-from penstock.store.rows import Rows, advice, record_of
 from penstock.store.statements import Statements
 from penstock.store.tables import REVISION, events, logs, questions, sessions, tasks
 
@@ -106,7 +106,7 @@ async def read_back(
 ) -> tuple[int, tuple[str, ...]]:
     """Read the newest events. Return their number, and the names of those that cannot be read."""
     read, broken, large = await database.read(partial(_read_back, most))
-    rows = Rows(blobs, 0)
+    rows = EventRows(blobs, 0)
     for log_id, row in large:
         try:
             await rows.records(log_id, [row])

@@ -42,7 +42,7 @@ Row = tuple[int, Moment, TaskId | None, CallPath | None, str, str, BlobId | None
 _BODY_OF: Callable[[Draft], str] = itemgetter(4)
 
 
-class Rows:
+class EventRows:
     """Writes events as rows and reads them back."""
 
     def __init__(self, blobs: Blobs, body_bytes: int) -> None:

@@ -33,7 +33,14 @@ from penstock.core.task import (
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.projections import ALL_TASKS, Page, SessionSort, TasksOf, plain
-from penstock.store.rows import REBUILD, Rows, check_columns, is_number, missing, moment_or_first
+from penstock.store.rows import (
+    REBUILD,
+    EventRows,
+    check_columns,
+    is_number,
+    missing,
+    moment_or_first,
+)
 from penstock.store.tables import events, questions, sessions, tasks
 
 log = logging.getLogger(__name__)
@@ -105,7 +112,7 @@ class SqlProjections:
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
-        self._rows = Rows(blobs, database.limits.body_bytes)
+        self._rows = EventRows(blobs, database.limits.body_bytes)
         title = func.lower(sessions.c.title)
         self._title = title.collate("C") if database.dialect == "postgresql" else title
         """By code points, so that both databases sort alike; Postgres would use its own locale."""

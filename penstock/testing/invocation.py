@@ -36,7 +36,7 @@ from penstock.testing.resources import MemoryFiles, MemoryMedia, MemoryState
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.invocation import Attempt, Invocation, NestedCalls
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import Caller, Rule, Rules
+from penstock.tools.policy import Caller, Rule, RuleSet
 from penstock.tools.resources import Resources
 from penstock.tools.tool import Registry, Tool
 
@@ -69,7 +69,7 @@ class Workbench:
             links=Links(_KEY, world.clock),
             **reached,
         )
-        self.invoker = Invoker(Registry(tools), Rules(rules), self.resources, world=world)
+        self.invoker = Invoker(Registry(tools), RuleSet(rules), self.resources, world=world)
         self.allowance = Allowance()
         self.model = Caller(
             origin=Origin.MODEL,

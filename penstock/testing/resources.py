@@ -21,16 +21,16 @@ from penstock.core.scopes import Scope, ScopeKind, parents
 from penstock.core.stored_changes import (
     Change,
     FileChange,
-    FileChanges,
     MediaChange,
     StateChange,
     StateEntry,
     StateOutcome,
+    WorkspaceChange,
     changed,
 )
 from penstock.resources.state import StatePage, page_of
 from penstock.resources.vault import SecretListing, by_place, check_secret, not_there
-from penstock.resources.workspace import DirectoryEntry, File, child_of, inside
+from penstock.resources.workspace import DirectoryEntry, WorkspaceFile, child_of, inside
 from penstock.store.changes import check_room, put_for, refused, with_outcome
 
 
@@ -82,7 +82,7 @@ class MemoryChanges:
         match change:
             case StateChange():
                 return self.make_state(change, at)
-            case FileChanges(files=files):
+            case WorkspaceChange(files=files):
                 before = {file.scope: dict(self.of(file.scope).files) for file in files}
                 try:
                     for file in files:
@@ -185,11 +185,11 @@ class MemoryFiles:
         self._changes = changes
         self._clock = clock
 
-    async def find(self, scope: Scope, path: str) -> File | None:
+    async def find(self, scope: Scope, path: str) -> WorkspaceFile | None:
         """Return the file at a path."""
         return self._all(scope).get(path)
 
-    async def below(self, scope: Scope, directory: str, *, most: int) -> Sequence[File]:
+    async def below(self, scope: Scope, directory: str, *, most: int) -> Sequence[WorkspaceFile]:
         """Return the files at any depth below a directory, in the order of their paths' bytes."""
         prefix = inside(directory)
         files = [file for path, file in self._all(scope).items() if path.startswith(prefix)]
@@ -204,13 +204,13 @@ class MemoryFiles:
         children = {child.name: child for child in (child_of(prefix, file) for file in files)}
         return list(children.values())[:most]
 
-    async def make(self, changes: FileChanges) -> None:
+    async def make(self, changes: WorkspaceChange) -> None:
         """Apply changes without a log entry."""
         self._changes.make(changes, self._clock.now())
 
-    def _all(self, scope: Scope) -> dict[str, File]:
+    def _all(self, scope: Scope) -> dict[str, WorkspaceFile]:
         return {
-            path: File(
+            path: WorkspaceFile(
                 path=path, blob_id=kept.blob_id, size=kept.size, modified_at=kept.modified_at
             )
             for path, kept in self._changes.of(scope).files.items()

@@ -15,18 +15,18 @@ from penstock.core.ids import new_id
 from penstock.core.limits import Limits, World
 from penstock.flows.project.library import FlowLibrary, NoFlows
 from penstock.flows.steps.kind import CodeEnvironment
-from penstock.manifest.handbook import Handbooks
+from penstock.manifest.handbook import HandbookCatalog
 from penstock.models.model import Model
 from penstock.models.providers import OFFLINE
-from penstock.models.resolve import Models
+from penstock.models.resolve import ModelRegistry
 from penstock.resources.egress import Egress
 from penstock.resources.links import Links
 from penstock.store.blobs import open_blobs
 from penstock.store.logs.lease_units import this_process
 from penstock.testing.log import MemoryLog
 from penstock.testing.resources import MemoryFiles, MemoryMedia, MemoryState, MemoryVault
-from penstock.tools.policy import Rule, Rules
-from penstock.tools.python.function import ToolLike, as_tools
+from penstock.tools.policy import Rule, RuleSet
+from penstock.tools.python.function import ToolLike, all_as_tools
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.skills import NO_SKILLS, Skills
 from penstock.tools.tool import Registry
@@ -59,7 +59,7 @@ class MemoryStorage:
         self.egress = egress
         self.flows = flows or NoFlows()
         self.code_environment = code_environment
-        self.handbooks = Handbooks()
+        self.handbooks = HandbookCatalog()
         self.project: ProjectFolder | None = None
         """A project folder, for tools that need one."""
 
@@ -128,11 +128,11 @@ async def memory_runtime(
         Good morning.
     """
     place = place or MemoryStorage()
-    models = Models(default=model.card.model_id if model else OFFLINE, limits=place.limits)
+    models = ModelRegistry(default=model.card.model_id if model else OFFLINE, limits=place.limits)
     if model is not None:
         models.add(model)
     project_parts = place.project_parts(
-        DeclaredTools(registry=Registry(as_tools(tools)), rules=Rules(rules), skills=skills),
+        DeclaredTools(registry=Registry(all_as_tools(tools)), rules=RuleSet(rules), skills=skills),
         DeclaredAgents(catalog=Catalog(agents), models=models),
     )
     runtime = assemble(World(place.clock, place.limits, new_id), place.storage(), project_parts)

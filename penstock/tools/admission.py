@@ -32,7 +32,7 @@ from penstock.engine.suspend import ask
 from penstock.tools.artifacts import ANY_FORM, PREVIEW_CHARS, OutputForm
 from penstock.tools.faults import invalid, without_output
 from penstock.tools.invocation import Invocation, NestedCalls
-from penstock.tools.policy import Action, Caller, Rules, find_refusal
+from penstock.tools.policy import Action, Caller, RuleSet, find_refusal
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Registry, Tool
@@ -112,7 +112,7 @@ class Admission:
     """Finds the tool of a call, and allows the call, refuses it, or asks a person."""
 
     def __init__(
-        self, registry: Registry, rules: Rules, world: World, folder: ProjectFolder | None = None
+        self, registry: Registry, rules: RuleSet, world: World, folder: ProjectFolder | None = None
     ) -> None:
         self._registry = registry
         self._rules = rules

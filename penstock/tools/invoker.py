@@ -42,7 +42,7 @@ from penstock.tools.faults import (
     retried,
 )
 from penstock.tools.invocation import Attempt, Invocation, NestedCalls
-from penstock.tools.policy import SCRIPT, Caller, Rules
+from penstock.tools.policy import SCRIPT, Caller, RuleSet
 from penstock.tools.redaction import check_change, redacted, redacted_files
 from penstock.tools.resources import Resources
 from penstock.tools.spec import ToolSpec
@@ -58,7 +58,7 @@ class Invoker:
     def __init__(
         self,
         registry: Registry,
-        rules: Rules,
+        rules: RuleSet,
         resources: Resources,
         *,
         world: World,

@@ -6,7 +6,7 @@ script gets NotPermitted with the missing grants, because its author has to add 
 
 The table depends only on the ToolSpec and the Caller, so the same function decides for the call
 itself, for the list of tools and for `penstock tools grants`. A nested call inherits the grants of
-its root: `Invocation` builds its Caller. Rules and approvals come after it (`Rules` below, and
+its root: `Invocation` builds its Caller. Rules and approvals come after it (`RuleSet` below, and
 `Admission`), and can only restrict.
 
 Proof: `tests/tools/test_policy.py::test_every_cell_of_the_visibility_table`.
@@ -203,7 +203,7 @@ class Rule(Struct, frozen=True, kw_only=True):
         return fnmatchcase(spec.tool_id, self.tool) and fnmatchcase(caller.agent, self.agent)
 
 
-class Rules:
+class RuleSet:
     """All rules of a project."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:

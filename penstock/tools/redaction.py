@@ -31,7 +31,7 @@ from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.core.events.events import NoteEmitted, SecretGiven, StoredFile
 from penstock.core.ids import TaskId
 from penstock.core.scopes import Scope
-from penstock.core.stored_changes import Change, FileChanges, MediaChange
+from penstock.core.stored_changes import Change, MediaChange, WorkspaceChange
 from penstock.core.task import Option, QuestionForm
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
@@ -114,7 +114,7 @@ def check_value(secrets: Redactor, value: Any) -> None:
 def check_change(change: Change | None, secrets: Redactor) -> None:
     """Raise StateDenied if a call would store something under a name that contains a secret."""
     match change:
-        case FileChanges(files=files):
+        case WorkspaceChange(files=files):
             check_key(secrets, *(file.path for file in files), what="the path of a file")
         case MediaChange(filename=str(name)):
             check_key(secrets, name, what="the name of a file")

@@ -25,7 +25,7 @@ from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import Rules
+from penstock.tools.policy import RuleSet
 from penstock.tools.resources import Resources
 from penstock.tools.tool import Registry
 from tests.kit.assistant import agent
@@ -49,7 +49,7 @@ async def enter(
     world = World(FakeClock(), Limits(), new_id)
     artifacts = Artifacts(open_blobs("memory:///"), world.limits, new_id)
     resources = Resources(artifacts=artifacts)
-    invoker = Invoker(Registry([Act("tool")]), Rules(), resources, world=world)
+    invoker = Invoker(Registry([Act("tool")]), RuleSet(), resources, world=world)
     someone, ledger = agent(**settings), ledger_of(held)
     if allowance is not None:
         ledger.budget = Budget(allowance, ledger.task.spent, world.clock)

@@ -17,7 +17,7 @@ from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import Action, Rule, Rules
+from penstock.tools.policy import Action, Rule, RuleSet
 from penstock.tools.resources import Resources
 from penstock.tools.skills import Skills, TaskSkills
 from penstock.tools.spec import ANY_INPUT
@@ -40,7 +40,7 @@ def invoker_with(*rules: Rule) -> Invoker:
         Act("ask_user", is_offered=False),
     ]
     artifacts = Artifacts(open_blobs("memory:///"), world.limits, new_id)
-    return Invoker(Registry(tools), Rules(rules), Resources(artifacts=artifacts), world=world)
+    return Invoker(Registry(tools), RuleSet(rules), Resources(artifacts=artifacts), world=world)
 
 
 @pytest.mark.parametrize(

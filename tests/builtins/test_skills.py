@@ -15,7 +15,7 @@ from penstock.core.events.events import SkillsSelected
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
-from penstock.manifest.handbook import FILE_BYTES, Handbooks, find_handbooks
+from penstock.manifest.handbook import FILE_BYTES, HandbookCatalog, find_handbooks
 from penstock.manifest.skill import SkillManifest
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
@@ -290,7 +290,7 @@ TOPIC = "# API\n\n  as it is\r\n"
 
 
 @pytest.fixture
-def books(tmp_path: Path) -> Handbooks:
+def books(tmp_path: Path) -> HandbookCatalog:
     folder = tmp_path / "docs"
     folder.mkdir()
     (folder / "SKILL.md").write_text(INDEX)
@@ -303,11 +303,11 @@ def books(tmp_path: Path) -> Handbooks:
     return find_handbooks([tmp_path])
 
 
-async def bench_over(books: Handbooks) -> Workbench:
+async def bench_over(books: HandbookCatalog) -> Workbench:
     return await open_workbench(*with_handbooks(HANDBOOK_TOOLS, books))
 
 
-async def test_a_topic_file_is_returned_unchanged(books: Handbooks) -> None:
+async def test_a_topic_file_is_returned_unchanged(books: HandbookCatalog) -> None:
     """T13: "Read a topic file from a registered skill bundle"; "Raw file content as text"."""
     bench = await bench_over(books)
     envelope = await bench.call("skill_read", {"skill": "docs", "file": "api.md"})
@@ -330,7 +330,7 @@ UNLISTED = 'File "{}" is not listed in skill "docs". Listed: api.md, gone.md, bi
     ],
 )
 async def test_an_unreadable_topic_is_an_error_text(
-    books: Handbooks, skill: str, file: str, said: str
+    books: HandbookCatalog, skill: str, file: str, said: str
 ) -> None:
     """T14: "or an error string if the skill or file is not found"; T16: unlisted is refused."""
     bench = await bench_over(books)
@@ -341,13 +341,13 @@ async def test_an_unreadable_topic_is_an_error_text(
 
 
 @pytest.mark.parametrize("input", [{}, {"skill": "docs"}, {"skill": "d", "file": "f", "x": 1}])
-async def test_only_both_names_are_accepted(books: Handbooks, input: dict[str, str]) -> None:
+async def test_only_both_names_are_accepted(books: HandbookCatalog, input: dict[str, str]) -> None:
     bench = await bench_over(books)
     envelope = await bench.call("skill_read", input)
     assert envelope.status is Status.VALIDATION_ERROR
 
 
-def test_the_description_lists_the_handbooks(books: Handbooks, tmp_path: Path) -> None:
+def test_the_description_lists_the_handbooks(books: HandbookCatalog, tmp_path: Path) -> None:
     """H6: "The tool's description lists the handbooks with description and files"."""
     (tool,) = with_handbooks(HANDBOOK_TOOLS, books)
     assert "- docs: How it is done. (api.md, gone.md, big.md, bin.md)" in tool.spec.description

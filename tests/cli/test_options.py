@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from penstock.app.runtime import Runtime
 from penstock.cli.options import read_object, taking
-from penstock.cli.project import run, selected
+from penstock.cli.project import run_with_runtime, selected
 from penstock.cli.terminal.output import AsJson
 from penstock.core.ids import ASSISTANT
 
@@ -87,7 +87,7 @@ def chosen(project: Path, names: Sequence[str]) -> tuple[str, ...]:
     async def work(runtime: Runtime) -> tuple[str, ...]:
         return selected(runtime, ASSISTANT, names)
 
-    return run(project, work)
+    return run_with_runtime(project, work)
 
 
 def test_named_skills_are_selected_in_their_order(project: Path) -> None:

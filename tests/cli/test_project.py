@@ -8,7 +8,7 @@ import pytest
 
 from penstock.app.runtime import Runtime
 from penstock.cli.main import main
-from penstock.cli.project import find, run
+from penstock.cli.project import find, run_with_runtime
 from penstock.core.events.events import TaskEnded
 from penstock.core.profile import LOCAL
 from tests.kit.entries import CHAT, ONE, message, opened
@@ -20,7 +20,7 @@ async def name_agents(runtime: Runtime) -> list[str]:
 
 
 def test_a_project_is_opened_and_closed_around_work(project: Path) -> None:
-    assert "assistant" in run(project, name_agents)
+    assert "assistant" in run_with_runtime(project, name_agents)
     assert (project / ".penstock" / "penstock.db").exists()
 
 
@@ -28,7 +28,7 @@ def test_findings_are_counted_and_other_tools_work(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "agents" / "bad.md").write_text("no fence")
-    assert "assistant" in run(project, name_agents)
+    assert "assistant" in run_with_runtime(project, name_agents)
     assert capsys.readouterr().err == (
         "in the project: 1 error, 0 warnings; `penstock check` shows them\n"
     )
@@ -67,9 +67,9 @@ def test_a_short_command_does_not_resume_unfinished_work(
     project: Path, command: tuple[str, ...]
 ) -> None:
     """A resumed write would be interrupted by the command's own end, and not run again."""
-    run(project, leave)
+    run_with_runtime(project, leave)
     assert main([*command, "--project", str(project)]) == 0
-    assert run(project, ended) == 0
+    assert run_with_runtime(project, ended) == 0
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_a_short_command_does_not_resume_unfinished_work(
 def test_unfinished_work_resumes_when_a_person_opens_it(
     project: Path, command: tuple[str, ...], tasks: int
 ) -> None:
-    run(project, leave)
+    run_with_runtime(project, leave)
     assert main([*command, "--project", str(project)]) == 0
-    assert run(project, ended) == tasks
+    assert run_with_runtime(project, ended) == tasks
 
 
 pytestmark = pytest.mark.slow("reads scripts")

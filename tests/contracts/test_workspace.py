@@ -8,8 +8,8 @@ from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import FileChange, FileChanges
-from penstock.resources.workspace import File, Files
+from penstock.core.stored_changes import FileChange, WorkspaceChange
+from penstock.resources.workspace import Files, WorkspaceFile
 from penstock.store.logs.log import Log
 from penstock.testing.clock import START, FakeClock
 from tests.kit.entries import CHAT, ONE, ended, held, started
@@ -28,7 +28,7 @@ def remove(path: str) -> FileChange:
 
 
 async def make(files: Files, *changes: FileChange) -> None:
-    await files.make(FileChanges(files=changes))
+    await files.make(WorkspaceChange(files=changes))
 
 
 async def paths(files: Files, directory: str = "", scope: Scope = TALK) -> list[str]:
@@ -46,13 +46,13 @@ def recorded(*changes: FileChange) -> Entry:
     """The record of a built-in that succeeds if its files can be written."""
     envelope = Envelope.success({"path": "x"})
     event = CallSettled(tool_id="write_text_file", envelope=envelope, context='{"path":"x"}')
-    return Entry(event, ONE, CallPath("task_1/1/write#ab"), FileChanges(files=changes))
+    return Entry(event, ONE, CallPath("task_1/1/write#ab"), WorkspaceChange(files=changes))
 
 
 async def test_a_file_is_in_exactly_one_tree(files: Files, clock: FakeClock) -> None:
     """W1: "They are two separate trees"."""
     await make(files, write("a/b", size=3))
-    found = File(path="a/b", blob_id=BYTES, size=3, modified_at=START)
+    found = WorkspaceFile(path="a/b", blob_id=BYTES, size=3, modified_at=START)
     assert await files.find(TALK, "a/b") == found
     assert await files.find(MINE, "a/b") is None
     assert await files.find(TALK, "a") is None

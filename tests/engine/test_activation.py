@@ -22,7 +22,7 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.ids import TaskId
-from penstock.core.stored_changes import FileChanges
+from penstock.core.stored_changes import WorkspaceChange
 from penstock.core.task import TaskStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import TaskState
@@ -315,7 +315,7 @@ async def test_a_write_on_its_way_is_settled_before_its_task_ends(error: BaseExc
 
     async def write(held: HeldLog, task: TaskState) -> None:
         held.add(TaskStarted(), task.task_id)
-        held.add_change(outcome("write"), FileChanges(files=()), task.task_id, path)
+        held.add_change(outcome("write"), WorkspaceChange(files=()), task.task_id, path)
         held.add(CancelRequested(by=None), task.task_id)
         raise error
 

@@ -25,7 +25,7 @@ from penstock.flows.steps.code import Code, CodeDecision, CodeVisit
 from penstock.flows.steps.kind import CodeEnvironment
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import Rules
+from penstock.tools.policy import RuleSet
 from penstock.tools.tool import Registry, Tool
 from tests.kit.tools import Act
 
@@ -46,7 +46,7 @@ async def pursue(
 ) -> VisitOutcome:
     def door(tool: Tool) -> Invoker:
         registry = Registry([*bench.invoker.registry, tool])
-        return Invoker(registry, Rules(()), bench.resources, world=bench.world)
+        return Invoker(registry, RuleSet(()), bench.resources, world=bench.world)
 
     visit = CodeVisit(
         step=STEP,

@@ -16,7 +16,7 @@ from penstock.core.task import TaskStatus
 from penstock.models.anthropic import AnthropicModel
 from penstock.models.model import ModelRequest
 from penstock.models.providers import ModelConfig
-from penstock.models.resolve import Models
+from penstock.models.resolve import ModelRegistry
 from penstock.testing.clock import settle
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.logs import events
@@ -197,7 +197,7 @@ async def test_failures(answer: Canned, error: type[ModelError]) -> None:
 
 def test_names_of_anthropic_resolve_to_this_wire() -> None:
     with pytest.raises(ConfigError, match="ANTHROPIC_API_KEY"):
-        Models().get("anthropic:claude-opus-5-5")
-    found = Models(keys={"ANTHROPIC_API_KEY": KEY}).get("anthropic:claude-opus-5-5-20260901")
+        ModelRegistry().get("anthropic:claude-opus-5-5")
+    found = ModelRegistry(keys={"ANTHROPIC_API_KEY": KEY}).get("anthropic:claude-opus-5-5-20260901")
     assert isinstance(found, AnthropicModel)
     assert (found.card.family, found.card.binds_thinking) == ("claude-opus-5-5", True)

@@ -22,7 +22,7 @@ from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits, World
 from penstock.models.model import Model
-from penstock.models.resolve import Models
+from penstock.models.resolve import ModelRegistry
 from penstock.models.scripted import ScriptedModel, say
 from penstock.resources.cipher import Cipher
 from penstock.resources.links import Links
@@ -35,7 +35,7 @@ from penstock.store.logs.lease_units import this_process
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
 from penstock.testing.clock import settle
-from penstock.tools.policy import Rules
+from penstock.tools.policy import RuleSet
 from penstock.tools.tool import Registry, Tool
 
 HERE = "http://localhost"
@@ -87,10 +87,10 @@ async def in_memory(
 ) -> AsyncIterator[Runtime]:
     """Open a runtime, its database in memory; it says "Hello." unless it has a model."""
     model = model or ScriptedModel({"": say("Hel", "lo.")})
-    models = Models(default=model.card.model_id, limits=limits)
+    models = ModelRegistry(default=model.card.model_id, limits=limits)
     models.add(model)
     project_parts = ProjectParts(
-        tools=DeclaredTools(registry=Registry(tools), rules=Rules(())),
+        tools=DeclaredTools(registry=Registry(tools), rules=RuleSet(())),
         agents=DeclaredAgents(catalog=Catalog(agents), models=models),
         **more,
     )

@@ -8,7 +8,7 @@ import pytest
 from penstock.core.call_errors import ToolFailed
 from penstock.manifest.handbook import (
     FILE_BYTES,
-    Handbooks,
+    HandbookCatalog,
     find_handbooks,
     read_handbook,
 )
@@ -107,7 +107,7 @@ LISTED = "".join(
 
 
 @pytest.fixture
-def books(tmp_path: Path) -> Handbooks:
+def books(tmp_path: Path) -> HandbookCatalog:
     folder = book(tmp_path / "b" / "docs", f"files:\n{LISTED}", a_md="a", unlisted_md="no")
     book(tmp_path / "b" / "empty", "nothing", a_md="a")
     (tmp_path / "b" / "x.md").write_text("outside")
@@ -138,7 +138,7 @@ def books(tmp_path: Path) -> Handbooks:
     ],
 )
 def test_reading_an_unreadable_file_names_the_reason(
-    books: Handbooks, skill: str, file: str, message: str
+    books: HandbookCatalog, skill: str, file: str, message: str
 ) -> None:
     """T14, T16: an error string if the skill or file is not found."""
     with pytest.raises(ToolFailed) as raised:
@@ -148,10 +148,12 @@ def test_reading_an_unreadable_file_names_the_reason(
 
 def test_an_unknown_handbook_without_any_handbooks_is_reported() -> None:
     with pytest.raises(ToolFailed, match=r'Skill "x" not found. Available: none\.'):
-        Handbooks().read("x", "y")
+        HandbookCatalog().read("x", "y")
 
 
-def test_the_list_for_models_has_descriptions_and_files(books: Handbooks, tmp_path: Path) -> None:
+def test_the_list_for_models_has_descriptions_and_files(
+    books: HandbookCatalog, tmp_path: Path
+) -> None:
     """H6."""
     book(tmp_path / "more" / "one", "---\ndescription: About\n  one\nfiles: a.md\n---\n")
     assert find_handbooks([tmp_path / "more"]).listed() == "- one: About one (a.md)"

@@ -26,7 +26,7 @@ from penstock.models.model import (
     ToolDefinition,
 )
 from penstock.models.providers import ModelConfig
-from penstock.models.resolve import LazyModel, Models
+from penstock.models.resolve import LazyModel, ModelRegistry
 from tests.kit.model_server import (
     Canned,
     FakeServer,
@@ -263,7 +263,7 @@ async def test_a_name_leads_here_when_it_is_first_asked() -> None:
             base_url=server.url.removesuffix("/v1"),
             api_key=KEY,
         )
-        models = Models([config], default="mine")
+        models = ModelRegistry([config], default="mine")
         asked = ModelRequest(system="", messages=[UserMessage("hi")])
         found = [event async for event in models.get().stream(asked)]
         await models.close()
@@ -347,7 +347,7 @@ async def test_an_effort_is_sent_on_the_openai_wire() -> None:
 
 def test_any_other_provider_that_the_library_knows_may_be_named() -> None:
     """Page: "and everything else it knows"."""
-    models = Models()
+    models = ModelRegistry()
     assert isinstance(models.get("moonshotai:kimi"), LazyModel)
     with pytest.raises(ConfigError, match=r"provider 'xai': .*xai-sdk"):
         models.get("xai:grok")

@@ -12,7 +12,7 @@ from penstock.models.model import ModelCard, ModelRequest, TextDelta
 from penstock.models.offline import OfflineModel
 from penstock.models.openai import OpenAIModel
 from penstock.models.providers import ModelConfig
-from penstock.models.resolve import MAX_MODELS, LazyModel, Models
+from penstock.models.resolve import MAX_MODELS, LazyModel, ModelRegistry
 from penstock.models.scripted import ScriptedModel, say
 from tests.kit.model_server import Canned, delta, events, fake_server
 
@@ -22,7 +22,7 @@ KEYS = {"OPENAI_API_KEY": "sk-openai", "ANTHROPIC_API_KEY": "sk-anthropic"}
 
 
 def test_without_settings_there_is_the_offline_model() -> None:
-    models = Models()
+    models = ModelRegistry()
     assert isinstance(models.get(), OfflineModel)
     assert [card.model_id for card in models.cards()] == ["offline"]
 
@@ -41,7 +41,7 @@ def test_without_settings_there_is_the_offline_model() -> None:
     ],
 )
 def test_a_name_is_an_entry_or_a_provider_and_a_model(name: str, kind: type) -> None:
-    models = Models([LOCAL], keys=KEYS)
+    models = ModelRegistry([LOCAL], keys=KEYS)
     found = models.get(name)
     assert type(found) is kind
     assert found.card.model_id == name
@@ -76,7 +76,7 @@ def test_an_unusable_model_reports_the_reason(name: str, message: str) -> None:
     bare = ModelConfig(name="bare", provider="openai-compatible")
     nameless = ModelConfig(name="nameless", provider="anthropic")
     own = ModelConfig(name="own", provider="openai-responses", model="m", key_env="MY_KEY")
-    models = Models([LOCAL, bare, nameless, own], default="nothing")
+    models = ModelRegistry([LOCAL, bare, nameless, own], default="nothing")
     with pytest.raises(ConfigError) as caught:
         models.get(name)
     assert message in str(caught.value)
@@ -90,7 +90,7 @@ async def test_a_name_without_an_entry_takes_key_and_address_from_an_entry_of_it
     """The key of the provider never goes to the address of the entry."""
     async with fake_server(Canned(events(delta("stop", content="Hi")))) as server:
         entry = ModelConfig(name="mine", provider="openai", base_url=server.url, api_key=key)
-        models = Models([entry], keys=KEYS)
+        models = ModelRegistry([entry], keys=KEYS)
         asked = ModelRequest(system="", messages=(UserMessage("hi"),))
         said = [event async for event in models.get("openai:gpt-5-mini").stream(asked)]
         await models.close()
@@ -100,7 +100,7 @@ async def test_a_name_without_an_entry_takes_key_and_address_from_an_entry_of_it
 
 
 def test_cards_come_with_the_default_first() -> None:
-    models = Models([LOCAL, ModelConfig(name="big", provider="anthropic")], default="local")
+    models = ModelRegistry([LOCAL, ModelConfig(name="big", provider="anthropic")], default="local")
     assert [card.model_id for card in models.cards()] == ["local", "big", "offline"]
 
 
@@ -109,14 +109,14 @@ def test_a_provider_that_pydantic_ai_may_know_is_sent_to_no_other_vendor(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
     with pytest.raises(ConfigError) as caught:
-        Models().get("xai:grok")
+        ModelRegistry().get("xai:grok")
     assert str(caught.value).endswith(
         "vllm, and what else Pydantic AI speaks to: pip install pydantic-ai-slim"
     )
 
 
 async def test_a_program_may_add_its_own_model() -> None:
-    models = Models(default="scripted")
+    models = ModelRegistry(default="scripted")
     scripted = ScriptedModel([say("hi")])
     models.add(scripted)
     assert models.get() is scripted
@@ -141,7 +141,7 @@ class Closing(ScriptedModel):
 async def test_a_model_that_fails_to_close_is_logged_and_the_others_are_closed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    models, last = Models(), Closing("last", breaks=False)
+    models, last = ModelRegistry(), Closing("last", breaks=False)
     models.add(Closing("first", breaks=True))
     models.add(last)
     await models.close()
@@ -150,7 +150,7 @@ async def test_a_model_that_fails_to_close_is_logged_and_the_others_are_closed(
 
 
 async def test_names_without_an_entry_are_bounded() -> None:
-    models = Models([LOCAL])
+    models = ModelRegistry([LOCAL])
     for number in range(MAX_MODELS):
         models.get(f"offline:{number}")
     with pytest.raises(ConfigError, match="1000 models are in use, the maximum of one process"):
@@ -162,7 +162,7 @@ async def test_names_without_an_entry_are_bounded() -> None:
 def test_no_library_of_a_provider_is_loaded_for_a_name() -> None:
     """No SDK is imported before the first request."""
     loaded = {"pydantic_ai", "anthropic", "openai"} & sys.modules.keys()
-    Models(keys=KEYS).get("anthropic:claude")
+    ModelRegistry(keys=KEYS).get("anthropic:claude")
     assert {"pydantic_ai", "anthropic", "openai"} & sys.modules.keys() == loaded
 
 
@@ -176,7 +176,7 @@ async def test_providers_of_the_library_are_looked_up_in_a_thread(name: str) -> 
         return ""
 
     odd = ModelConfig(name="odd", provider="opnai", model="gpt")
-    models = Models([LOCAL, odd], problem_of=look)
+    models = ModelRegistry([LOCAL, odd], problem_of=look)
     for known in ("local", "offline:any", "anthropic:claude", "nobody"):
         await models.look_up(known)
     assert asked == []
@@ -196,4 +196,4 @@ async def test_providers_of_the_library_are_looked_up_in_a_thread(name: str) -> 
     ],
 )
 def test_some_models_have_no_thinking_levels(name: str | None, wanted: bool) -> None:
-    assert Models([LOCAL]).has_thinking(name) is wanted
+    assert ModelRegistry([LOCAL]).has_thinking(name) is wanted

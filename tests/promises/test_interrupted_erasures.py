@@ -22,10 +22,10 @@ from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.stored_changes import (
     Change,
     FileChange,
-    FileChanges,
     MediaChange,
     StateChange,
     StateVerb,
+    WorkspaceChange,
 )
 from penstock.store.blobs import Blobs, Disk
 from penstock.store.database import Database, open_database
@@ -153,7 +153,7 @@ async def talk(log: SqlLog, blobs: Blobs) -> Lease:
     entries = [
         started(),
         await outcome(blobs, "large", size=100),
-        with_change(await outcome(blobs, "one"), FileChanges(files=(write,))),
+        with_change(await outcome(blobs, "one"), WorkspaceChange(files=(write,))),
         with_change(await outcome(blobs, "two"), keep),
     ]
     await log.append(lease, entries)
@@ -278,7 +278,7 @@ async def test_writes_for_a_profile_during_its_erasure_are_erased(
     file = FileChange(scope=PROFILE, path="b", blob_id=await blobs.put(b"sesame b"), size=1)
     last = [
         with_change(await outcome(blobs, "put"), put),
-        with_change(await outcome(blobs, "write"), FileChanges(files=(file,))),
+        with_change(await outcome(blobs, "write"), WorkspaceChange(files=(file,))),
     ]
 
     async def append() -> None:
@@ -355,7 +355,9 @@ async def test_an_interrupted_erasure_is_finished_at_the_next_start(
     lease = await talk(log, blobs)
     scope, bytes_of = Scope(ScopeKind.TASK, ONE), await blobs.put(f"{SECRET} of a task".encode())
     write = FileChange(scope=scope, path="t", blob_id=bytes_of, size=1)
-    await log.append(lease, [with_change(await outcome(blobs, "t"), FileChanges(files=(write,)))])
+    await log.append(
+        lease, [with_change(await outcome(blobs, "t"), WorkspaceChange(files=(write,)))]
+    )
     await log.append(lease, [ended()])
     with cut_at(statement, 0), pytest.raises(StoreFull):
         await erasure.erase_log(CHAT)

@@ -11,7 +11,7 @@ from penstock.core.errors import DeclarationError
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import memory_runtime
-from penstock.tools.python.function import FunctionTool, as_tool, as_tools
+from penstock.tools.python.function import FunctionTool, all_as_tools, as_tool
 
 
 @tool(effect="none", direct_call=True)
@@ -125,7 +125,7 @@ def test_one_tool_that_is_in_no_list_is_refused_with_the_form_to_write(given: An
     with pytest.raises(TypeError, match=r"takes a list, such as tools=\[area\]; found"):
         Agent(tools=given)
     with pytest.raises(TypeError, match="takes a list"):
-        as_tools(given)
+        all_as_tools(given)
 
 
 NO_TOOL = "tools= takes functions, with @tool above them or not"

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.errors import ConfigError, StoreError, StoreFull, StoreReadOnly
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.resources.cipher import Cipher, Sealed, open_cipher, read_keys
+from penstock.resources.cipher import Cipher, Sealed, decode_keys, open_cipher
 
 ANN = Scope(ScopeKind.PROFILE, "ann")
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))
@@ -63,7 +63,7 @@ def test_the_first_key_writes_and_all_read() -> None:
 @pytest.mark.parametrize("bad", ["x", "", spelled(OLD)[:-4], "é" * 32, spelled(OLD + b"x")])
 def test_an_invalid_key_is_named_only_by_its_number(bad: str) -> None:
     with pytest.raises(ConfigError, match="key 2 of 2 is invalid") as refused:
-        read_keys(f"{spelled(OLD)},{bad}")
+        decode_keys(f"{spelled(OLD)},{bad}")
     assert spelled(OLD) not in str(refused.value)
 
 

@@ -14,8 +14,8 @@ from penstock.core.envelope import ErrorDetail
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.server.problem import (
-    answer,
     end_problem,
+    error_response,
     methods_of,
     problem,
     request_id_of,
@@ -212,4 +212,4 @@ def test_the_methods_of_a_path_come_from_the_document() -> None:
 
 def test_a_scope_without_a_request_id_has_an_empty_one() -> None:
     assert request_id_of({}) == ""
-    assert body(answer(400, "X", "m")) == {"code": "X", "message": "m"}
+    assert body(error_response(400, "X", "m")) == {"code": "X", "message": "m"}

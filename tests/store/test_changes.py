@@ -13,10 +13,10 @@ from penstock.core.limits import Limits
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.stored_changes import (
     FileChange,
-    FileChanges,
     MediaChange,
     StateChange,
     StateVerb,
+    WorkspaceChange,
 )
 from penstock.store.blobs import Blobs
 from penstock.store.changes import Changes
@@ -48,7 +48,7 @@ async def write(database: Database, scope: Scope, blob_id: BlobId, path: str = "
     file = FileChange(scope=scope, path=path, blob_id=blob_id, size=1)
     put = StateChange(verb=StateVerb.PUT, scope=scope, key=path, revision="r", value=1)
     changes = Changes(Statements(database.dialect), Limits())
-    for change in (FileChanges(files=(file,)), put):
+    for change in (WorkspaceChange(files=(file,)), put):
         await database.write(partial(changes.make, change=change, at=Moment(0)))
 
 

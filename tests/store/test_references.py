@@ -18,7 +18,7 @@ from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import BlobId, LogId, MediaId, ProfileId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import FileChange, FileChanges, MediaChange
+from penstock.core.stored_changes import FileChange, MediaChange, WorkspaceChange
 from penstock.store.blobs import Blobs, Disk
 from penstock.store.bucket import open_bucket
 from penstock.store.changes import Changes
@@ -103,14 +103,16 @@ async def sweeper(database: Database, blobs: Blobs, clock: FakeClock) -> AsyncIt
     await swept.close()
 
 
-async def change(database: Database, clock: FakeClock, wanted: FileChanges | MediaChange) -> None:
+async def change(
+    database: Database, clock: FakeClock, wanted: WorkspaceChange | MediaChange
+) -> None:
     changes = Changes(Statements(database.dialect), Limits())
     await database.write(partial(changes.make, change=wanted, at=clock.now()))
 
 
-def file(blob_id: BlobId | None, path: str = "a") -> FileChanges:
+def file(blob_id: BlobId | None, path: str = "a") -> WorkspaceChange:
     """Write a file, or remove it."""
-    return FileChanges(files=(FileChange(scope=SESSION, path=path, blob_id=blob_id, size=1),))
+    return WorkspaceChange(files=(FileChange(scope=SESSION, path=path, blob_id=blob_id, size=1),))
 
 
 async def pass_by(database: Database, clock: FakeClock, seconds: float) -> None:
@@ -198,7 +200,7 @@ async def test_two_sweepers_do_not_delete_the_same_blobs(
     assert [await each.sweep(before=before) for each in (erasure, other)] == [9, 0]
 
 
-def settled(envelope: Envelope, change: FileChanges | MediaChange) -> Entry:
+def settled(envelope: Envelope, change: WorkspaceChange | MediaChange) -> Entry:
     event = CallSettled(tool_id="write", envelope=envelope, call_id=None)
     return Entry(event, TaskId("task_1"), None, change)
 
@@ -207,7 +209,7 @@ FAILED, MADE = ToolFailed("no").envelope(), Envelope.success(None)
 
 
 async def settle_with(
-    database: Database, clock: FakeClock, envelope: Envelope, change: FileChanges | MediaChange
+    database: Database, clock: FakeClock, envelope: Envelope, change: WorkspaceChange | MediaChange
 ) -> Envelope:
     """Record a call with a change; returns what is written of it."""
     changes, entry = Changes(Statements(database.dialect), Limits()), settled(envelope, change)

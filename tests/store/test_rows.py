@@ -14,7 +14,7 @@ from penstock.core.errors import LeaseLost, NameTaken, StoreCorrupt
 from penstock.core.events.events import Entry, MessageReceived, NoteEmitted, Record
 from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import FileChange, FileChanges, StateChange, StateVerb
+from penstock.core.stored_changes import FileChange, StateChange, StateVerb, WorkspaceChange
 from penstock.store.blobs import Blobs
 from penstock.store.changes import loosen
 from penstock.store.database import Database
@@ -23,8 +23,8 @@ from penstock.store.logs.log_units import PendingAppend
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.projections import Page
 from penstock.store.rows import (
+    EventRows,
     Row,
-    Rows,
     check_columns,
     drafts_of,
     moment_or_first,
@@ -47,8 +47,8 @@ def note(text: str) -> Entry:
 
 
 @pytest.fixture
-def rows(blobs: Blobs) -> Rows:
-    return Rows(blobs, body_bytes=EMPTY + 10)
+def rows(blobs: Blobs) -> EventRows:
+    return EventRows(blobs, body_bytes=EMPTY + 10)
 
 
 SIZES = [("x" * 10, True), ("x" * 11, False), ("é" * 5, True), ("é" * 6, False)]
@@ -56,7 +56,7 @@ SIZES = [("x" * 10, True), ("x" * 11, False), ("é" * 5, True), ("é" * 6, False
 
 @pytest.mark.parametrize(("text", "stays"), SIZES)
 async def test_a_body_over_its_limit_in_bytes_goes_to_the_blobs(
-    rows: Rows, text: str, *, stays: bool
+    rows: EventRows, text: str, *, stays: bool
 ) -> None:
     drafts = drafts_of([note(text)], AT)
     assert rows.are_small(drafts) is stays
@@ -64,7 +64,7 @@ async def test_a_body_over_its_limit_in_bytes_goes_to_the_blobs(
     assert (blob_id is None, body != "") == (stays, stays)
 
 
-async def test_large_and_small_bodies_read_back_alike(rows: Rows) -> None:
+async def test_large_and_small_bodies_read_back_alike(rows: EventRows) -> None:
     entries = [note("small"), note("x" * 100), note("é" * 100)]
     drafts = await rows.put_away(drafts_of(entries, AT))
     stored: list[Row] = [(seq, *draft) for seq, draft in enumerate(drafts, 1)]
@@ -86,7 +86,7 @@ def test_a_row_that_does_not_read_back_is_named(kind: str, body: str) -> None:
         record_of(LOG, (7, AT, None, None, kind, body, None))
 
 
-async def test_a_row_whose_blob_is_missing_is_named(rows: Rows) -> None:
+async def test_a_row_whose_blob_is_missing_is_named(rows: EventRows) -> None:
     gone: Row = (7, AT, None, None, "note_emitted", "", BlobId("0" * 64))
     with pytest.raises(StoreCorrupt, match=r"event 7 of log 'conv_1'.*no blob"):
         await rows.records(LOG, [gone])
@@ -99,7 +99,7 @@ def file_written(output: str) -> Entry:
     """Return the large outcome of a call that also writes a file."""
     write = FileChange(scope=Scope(ScopeKind.SESSION, CHAT), path="a", blob_id=BlobId("0" * 64))
     outcome = settled(output)
-    return Entry(outcome.event, ONE, outcome.path, FileChanges(files=(write,)))
+    return Entry(outcome.event, ONE, outcome.path, WorkspaceChange(files=(write,)))
 
 
 async def loose(database: Database, fewest: int = 0) -> set[str]:
@@ -164,7 +164,7 @@ async def test_bodies_that_were_refused_are_swept(
 
 
 async def test_a_body_that_an_event_names_after_all_is_left(
-    database: Database, log: SqlLog, rows: Rows, blobs: Blobs, clock: FakeClock
+    database: Database, log: SqlLog, rows: EventRows, blobs: Blobs, clock: FakeClock
 ) -> None:
     """The answer to a commit may be lost, and the append is refused when it is made again."""
     await log.append(await held(log), [note("x" * 1000)])
@@ -239,7 +239,7 @@ RECORD = Record(LOG, 3, Moment(0), None, None, NoteEmitted(event_type="t"))
 
 @pytest.fixture
 def appended(blobs: Blobs) -> PendingAppend:
-    return PendingAppend(Rows(blobs, 100), LOG)
+    return PendingAppend(EventRows(blobs, 100), LOG)
 
 
 async def wait(for_: Awaitable[Sequence[Record]]) -> Sequence[Record]:

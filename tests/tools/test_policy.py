@@ -11,7 +11,7 @@ from penstock.core.call import ASK_USER, SUBAGENT, Origin
 from penstock.core.call_errors import NotPermitted, ToolNotFound
 from penstock.core.json_values.schema import Schema
 from penstock.core.profile import Profile
-from penstock.tools.policy import PLUGIN, Action, Caller, Rule, Rules, find_grant, find_refusal
+from penstock.tools.policy import PLUGIN, Action, Caller, Rule, RuleSet, find_grant, find_refusal
 from penstock.tools.session_guard import SessionGuard
 from penstock.tools.skills import Selection
 from penstock.tools.spec import ANY_INPUT, ToolSpec
@@ -219,19 +219,19 @@ def test_deny_beats_ask_beats_allow_and_the_default_counts_last(
     rules: list[Rule], permission: str | None, default: bool, expected: Action
 ) -> None:
     """Only where neither rules nor permissions say anything does the tool's default count."""
-    assert Rules(rules).decide(mail_tool(default), caller(permission), {}) is expected
+    assert RuleSet(rules).decide(mail_tool(default), caller(permission), {}) is expected
 
 
 @pytest.mark.parametrize(("amount", "expected"), [(99, ALLOW), (100, DENY)])
 def test_a_rule_with_when_matches_only_fitting_inputs(amount: int, expected: Action) -> None:
-    rules = Rules([rule(DENY, when=BIG)])
+    rules = RuleSet([rule(DENY, when=BIG)])
     assert rules.decide(mail_tool(), caller(), {"amount": amount}) is expected
 
 
 @pytest.mark.parametrize(("amount", "expected"), [(99, ALLOW), (100, ASK)])
 def test_a_tool_may_require_approval_for_some_inputs(amount: int, expected: Action) -> None:
     when = {"when": {"properties": {"amount": {"minimum": 100}}}}
-    assert Rules().decide(mail_tool(when), caller(), {"amount": amount}) is expected
+    assert RuleSet().decide(mail_tool(when), caller(), {"amount": amount}) is expected
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_a_deny_hides_the_tool_unless_it_depends_on_the_input(
     rules: list[Rule], permission: str | None, hidden: bool
 ) -> None:
     """A `deny` with `when` refuses only calls that match and keeps the tool offered."""
-    assert Rules(rules).hides(mail_tool(), caller(permission)) is hidden
+    assert RuleSet(rules).hides(mail_tool(), caller(permission)) is hidden
 
 
 @pytest.mark.parametrize(
@@ -264,13 +264,13 @@ def test_a_deny_hides_the_tool_unless_it_depends_on_the_input(
 )
 def test_a_deny_names_its_rule(rules: list[Rule], input: Any, said: str) -> None:
     spec = ToolSpec(tool_id="t", description="T", input_schema={})
-    assert said in Rules(rules).denial(spec, Caller(origin=Origin.MODEL), input)
+    assert said in RuleSet(rules).denial(spec, Caller(origin=Origin.MODEL), input)
 
 
 def test_a_permission_that_denies_is_named_first() -> None:
     spec = ToolSpec(tool_id="t", description="T", input_schema={})
     caller = Caller(origin=Origin.MODEL, permissions={"t": "deny"})
-    said = Rules([rule(DENY)]).denial(spec, caller)
+    said = RuleSet([rule(DENY)]).denial(spec, caller)
     assert said == 'the permissions of the agent "assistant" forbid "t"'
 
 
@@ -287,9 +287,9 @@ def test_a_tool_that_asks_in_chats_asks_unless_a_rule_decides(
 ) -> None:
     asking = replace(mail_tool(), asks_in_chats=True)
     someone = replace(caller(permission), session=session)
-    assert Rules([]).decide(asking, someone, {}) is expected
+    assert RuleSet([]).decide(asking, someone, {}) is expected
 
 
 def test_a_deny_that_no_rule_explains_is_a_rule_of_the_project() -> None:
-    said = Rules([rule(ALLOW), rule(DENY, "other")]).denial(mail_tool(), caller())
+    said = RuleSet([rule(ALLOW), rule(DENY, "other")]).denial(mail_tool(), caller())
     assert said == 'a rule of this project forbids "send_email"'

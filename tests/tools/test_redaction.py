@@ -8,7 +8,7 @@ from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.events import NoteEmitted, SecretGiven, StoredFile
 from penstock.core.ids import BlobId, TaskId
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import FileChange, FileChanges
+from penstock.core.stored_changes import FileChange, WorkspaceChange
 from penstock.core.task import FREE, Option, QuestionForm
 from penstock.resources.redact import Redactor
 from penstock.testing.clock import FakeClock
@@ -61,8 +61,8 @@ def test_no_file_has_a_secret_in_its_name(name: str) -> None:
     scope = Scope(ScopeKind.TASK, "t")
     files = FileChange(scope=scope, path=f"d/{name}", blob_id=None)
     with pytest.raises(StateDenied, match="the path of a file may not hold a secret"):
-        check_change(FileChanges(files=(files,)), knowing())
-    check_change(FileChanges(files=(files,)), Redactor())
+        check_change(WorkspaceChange(files=(files,)), knowing())
+    check_change(WorkspaceChange(files=(files,)), Redactor())
 
 
 def test_notes_and_changes_have_no_secret_in_their_names() -> None:

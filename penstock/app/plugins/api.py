@@ -18,7 +18,7 @@ from penstock.app.plugins.registered import (
     RegisteredTool,
     registered,
 )
-from penstock.app.plugins.runs import Listener, Listeners, PluginFlows
+from penstock.app.plugins.runs import Listener, PluginFlows, PluginListeners
 from penstock.builtins import TOOLS
 from penstock.core.call import FINISH
 from penstock.core.diagnostics import did_you_mean
@@ -46,7 +46,7 @@ class PluginApi:
     """
 
     def __init__(self) -> None:
-        self.events = Listeners()
+        self.events = PluginListeners()
         self.flows = PluginFlows(self.events.notify)
         self.gates = GateList()
         self.agents_dirs: list[Path] = []

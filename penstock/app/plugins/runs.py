@@ -52,7 +52,7 @@ _OTHER_NAMES = {
 }
 
 
-class Listeners:
+class PluginListeners:
     """The listeners of plugins, by type of event."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class Listeners:
 class RunFollower:
     """Follows each run of this process from its first event here to its end."""
 
-    def __init__(self, listeners: Listeners, follow: Follow) -> None:
+    def __init__(self, listeners: PluginListeners, follow: Follow) -> None:
         self._listeners = listeners
         self._follow = follow
         self._tasks: dict[LogId, asyncio.Task[None]] = {}

@@ -28,7 +28,7 @@ from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.json_values.json_text import compact
 from penstock.core.scopes import FilePath
-from penstock.core.stored_changes import FileChanges
+from penstock.core.stored_changes import WorkspaceChange
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import URI, builtin, place
 
@@ -214,7 +214,7 @@ async def _write(
     path: FilePath, content: bytes, invocation: Invocation, *, replaces: bool
 ) -> dict[str, Any]:
     change = await invocation.workspace.write(path, content, replaces=replaces)
-    invocation.change = FileChanges(files=(change,))
+    invocation.change = WorkspaceChange(files=(change,))
     return {"format": "csv", "path": str(path), "sheet": SHEET}
 
 

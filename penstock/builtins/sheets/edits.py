@@ -36,11 +36,11 @@ from penstock.core.call_errors import tool_failure
 from penstock.core.envelope import Json
 
 MAX_STALE = 100
-Edit = Callable[["Edits", Json], dict[str, Any]]
+WorkbookEdit = Callable[["WorkbookEditor", Json], dict[str, Any]]
 
 
-class Edits:
-    """A workbook that is being changed."""
+class WorkbookEditor:
+    """Changes one workbook, and records which sheets it changed."""
 
     def __init__(self, content: bytes, sheet: str | None) -> None:
         self.book = ExcelFile(content)
@@ -144,80 +144,80 @@ def edit(content: bytes, tool_id: str, input: Json) -> tuple[dict[str, Any], byt
 
     The output lists what the new file has lost, whatever was changed.
     """
-    edits = Edits(content, input.get("sheet"))
-    made = _EDITS[tool_id](edits, input)
-    saved = edits.book.save()
+    editor = WorkbookEditor(content, input.get("sheet"))
+    made = _EDITS[tool_id](editor, input)
+    saved = editor.book.save()
     lost = not_kept(content, lambda: saved)
     return (made | {"not_kept": lost} if lost else made), saved
 
 
-def _edit_cells(edits: Edits, input: Json) -> dict[str, Any]:
-    edits.assign(input["assignments"])
-    return {"sheet": edits.usual}
+def _edit_cells(editor: WorkbookEditor, input: Json) -> dict[str, Any]:
+    editor.assign(input["assignments"])
+    return {"sheet": editor.usual}
 
 
-def _copy_cell_style(edits: Edits, input: Json) -> dict[str, Any]:
-    copied = edits.copy_style(input["source_cell"], input["target_cells"])
-    return {**_copied(edits, copied), "source_cell": input["source_cell"]}
+def _copy_cell_style(editor: WorkbookEditor, input: Json) -> dict[str, Any]:
+    copied = editor.copy_style(input["source_cell"], input["target_cells"])
+    return {**_copied(editor, copied), "source_cell": input["source_cell"]}
 
 
-def _clear_cell_style(edits: Edits, input: Json) -> dict[str, Any]:
-    cleared = edits.clear_style(input["cells"])
+def _clear_cell_style(editor: WorkbookEditor, input: Json) -> dict[str, Any]:
+    cleared = editor.clear_style(input["cells"])
     return {
         "cleared_count": len(cleared),
         "cleared_targets": cleared,
-        "sheets_touched": edits.touched,
+        "sheets_touched": editor.touched,
     }
 
 
-def _copy_row(edits: Edits, input: Json) -> dict[str, Any]:
+def _copy_row(editor: WorkbookEditor, input: Json) -> dict[str, Any]:
     source = input["source_row"]
-    copied = edits.copy_row(source, input["target_rows"])
-    return {**_copied(edits, copied), "source_row": edits.named(source, "row")}
+    copied = editor.copy_row(source, input["target_rows"])
+    return {**_copied(editor, copied), "source_row": editor.named(source, "row")}
 
 
-def _copy_column(edits: Edits, input: Json) -> dict[str, Any]:
+def _copy_column(editor: WorkbookEditor, input: Json) -> dict[str, Any]:
     source = input["source_column"]
-    copied = edits.copy_column(source, input["target_columns"])
-    return {**_copied(edits, copied), "source_column": edits.named(source, "column")}
+    copied = editor.copy_column(source, input["target_columns"])
+    return {**_copied(editor, copied), "source_column": editor.named(source, "column")}
 
 
-def _edit_structure(edits: Edits, input: Json) -> dict[str, Any]:
-    return {**edits.operate(input["operations"]), "sheet": edits.usual}
+def _edit_structure(editor: WorkbookEditor, input: Json) -> dict[str, Any]:
+    return {**editor.operate(input["operations"]), "sheet": editor.usual}
 
 
-def _auto_fit_row(edits: Edits, input: Json) -> dict[str, Any]:
-    return edits.fit([input["row"]])[0]
+def _auto_fit_row(editor: WorkbookEditor, input: Json) -> dict[str, Any]:
+    return editor.fit([input["row"]])[0]
 
 
-def _apply_changes(edits: Edits, input: Json) -> dict[str, Any]:
+def _apply_changes(editor: WorkbookEditor, input: Json) -> dict[str, Any]:
     """Make all changes of an input, in a fixed order."""
     nothing: dict[str, Any] = {"applied_count": 0, "applied_operations": []}
     operations = input.get("operations")
-    structure = edits.operate(operations) if operations else nothing
-    assigned = edits.assign(input.get("assignments", ()))
+    structure = editor.operate(operations) if operations else nothing
+    assigned = editor.assign(input.get("assignments", ()))
     rows = [
         {
-            "source_row": edits.named(each["source_row"], "row"),
-            "targets": edits.copy_row(each["source_row"], each["target_rows"]),
+            "source_row": editor.named(each["source_row"], "row"),
+            "targets": editor.copy_row(each["source_row"], each["target_rows"]),
         }
         for each in input.get("row_copies", ())
     ]
     columns = [
         {
-            "source_column": edits.named(each["source_column"], "column"),
-            "targets": edits.copy_column(each["source_column"], each["target_columns"]),
+            "source_column": editor.named(each["source_column"], "column"),
+            "targets": editor.copy_column(each["source_column"], each["target_columns"]),
         }
         for each in input.get("column_copies", ())
     ]
     styles = [
         {
             "source_cell": each["source_cell"],
-            "targets": edits.copy_style(each["source_cell"], each["target_cells"]),
+            "targets": editor.copy_style(each["source_cell"], each["target_cells"]),
         }
         for each in input.get("style_copies", ())
     ]
-    fitted = edits.fit(input["auto_fit_rows"]) if input.get("auto_fit_rows") else []
+    fitted = editor.fit(input["auto_fit_rows"]) if input.get("auto_fit_rows") else []
     return {
         **structure,
         "cell_assignment_count": assigned,
@@ -229,19 +229,19 @@ def _apply_changes(edits: Edits, input: Json) -> dict[str, Any]:
         "applied_style_copies": styles,
         "applied_auto_fit_count": len(fitted),
         "applied_auto_fit_rows": fitted,
-        "sheets_touched": edits.touched,
+        "sheets_touched": editor.touched,
     }
 
 
-def _copied(edits: Edits, copied: list[dict[str, Any]]) -> dict[str, Any]:
+def _copied(editor: WorkbookEditor, copied: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "applied_targets": copied,
         "copied_count": len(copied),
-        "sheets_touched": edits.touched,
+        "sheets_touched": editor.touched,
     }
 
 
-_EDITS: dict[str, Edit] = {
+_EDITS: dict[str, WorkbookEdit] = {
     "excel_edit_cells": _edit_cells,
     "excel_copy_cell_style": _copy_cell_style,
     "excel_clear_cell_style": _clear_cell_style,

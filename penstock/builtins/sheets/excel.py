@@ -21,7 +21,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.json_values.schema import Problem
 from penstock.core.late import late
 from penstock.core.scopes import FilePath
-from penstock.core.stored_changes import FileChanges
+from penstock.core.stored_changes import WorkspaceChange
 from penstock.tools.faults import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import URI, builtin, fields_of, list_of, place, whole
@@ -109,7 +109,7 @@ async def excel_create(input: Json, invocation: Invocation) -> Any:
     check_values(values, most_columns=MAX_COLUMNS)
     content = await _with_book("create", b"", invocation, sheet, values)
     change = await invocation.workspace.write(path, content, replaces=False)
-    invocation.change = FileChanges(files=(change,))
+    invocation.change = WorkspaceChange(files=(change,))
     return {"format": "xlsx", "path": str(path), "sheet": sheet}
 
 
@@ -122,7 +122,7 @@ async def change_book(input: Json, invocation: Invocation) -> Any:
     content = await _read(path, invocation)
     made, content = await _with_book("edit", content, invocation, invocation.spec.tool_id, input)
     change = await invocation.workspace.write(path, content)
-    invocation.change = FileChanges(files=(change,))
+    invocation.change = WorkspaceChange(files=(change,))
     return {**made, "format": "xlsx", "path": str(path)}
 
 

@@ -15,14 +15,14 @@ from penstock.cli.flow.authoring import check, generate
 from penstock.cli.flow.run import FlowName, start
 from penstock.cli.interaction.loop_thread import ending
 from penstock.cli.options import Most, ProjectFolder
-from penstock.cli.project import find, run
+from penstock.cli.project import find, run_with_runtime
 from penstock.cli.terminal.output import AsJson, note, pasted, pretty, print_json, say
 from penstock.cli.terminal.render import print_table, when
 from penstock.core.errors import NotFound
 from penstock.core.ids import TaskId
 from penstock.core.task import FLOW, TaskRecord
 from penstock.flows.pictures import mermaid, svg
-from penstock.flows.project.files import FlowFile, FlowFiles, local_by_path
+from penstock.flows.project.files import FlowFile, FlowIndex, local_by_path
 from penstock.flows.project.library import unknown_flow
 from penstock.server.routes.flow_results import result_of, status_of
 from penstock.store.projections import Page, TasksOf
@@ -102,7 +102,7 @@ def result(run_id: RunId, *, project: ProjectFolder = None) -> None:
             raise NotFound(f"the run {run_id!r} has no result: its status is {status_of(record)}")
         say(pretty(flow_result))
 
-    run(project, work)
+    run_with_runtime(project, work)
 
 
 def runs(
@@ -129,7 +129,7 @@ def runs(
         ]
         print_table(("run", "flow", "status", "started"), rows)
 
-    run(project, work)
+    run_with_runtime(project, work)
 
 
 def abort(run_id: RunId, *, project: ProjectFolder = None) -> None:
@@ -142,7 +142,7 @@ def abort(run_id: RunId, *, project: ProjectFolder = None) -> None:
         record = await _found(runtime.parts.storage, run_id)
         say(ending(record, status_of(record)))
 
-    run(project, work)
+    run_with_runtime(project, work)
 
 
 COMMANDS = {
@@ -166,7 +166,7 @@ async def _found(storage: Storage, run_id: str) -> TaskRecord:
     return record
 
 
-def _file(files: FlowFiles, name: str) -> FlowFile:
+def _file(files: FlowIndex, name: str) -> FlowFile:
     """Return a flow by its command or path. Raises NotFound, which suggests a similar name."""
     command = name.removeprefix("/")
     file = files.files.get(command) or local_by_path(files).get(name.removeprefix("./"))

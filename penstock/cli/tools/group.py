@@ -30,7 +30,7 @@ from penstock.engine.state import SessionState
 from penstock.manifest.tool import ToolLimits, ToolManifest
 from penstock.manifest.yaml_document import SourceRange
 from penstock.models.model import ToolDefinition, tool_tokens
-from penstock.tools.policy import SCRIPT, Caller, Rules, find_grant, find_refusal, grants
+from penstock.tools.policy import SCRIPT, Caller, RuleSet, find_grant, find_refusal, grants
 from penstock.tools.python.function import FunctionTool
 from penstock.tools.python.load import FOLDER
 from penstock.tools.scripts.script import ScriptTool
@@ -198,7 +198,7 @@ class ProjectTools(Struct, frozen=True, kw_only=True):
     """The tools and rules of a project that was read but not opened."""
 
     registry: Registry
-    rules: Rules
+    rules: RuleSet
 
 
 COMMANDS = {"list": list_tools, "show": show_tool, "grants": show_grants}
@@ -247,7 +247,7 @@ def _list_offered(read: ReadProject, name: str, among: Sequence[Tool], *, as_jso
     agents.take(read.project.agent_files)
     shelf = ProjectTools(
         registry=Registry(read.project.every_tool),
-        rules=Rules(entry.rule() for entry in read.settings.rules),
+        rules=RuleSet(entry.rule() for entry in read.settings.rules),
     )
     definitions = _at_start(agents.get(name), read, shelf)
     kinds = {each.spec.tool_id: each.spec.kind for each in among}

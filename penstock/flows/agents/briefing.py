@@ -19,7 +19,7 @@ from penstock.core.text import one_line
 from penstock.flows.definition import Flow, Step
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.values import ForkChoice, LoopCounters, TemplateValues
-from penstock.manifest.handbook import FILE_BYTES, Handbooks
+from penstock.manifest.handbook import FILE_BYTES, HandbookCatalog
 from penstock.manifest.template import ValueSource, parse, shown
 from penstock.tools.resources import NO_PROJECT, ProjectFolder
 
@@ -98,10 +98,10 @@ class AgentMaterials(Struct, frozen=True, kw_only=True):
 class Materials(Struct, kw_only=True):
     """Handbooks of a project, and its files within the access of each agent."""
 
-    handbooks: Handbooks = field(default_factory=Handbooks)
+    handbooks: HandbookCatalog = field(default_factory=HandbookCatalog)
     folder: ProjectFolder | None = None
 
-    def renew(self, handbooks: Handbooks) -> None:
+    def renew(self, handbooks: HandbookCatalog) -> None:
         """Use the handbooks of a newer edition of the project."""
         self.handbooks = handbooks
 

@@ -10,7 +10,7 @@ from penstock.core.diagnostics import nearest
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
 from penstock.engine.ledger import Ledger
-from penstock.flows.agents.agent_sessions import AgentSessions, AgentVisit, kept_agent
+from penstock.flows.agents.agent_runner import AgentRunner, AgentVisit, kept_agent
 from penstock.flows.agents.briefing import Briefing, brief_call
 from penstock.flows.agents.finish import FinishContract
 from penstock.flows.runs.visits import VisitOutcome, failed, warn
@@ -24,8 +24,8 @@ _NAMED = 5
 class Subagents:
     """Runs agents in the frames of calls."""
 
-    def __init__(self, agent_sessions: AgentSessions, catalog: Catalog) -> None:
-        self._agent_sessions = agent_sessions
+    def __init__(self, agent_runner: AgentRunner, catalog: Catalog) -> None:
+        self._agent_runner = agent_runner
         self._catalog = catalog
 
     async def run(self, request: SubagentRequest, ledger: Ledger) -> Json:
@@ -49,7 +49,7 @@ class Subagents:
             is_autonomous=request.caller.is_autonomous,
             is_architect=session is not None and session.is_architect,
         )
-        ended = await self._agent_sessions.pursue(visit, ledger)
+        ended = await self._agent_runner.pursue(visit, ledger)
         for warning in ended.warnings:
             warn(ledger, request.path, warning, agentName=request.agent)
         if ended.result.finish is None:
@@ -59,7 +59,7 @@ class Subagents:
     def _brief(
         self, request: SubagentRequest, ledger: Ledger, agent: Agent
     ) -> Briefing | VisitOutcome:
-        materials = self._agent_sessions.materials
+        materials = self._agent_runner.materials
         try:
             briefing, missing = brief_call(agent, request.task, request.inputs, materials=materials)
         except CallError as error:

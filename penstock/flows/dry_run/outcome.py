@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from penstock.core.envelope import Json
 from penstock.core.events.flow_events import StepResult
 from penstock.core.limits import World
-from penstock.flows.agents.agent_sessions import GetAgent
+from penstock.flows.agents.agent_runner import GetAgent
 from penstock.flows.project.library import FlowLibrary
 
 

@@ -16,7 +16,7 @@ from penstock.core.envelope import Json
 from penstock.core.events.flow_events import Outcome, Output, StepResult, StepStatus, ValueType
 from penstock.core.limits import World
 from penstock.engine.bus import Bus
-from penstock.flows.agents.agent_sessions import AgentEnvironment, AgentSessions, GetAgent
+from penstock.flows.agents.agent_runner import AgentEnvironment, AgentRunner, GetAgent
 from penstock.flows.agents.briefing import Materials
 from penstock.flows.definition import SUCCESS, Choice, Flow, Step
 from penstock.flows.dry_run.path_chooser import PathChooser
@@ -31,7 +31,7 @@ from penstock.models.scripted import ScriptedModel, ScriptedReply, call
 from penstock.store.blobs import open_blobs
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import Rules
+from penstock.tools.policy import RuleSet
 from penstock.tools.resources import Resources
 from penstock.tools.tool import Registry
 
@@ -118,7 +118,7 @@ class SimulatedTools(Struct, frozen=True):
     world: World
     invoker: Invoker
 
-    def agent_sessions(self, step: Step, choice: Choice) -> AgentSessions:
+    def agent_runner(self, step: Step, choice: Choice) -> AgentRunner:
         """Return agent sessions whose agents cause a choice."""
 
         def reply(request: ModelRequest) -> ScriptedReply:
@@ -129,7 +129,7 @@ class SimulatedTools(Struct, frozen=True):
             model=lambda agent, expected: ScriptedModel(reply, record=False),
             materials=NoMaterials(),
         )
-        return AgentSessions(environment, self.invoker, world=self.world, bus=Bus())
+        return AgentRunner(environment, self.invoker, world=self.world, bus=Bus())
 
     def steps(self, step: Step, choice: Choice) -> StepRunner:
         """Return a StepRunner whose agents cause a choice."""
@@ -138,7 +138,7 @@ class SimulatedTools(Struct, frozen=True):
     def step_tools(self, step: Step, choice: Choice) -> StepTools:
         """Return tools for visits without a project, with agents that cause a choice."""
         return StepTools(
-            agent_sessions=self.agent_sessions(step, choice),
+            agent_runner=self.agent_runner(step, choice),
             invoker=self.invoker,
             world=self.world,
             invoker_with=lambda tool: self.invoker,
@@ -148,7 +148,9 @@ class SimulatedTools(Struct, frozen=True):
 def simulated_tools(get_agent: GetAgent, world: World) -> SimulatedTools:
     """Return the tools for the agents that `get_agent` finds."""
     resources = Resources(artifacts=Artifacts(open_blobs("memory:///"), world.limits, world.new_id))
-    return SimulatedTools(get_agent, world, Invoker(Registry(()), Rules(), resources, world=world))
+    return SimulatedTools(
+        get_agent, world, Invoker(Registry(()), RuleSet(), resources, world=world)
+    )
 
 
 class SimulatedSteps(StepRunner):

@@ -71,23 +71,23 @@ class FlowFile(Struct, frozen=True, kw_only=True):
         return file_name(self.path, self.home)
 
 
-class FlowFiles(Struct):
+class FlowIndex(Struct):
     """Flows by command, and the problems with their names."""
 
     files: dict[str, FlowFile] = field(default_factory=dict)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
-def find_flows(root: Path, packages: Sequence[Path] = ()) -> FlowFiles:
+def find_flows(root: Path, packages: Sequence[Path] = ()) -> FlowIndex:
     """Find the flows of a project and of its packages."""
-    flows = FlowFiles()
+    flows = FlowIndex()
     flows.diagnostics += filter(None, (escape_of(root, each) for each in FOLDERS))
     _add(flows, _tier(_local(root)))
     _add(flows, _tier((package, "", Tier.PACKAGE) for package in packages))
     return flows
 
 
-def local_by_path(flows: FlowFiles) -> dict[str, FlowFile]:
+def local_by_path(flows: FlowIndex) -> dict[str, FlowFile]:
     """Return the flows of the project itself, by path. Packages may have equal paths."""
     local = (file for _, file in sorted(flows.files.items()) if file.tier is Tier.LOCAL)
     return {file.path: file for file in local}
@@ -106,9 +106,9 @@ def hides(file: FlowFile, other: FlowFile) -> bool:
     return _rank(file.path) < _rank(other.path)
 
 
-def built_in_flows() -> FlowFiles:
+def built_in_flows() -> FlowIndex:
     """Find the built-in flows."""
-    flows = FlowFiles()
+    flows = FlowIndex()
     _add(flows, _tier([(BUILT_IN, "", Tier.BUILT_IN)]))
     return flows
 
@@ -266,7 +266,7 @@ def _is_below(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")
 
 
-def _add(flows: FlowFiles, candidates: Iterable[_Candidate]) -> None:
+def _add(flows: FlowIndex, candidates: Iterable[_Candidate]) -> None:
     """Add the files of a tier. Commands of earlier tiers stay; that is not reported."""
     own: dict[str, FlowFile] = {}
     for count, candidate in enumerate(candidates, 1):

@@ -28,7 +28,7 @@ from penstock.flows.project.files import (
     BUILT_IN_HOME,
     HIDDEN,
     FlowFile,
-    FlowFiles,
+    FlowIndex,
     FlowRoot,
     built_in_flows,
     file_at,
@@ -123,7 +123,7 @@ class ProjectFlows:
         source = self._source(file, root)
         return replace(source, errors=[*errors, *source.errors])
 
-    def files(self) -> FlowFiles:
+    def files(self) -> FlowIndex:
         """Return every flow by its command, and the problems with names."""
         result = find_flows(self.root, self._packages)
         result.files = built_in_flows().files | result.files

@@ -6,7 +6,7 @@ from typing import ClassVar
 from penstock.agents.agent import Agent
 from penstock.core.call_errors import CallError
 from penstock.core.events.flow_events import STANDARD_FIELDS
-from penstock.flows.agents.agent_sessions import AgentVisit
+from penstock.flows.agents.agent_runner import AgentVisit
 from penstock.flows.agents.briefing import Briefing, TaskOf, brief
 from penstock.flows.agents.finish import FinishContract, merged
 from penstock.flows.definition import Step
@@ -61,7 +61,7 @@ async def _visit(step: AgentStep, context: StepContext, tools: StepTools) -> Vis
 
 def agent_of(tools: StepTools, context: StepContext, name: str) -> Agent | VisitOutcome:
     """Return the agent of a visit as the run recorded it, or the failure of the visit."""
-    return tools.agent_sessions.agent_of(context.frame, name, context.ledger)
+    return tools.agent_runner.agent_of(context.frame, name, context.ledger)
 
 
 def task_of(step: Step) -> TaskOf | None:
@@ -82,7 +82,7 @@ async def pursue(
     """Let an agent work until it calls `finish` as the contract demands."""
 
     def briefing(agent: Agent) -> Briefing | VisitOutcome:
-        values, materials = context.run.values(), tools.agent_sessions.materials
+        values, materials = context.run.values(), tools.agent_runner.materials
         try:
             result = brief(step, agent, task, run=context.run, values=values, materials=materials)
         except CallError as error:
@@ -101,7 +101,7 @@ async def pursue(
         model=step.model,
         is_autonomous=context.is_autonomous,
     )
-    ended = await tools.agent_sessions.pursue(visit, context.ledger)
+    ended = await tools.agent_runner.pursue(visit, context.ledger)
     for warning in ended.warnings:
         context.warn(warning, stepId=step.step_id)
     return ended

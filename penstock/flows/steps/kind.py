@@ -18,7 +18,7 @@ from penstock.core.events.flow_events import Output, StepSettled
 from penstock.core.limits import World
 from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
-from penstock.flows.agents.agent_sessions import AgentSessions
+from penstock.flows.agents.agent_runner import AgentRunner
 from penstock.flows.checks.context import FlowView
 from penstock.flows.definition import Step, StepRetry
 from penstock.flows.parsed import ParsedStep, StepNode
@@ -186,7 +186,7 @@ class CodeEnvironment(Struct, frozen=True, kw_only=True):
 class StepTools(Struct, frozen=True, kw_only=True):
     """The parts of a runtime that visits of steps use."""
 
-    agent_sessions: AgentSessions
+    agent_runner: AgentRunner
     invoker: Invoker
     world: World
     invoker_with: InvokerWith

@@ -46,7 +46,7 @@ class Timer(Protocol):
         ...
 
 
-class Timers(Protocol):
+class Scheduler(Protocol):
     """A clock that schedules callbacks: an event loop."""
 
     def time(self) -> float:
@@ -76,7 +76,7 @@ class Slot:
         self._keep(evict, max(_doubled(_SLICE, evictions), cost))
 
     def _keep(self, evict: Callable[[], None], seconds: float) -> None:
-        self.patient_until = self._slots.timers().time() + seconds
+        self.patient_until = self._slots.scheduler().time() + seconds
         self.evict = evict
         self._slots.make_room()
 
@@ -104,10 +104,10 @@ class ProcessSlots:
     """`most` slots; 0 for the number that fits the cores and memory of this machine."""
 
     def __init__(
-        self, most: int = 0, *, timers: Callable[[], Timers] = asyncio.get_running_loop
+        self, most: int = 0, *, scheduler: Callable[[], Scheduler] = asyncio.get_running_loop
     ) -> None:
         self.most = most or usual()
-        self.timers = timers
+        self.scheduler = scheduler
         self.held: set[Slot] = set()
         self.left: deque[Slot] = deque()
         """Released by threads; the loop takes them out of `held`."""
@@ -192,12 +192,12 @@ class ProcessSlots:
 
         An evicted holder keeps its slot until its process is reaped, and is not evicted twice.
         """
-        timers = self.timers()
+        scheduler = self.scheduler()
         leaving = sum(slot.evict is _evicted for slot in self.held)
         evictable = [slot for slot in self.held if slot.evict not in {None, _evicted}]
         for slot in sorted(evictable, key=_patience)[: max(requests - leaving, 0)]:
-            if slot.patient_until > timers.time():
-                self._next_check = timers.call_at(slot.patient_until, self.make_room)
+            if slot.patient_until > scheduler.time():
+                self._next_check = scheduler.call_at(slot.patient_until, self.make_room)
                 return
             # Marked first: `evict` may release the slot, which calls `make_room` again.
             evict, slot.evict = slot.evict, _evicted

@@ -26,7 +26,7 @@ from penstock.flows.starting import FLOW_INVALID
 from penstock.server.context import allowed, context_of
 from penstock.server.openapi import answers, takes
 from penstock.server.parameters import Form, ListQuery, page_of, read_json, sorting
-from penstock.server.problem import Json, answer
+from penstock.server.problem import Json, error_response
 from penstock.server.routing import Router
 
 router = Router(prefix="/api", tags=["flows"])
@@ -202,4 +202,4 @@ def _invalid(written: WrittenFlow) -> Json:
     counted = "an error" if len(errors) == 1 else f"{len(errors)} errors"
     message = f"the flow has {counted} and was not written; line {errors[0].line}: "
     details = {"diagnostics": [each.to_finding() for each in written.diagnostics]}
-    return answer(422, FLOW_INVALID, message + errors[0].text, details=details)
+    return error_response(422, FLOW_INVALID, message + errors[0].text, details=details)

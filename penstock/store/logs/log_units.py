@@ -44,8 +44,8 @@ from penstock.store.changes import Changes, drop_task, loosen
 from penstock.store.projections import HAVE_CONSEQUENCES, ProjectionWriter
 from penstock.store.rows import (
     Draft,
+    EventRows,
     Row,
-    Rows,
     blobs_of,
     drafts_of,
 )
@@ -89,7 +89,7 @@ class PendingAppend:
         "log_id",
     )
 
-    def __init__(self, rows: Rows, log_id: LogId) -> None:
+    def __init__(self, rows: EventRows, log_id: LogId) -> None:
         self._rows = rows
         self.log_id = log_id
         self._waiters: list[asyncio.Future[None]] = []

@@ -52,7 +52,7 @@ from penstock.store.logs.quarantine import Quarantine, QuarantinedLog
 from penstock.store.logs.sql_live_text import SqlLiveText
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import erased_since, given_for
-from penstock.store.rows import CheckRange, Draft, ReadPage, Row, Rows, blobs_of, drafts_of, head_of
+from penstock.store.rows import CheckRange, Draft, EventRows, ReadPage, blobs_of, drafts_of, head_of
 from penstock.store.statements import Statements
 
 _ALL = 2**62
@@ -77,7 +77,7 @@ class SqlLog:
         self._sql = Statements(database.dialect)
         self._projections = ProjectionWriter(self._sql, limits)
         self._changes = Changes(self._sql, limits)
-        self._rows = Rows(blobs, limits.body_bytes)
+        self._rows = EventRows(blobs, limits.body_bytes)
         self._lease_ms = int(1000 * limits.lease_seconds)
         self._quarantine = Quarantine(limits)
         self._listeners: list[Listener] = []
@@ -207,9 +207,8 @@ class SqlLog:
         """Extend the lease. Return the outside events after `after`."""
         until = self._clock.now() + self._lease_ms
         unit = RenewLease(self._sql, lease.log_id, lease.epoch, until, after)
-        rows = await self._hold(lease, unit)
+        records = await self._hold(lease, unit)
         self.live_text.set_followed(lease.log_id, lease.epoch, unit.followed_until)
-        records = await self._rows.records(lease.log_id, rows)
         return [record for record in records if is_outside(record.event)]
 
     async def release(
@@ -217,10 +216,10 @@ class SqlLog:
     ) -> Sequence[Record]:
         """Release the lease. Return the events after `head`; if there are any, it stays held."""
         unit = ReleaseLease(self._sql, lease.log_id, lease.epoch, head, wake_at)
-        rows = await self._hold(lease, unit)
-        if not rows:
+        records = await self._hold(lease, unit)
+        if not records:
             self._forget(lease.log_id, lease.epoch)
-        return await self._rows.records(lease.log_id, rows)
+        return records
 
     async def surrender(self, lease: Lease) -> None:
         """Release the lease and leave the log marked as needing a run."""
@@ -363,12 +362,13 @@ class SqlLog:
             await self._rows.share(blobs)
             await self._database.write(partial(loosen, blob_ids=blobs, at=self._clock.now()))
 
-    async def _hold(self, lease: Lease, unit: RenewLease | ReleaseLease) -> Sequence[Row]:
+    async def _hold(self, lease: Lease, unit: RenewLease | ReleaseLease) -> Sequence[Record]:
         try:
-            return await self._writer.ask(unit, order=lease.log_id)
+            rows = await self._writer.ask(unit, order=lease.log_id)
         except LeaseLost:
             self._forget(lease.log_id, lease.epoch)
             raise
+        return await self._rows.records(lease.log_id, rows)
 
     def _release_abandoned(self, log_id: LogId) -> None:
         """Release the lease of a cancelled `begin`; the sweep finds the log and runs it."""

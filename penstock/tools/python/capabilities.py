@@ -21,7 +21,7 @@ from penstock.core.json_values.json_text import JSON_DEPTH, is_larger
 from penstock.core.json_values.schema import Schema
 from penstock.core.limits import KIB
 from penstock.core.scopes import Scope, ScopeKind, parse_path
-from penstock.core.stored_changes import Change, FileChanges, StateChange, StateVerb
+from penstock.core.stored_changes import Change, StateChange, StateVerb, WorkspaceChange
 from penstock.core.task import Option, QuestionForm
 from penstock.core.text import size_text
 from penstock.engine.answers import OTHER
@@ -171,7 +171,7 @@ class ToolFiles:
             raise TypeError(f"data must be bytes, not {type(data).__name__}")
         change = await self._invocation.workspace.write(parse_path(uri), data)
         shape = {"uri": uri, "bytes": blake2b(data, digest_size=16).hexdigest()}
-        await _once(self._invocation, "workspace.write", shape, FileChanges(files=(change,)))
+        await _once(self._invocation, "workspace.write", shape, WorkspaceChange(files=(change,)))
 
 
 async def secret_of(invocation: Invocation, key: str, shared: str | None) -> str:

@@ -308,7 +308,7 @@ def as_tool(value: ToolLike) -> Tool:
     return cast("Tool", value)
 
 
-def as_tools(values: Iterable[ToolLike]) -> tuple[Tool, ...]:
+def all_as_tools(values: Iterable[ToolLike]) -> tuple[Tool, ...]:
     """Return a list that a program gave as tools. Raises TypeError if it is not a list."""
     if not isinstance(values, Iterable):
         raise TypeError(f"tools= takes a list, such as tools=[area]; found {values!r}")

@@ -28,7 +28,7 @@ from penstock.tools.scripts.script import ScriptTool
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 
 
-class ScriptTools:
+class ScriptToolLoader:
     """Creates the tools of a bundle."""
 
     def __init__(self, sandbox: Sandbox, defaults: Bindings) -> None:
@@ -36,7 +36,7 @@ class ScriptTools:
         self._defaults = defaults
         """The bindings of a manifest that sets none itself."""
 
-    def of(self, bundle: Bundle, scripts: Mapping[str, Script]) -> list[ScriptTool]:
+    def load(self, bundle: Bundle, scripts: Mapping[str, Script]) -> list[ScriptTool]:
         """Return every tool of the bundle. A call of a broken one fails with its diagnostics."""
         return [
             *(self._tool(manifest, scripts[name]) for name, manifest in bundle.tools.items()),
@@ -67,11 +67,11 @@ def open_scanner(cache: Path | None) -> Scanner:
 
 
 def load_tools(
-    bundle: Bundle, root: Path, tools: ScriptTools, cache: Path | None
+    bundle: Bundle, root: Path, loader: ScriptToolLoader, cache: Path | None
 ) -> tuple[Bundle, list[ScriptTool]]:
     """Return the bundle with the findings in its scripts, and all of its tools."""
     bundle, scripts = load_scripts(bundle, root, open_scanner(cache))
-    return bundle, tools.of(bundle, scripts)
+    return bundle, loader.load(bundle, scripts)
 
 
 def load_prompt_script(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.app.plugins.api import PluginApi
-from penstock.app.plugins.runs import Listeners, PluginFlows, RunFollower
+from penstock.app.plugins.runs import PluginFlows, PluginListeners, RunFollower
 from penstock.app.run_feed import TYPES
 from penstock.chat.message import NewRun
 from penstock.core.clock import Moment
@@ -43,7 +43,7 @@ FLOW = "name: F\ndescription: d\nsteps:\n  - {id: a, agent: scout, task: go}\n"
     ],
 )
 def test_events_have_two_spellings(name: str, received: str) -> None:
-    listeners, messages = Listeners(), list[Any]()
+    listeners, messages = PluginListeners(), list[Any]()
     listeners.on(name, messages.append)
     listeners.notify(received, {"x": 1})
     assert messages == [{"type": received, "x": 1}]
@@ -51,14 +51,14 @@ def test_events_have_two_spellings(name: str, received: str) -> None:
 
 def test_an_unknown_event_is_refused() -> None:
     with pytest.raises(NotFound, match=r"no event 'flow:agent-strated'\. Did you mean 'flow_agent"):
-        Listeners().on("flow:agent-strated", print)
+        PluginListeners().on("flow:agent-strated", print)
 
 
 def test_a_listener_that_raises_is_logged_and_changes_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A listener that raises is logged and changes nothing."""
-    listeners, messages = Listeners(), list[Any]()
+    listeners, messages = PluginListeners(), list[Any]()
     listeners.on("flow_complete", lambda _: 1 / 0)
     listeners.on("flow_complete", messages.append)
     listeners.notify("flow_complete", {})
@@ -76,7 +76,7 @@ async def test_a_log_that_cannot_be_read_is_logged(caplog: pytest.LogCaptureFixt
         raise StoreError(f"{log_id} is torn")
         yield
 
-    listeners = Listeners()
+    listeners = PluginListeners()
     listeners.on("flow_complete", print)
     following, run = RunFollower(listeners, follow), TaskId("task_1")
     request = FlowRequested(command="f", profile_id=LOCAL_PROFILE.profile_id)
@@ -102,7 +102,7 @@ async def test_the_end_of_a_run_is_delivered_although_the_project_closes_at_once
             await settle()
             yield each
 
-    listeners = Listeners()
+    listeners = PluginListeners()
     listeners.on("flow_complete", lambda event: messages.append(event["runId"]))
     following = RunFollower(listeners, follow)
     following.hear(records)

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from openpyxl import load_workbook
 
-from penstock.builtins.sheets.edits import VERBS, Edits, edit
+from penstock.builtins.sheets.edits import VERBS, WorkbookEditor, edit
 from penstock.builtins.sheets.workbook import new_book
 from tests.kit.workbooks import HERE, PATH, furnished, opened
 
 
 def test_sheets_are_named_in_the_order_of_their_first_change() -> None:
-    edits = Edits(new_book("One", [["a"]]), None)
-    assert (edits.usual, edits.touched) == ("One", [])
-    edits.copy_style("A1", ["B1"])
-    edits.assign([{"cell": "One!C1", "value": 1}])
-    assert edits.touched == ["One"]
+    editor = WorkbookEditor(new_book("One", [["a"]]), None)
+    assert (editor.usual, editor.touched) == ("One", [])
+    editor.copy_style("A1", ["B1"])
+    editor.assign([{"cell": "One!C1", "value": 1}])
+    assert editor.touched == ["One"]
 
 
 def test_rows_move_before_values_are_written() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.app.runtime import Runtime
-from penstock.cli.project import find, run
+from penstock.cli.project import find, run_with_runtime
 from penstock.cli.serve.serve import GREETING, TRY, banner, first_words
 from penstock.core.call import Effect
 from tests.kit.manifests import tool
@@ -57,7 +57,7 @@ def test_the_banner_has_a_page_to_open_and_a_line_to_paste(
     async def work(runtime: Runtime) -> str:
         return banner(find(project), runtime, address, needs_key=needs_key)
 
-    text = run(project, work)
+    text = run_with_runtime(project, work)
     assert message in text
     host, port = address
     assert f"  Open http://{f'[{host}]' if ':' in host else host}:{port}/ in a browser" in text
@@ -75,7 +75,7 @@ def test_the_line_to_paste_makes_the_assistant_call_a_tool(project: Path) -> Non
         assert loads == {"content": "hello name=Ann", "stream": True}
         return (await runtime.chat(loads["content"])).content
 
-    assert "`hello` returned:\n- greeting: Hello, Ann!" in run(project, work)
+    assert "`hello` returned:\n- greeting: Hello, Ann!" in run_with_runtime(project, work)
 
 
 def own(name: str, effect: Effect = Effect.READ, /, **properties: Any) -> Act:
@@ -111,4 +111,4 @@ def test_without_python_tools_the_banner_does_not_warn_of_their_rights(project: 
     async def work(runtime: Runtime) -> str:
         return banner(find(project), runtime, ("127.0.0.1", 8000), needs_key=False)
 
-    assert "with all its rights" not in run(project, work)
+    assert "with all its rights" not in run_with_runtime(project, work)

@@ -55,7 +55,7 @@ class Evictions:
 
     def __init__(self, most: int = 1) -> None:
         self.time = SimulatedTime()
-        self.slots = ProcessSlots(most, timers=lambda: self.time)
+        self.slots = ProcessSlots(most, scheduler=lambda: self.time)
         self.evicted: list[str] = []
 
     def evict(self, name: str = "it") -> Callable[[], None]:
@@ -118,7 +118,7 @@ async def test_slots_never_exceed_their_number() -> None:
 
 async def test_an_idle_holder_is_evicted_after_its_patience_and_served_first_again() -> None:
     time = SimulatedTime()
-    slots = ProcessSlots(1, timers=lambda: time)
+    slots = ProcessSlots(1, scheduler=lambda: time)
     held = [await slots.acquire("a")]
     held[0].idle(leaving(held), 0)
     inner = asyncio.create_task(slots.acquire("a"))

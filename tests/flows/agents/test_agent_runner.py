@@ -14,7 +14,7 @@ from penstock.core.events.flow_events import AgentStarted, Output, ValueType
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.messages import ToolMessage
-from penstock.flows.agents.agent_sessions import kept_agent, kept_of, with_room
+from penstock.flows.agents.agent_runner import kept_agent, kept_of, with_room
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
 from penstock.resources.project.access import Access

@@ -1,4 +1,4 @@
-"""Agent sessions of flows: builds the session of each visit from its agent and the log.
+"""Runs the agents of flows: builds the session of each visit from its agent and the log.
 
 Guarantees: a session continues with the agent, model and prompt that it started with. The prompt,
 the tools and the settings of the model are in `AgentStarted`; a file that changes while the session
@@ -8,7 +8,7 @@ the settings: those that a later version no longer knows are ignored when read; 
 defaults.
 
 Relies on the frame of a visit being unique in its task: one frame, one session. Tests:
-tests/flows/agents/test_agent_sessions.py.
+tests/flows/agents/test_agent_runner.py.
 """
 
 import dataclasses
@@ -100,8 +100,8 @@ class AgentEnvironment(Struct, frozen=True, kw_only=True):
     remark: Remark = no_remark
 
 
-class AgentSessions:
-    """Runs agents in frames of a log."""
+class AgentRunner:
+    """Runs agents in frames of a log; each visit gets an `AgentSession`."""
 
     def __init__(
         self, environment: AgentEnvironment, invoker: Invoker, *, world: World, bus: Bus
