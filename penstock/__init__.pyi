@@ -2,8 +2,8 @@ from penstock.agents.agent import Agent as Agent
 from penstock.agents.agent import ChatSettings as ChatSettings
 from penstock.app.opening import open as open
 from penstock.app.runtime import Runtime as Runtime
-from penstock.chat.message import NewMessage as NewMessage
-from penstock.chat.message import Reply as Reply
+from penstock.chat.requests import NewMessage as NewMessage
+from penstock.chat.requests import Reply as Reply
 from penstock.core.call_errors import ToolFailed as ToolFailed
 from penstock.core.envelope import Envelope as Envelope
 from penstock.core.envelope import Status as Status

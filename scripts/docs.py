@@ -22,8 +22,8 @@ from penstock.agents.agent import ChatSettings
 from penstock.agents.file_fields import LenientRecord
 from penstock.agents.file_settings import AgentSettings
 from penstock.app.runtime import Runtime
-from penstock.app.sections import ModelEntry, NotificationEntry, RuleEntry
 from penstock.app.settings import Settings
+from penstock.app.settings_sections import ModelEntry, NotificationEntry, RuleEntry
 from penstock.cli.main import COMMANDS, root
 from penstock.core import call_errors as answered
 from penstock.core import errors

@@ -11,7 +11,7 @@ from rich.console import Console
 from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import AgentProfile, DisplayCard
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewRun, Reply
+from penstock.chat.requests import NewRun, Reply
 from penstock.cli.flow.board import CardBoard
 from penstock.cli.flow.view import draw
 from penstock.core.events.events import Record

@@ -18,7 +18,7 @@ from pathlib import Path
 from penstock.app.opening import open_project, visit_project
 from penstock.app.project import load_project
 from penstock.app.settings import load
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.core.clock import SystemClock
 from penstock.core.errors import PenstockError
 from penstock.store.database import open_database

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.chat.message import NewCall, NewRun, SentMessage
+from penstock.chat.requests import NewCall, NewRun, SentMessage
 from penstock.core.late import late
 from penstock.tools.python.capabilities import KeptState, ToolFiles
 from penstock.tools.python.context import OutputKeeper, ToolMemory

@@ -11,7 +11,7 @@ from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import AgentProfile
 from penstock.app.opening import open as open_runtime
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewRun
+from penstock.chat.requests import NewRun
 from penstock.core.envelope import Envelope
 from penstock.core.events.flow_events import Outcome
 from penstock.core.ids import TaskId

@@ -27,7 +27,7 @@ from penstock.core.events.events import (
 from penstock.core.ids import CallId, LogId, MessageId, TaskId
 from penstock.core.profile import LOCAL
 from penstock.core.task import TaskStatus
-from penstock.engine.state import fold as fold_records
+from penstock.engine.session_state import fold as fold_records
 from penstock.server.application import create_application
 from penstock.store.logs.log import Lease
 

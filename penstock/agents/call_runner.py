@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any
 
 from penstock.agents.agent import ChatSettings
-from penstock.agents.guard import LoopGuard
+from penstock.agents.loop_guard import LoopGuard
 from penstock.core.call import Call
 from penstock.core.call_errors import CallError
 from penstock.core.errors import Suspend

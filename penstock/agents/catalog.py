@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from penstock.agents.agent import Agent
+from penstock.agents.agent_folders import AgentFiles
 from penstock.agents.agent_profile import AgentProfile, Tier
-from penstock.agents.folders import AgentFiles
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.errors import NotFound

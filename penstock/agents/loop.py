@@ -13,7 +13,7 @@ Proof: `tests/agents/test_loop.py::test_it_continues_at_any_state_of_the_task`.
 
 from msgspec import Struct
 
-from penstock.agents.guard import MAX_BLOCKED
+from penstock.agents.loop_guard import MAX_BLOCKED
 from penstock.agents.turn import Turns
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.envelope import ErrorDetail

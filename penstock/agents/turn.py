@@ -24,9 +24,9 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import ChatSettings
 from penstock.agents.call_runner import CallRunner
-from penstock.agents.guard import SUGGESTION, LoopGuard, spelling
-from penstock.agents.offer import OfferSource, ToolOffer
+from penstock.agents.loop_guard import SUGGESTION, LoopGuard, spelling
 from penstock.agents.reply_reader import ReplyReader
+from penstock.agents.tool_offer import OfferSource, ToolOffer
 from penstock.agents.transcript import Transcript, room
 from penstock.core.call import Call, ToolCall
 from penstock.core.call_errors import InvalidInput, LoopDetected

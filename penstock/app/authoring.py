@@ -7,16 +7,16 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from penstock.agents.agent_file import KnownNames
+from penstock.agents.agent_folders import AgentFiles, load_agents, write_agent
 from penstock.agents.catalog import Catalog, catalog_entries
-from penstock.agents.file import KnownNames
-from penstock.agents.folders import AgentFiles, load_agents, write_agent
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
 from penstock.core.late import late
 from penstock.core.limits import World
 from penstock.flows.definition import Flow
 from penstock.flows.dry_run.outcome import DryRun, DryRunContext
-from penstock.flows.parsed import ParsedFlow
+from penstock.flows.parsed_flow import ParsedFlow
 from penstock.flows.parsing import read_flow
 from penstock.flows.project.authoring import WrittenFlow, write_flow
 from penstock.flows.project.files import FlowFile

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import AgentProfile, Tier
-from penstock.agents.offer import offered
+from penstock.agents.tool_offer import offered
 from penstock.app.project import Project
 from penstock.app.settings import FILE, Settings
 from penstock.core.diagnostics import Diagnostic, Severity

@@ -15,7 +15,13 @@ from penstock.agents.catalog import Catalog
 from penstock.app.authoring import DryRuns, ProjectAgents, ProjectAuthoring
 from penstock.app.flows import code_environment_of, constants_of, flows_of
 from penstock.app.global_tools import with_global_tools
-from penstock.app.parts import (
+from penstock.app.plugins.api import Plugin, load_plugins
+from penstock.app.plugins.registered import guards_of
+from penstock.app.plugins.runs import RunFollower
+from penstock.app.project import Project, check_root, load_project
+from penstock.app.reload import ProjectReloader
+from penstock.app.runtime import Runtime
+from penstock.app.runtime_parts import (
     DatabaseParts,
     DeclaredAgents,
     DeclaredFlows,
@@ -23,12 +29,6 @@ from penstock.app.parts import (
     ProjectParts,
     Storage,
 )
-from penstock.app.plugins.api import Plugin, load_plugins
-from penstock.app.plugins.registered import guards_of
-from penstock.app.plugins.runs import RunFollower
-from penstock.app.project import Project, check_root, load_project
-from penstock.app.reload import ProjectReloader
-from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
 from penstock.app.wiring import assemble
 from penstock.core.clock import SystemClock
@@ -41,8 +41,8 @@ from penstock.models.model import Model
 from penstock.models.names import ModelNames
 from penstock.resources.cipher import KEY_FILE, open_cipher
 from penstock.resources.egress import Egress
-from penstock.resources.links import Links
 from penstock.resources.project.access import LoadedFiles
+from penstock.resources.signed_links import Links
 from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles, SqlMedia
 from penstock.sandbox.processes.process_slots import ProcessSlots

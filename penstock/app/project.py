@@ -8,14 +8,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
-from penstock.agents.file import NOTHING_KNOWN, KnownNames
-from penstock.agents.folders import HANDBOOKS, AgentFiles, load_agents
+from penstock.agents.agent_file import NOTHING_KNOWN, KnownNames
+from penstock.agents.agent_folders import HANDBOOKS, AgentFiles, load_agents
 from penstock.agents.prompt import PromptPrefix, PromptScript
 from penstock.app.global_tools import check_families, check_global_tools, with_global_tools
 from penstock.app.plugins.api import PluginApi, load_plugins
-from penstock.app.scripts import ProjectSandbox, with_engines
-from penstock.app.sections import Engine
+from penstock.app.script_sandbox import ProjectSandbox, with_engines
 from penstock.app.settings import FILE, Settings
+from penstock.app.settings_sections import Engine
 from penstock.builtins import TOOLS
 from penstock.builtins.families import FAMILIES, ProjectFeatures, offer_builtins
 from penstock.builtins.skill_manifests import SKILLS
@@ -315,8 +315,8 @@ def _scripts(
     """
     if not (bundle.tools or bundle.broken_tools):
         return bundle, []
-    make_loader = late("penstock.tools.scripts.manifests:ScriptToolLoader")
-    read = late("penstock.tools.scripts.manifests:load_tools")
+    make_loader = late("penstock.tools.scripts.load:ScriptToolLoader")
+    read = late("penstock.tools.scripts.load:load_tools")
     usual = Bindings(
         egress=read_patterns(settings.egress.default),
         timeout_ms=settings.limits.timeout_ms,
@@ -342,7 +342,7 @@ def _prompt_script(
     resolver = prompts.resolver
     if resolver is None:
         return bundle, None
-    read = late("penstock.tools.scripts.manifests:load_prompt_script")
+    read = late("penstock.tools.scripts.load:load_prompt_script")
     script, problems, reached = read(prompts, resolver, settings.root, settings.cache_path)
     diagnostics = sort([*bundle.diagnostics, *problems])
     prompt_script = PromptScript(script or problems, sandbox, resolver.timeout_ms / 1000)

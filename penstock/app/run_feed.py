@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from penstock.chat.message import Reply
-from penstock.chat.representations import blocked_part, question_part
+from penstock.chat.requests import Reply
+from penstock.chat.wire_forms import blocked_part, question_part
 from penstock.core.clock import to_iso
 from penstock.core.events.events import (
     CallSettled,

@@ -12,11 +12,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
-from penstock.app.parts import RuntimeParts
+from penstock.app.runtime_parts import RuntimeParts
 from penstock.chat.direct_tools import how_to_allow
-from penstock.chat.follow import LogSource, follow, texts
 from penstock.chat.inbox import Inbox
-from penstock.chat.message import (
+from penstock.chat.log_follower import LogSource, follow, texts
+from penstock.chat.requests import (
     NewCall,
     NewMessage,
     NewRun,
@@ -25,7 +25,7 @@ from penstock.chat.message import (
     call_requested,
     run_requested,
 )
-from penstock.chat.waiter import TaskWaiter
+from penstock.chat.task_waiter import TaskWaiter
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.envelope import Envelope, ErrorDetail, Status, suspended
 from penstock.core.events.events import TaskSuspended

@@ -19,7 +19,7 @@ from pydantic import (
     ValidationError,
 )
 
-from penstock.app.sections import (
+from penstock.app.settings_sections import (
     STRICT,
     EgressSection,
     FlowSection,
@@ -33,7 +33,7 @@ from penstock.app.sections import (
     ServerSection,
     ToolSection,
 )
-from penstock.app.sources import PathInSettings, Sources, settings_error
+from penstock.app.settings_sources import PathInSettings, Sources, settings_error
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.limits import Limits
 from penstock.models.providers import PROVIDERS, ModelConfig, key_variable

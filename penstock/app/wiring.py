@@ -10,7 +10,8 @@ be called before `assemble` has returned: a cached property that needs itself re
 from functools import cached_property, partial
 
 from penstock.agents.agent import ModelSelector
-from penstock.app.parts import (
+from penstock.app.runtime import Runtime
+from penstock.app.runtime_parts import (
     ChatParts,
     EngineParts,
     FlowParts,
@@ -19,15 +20,14 @@ from penstock.app.parts import (
     Storage,
     ToolParts,
 )
-from penstock.app.runtime import Runtime
-from penstock.chat.closer import TaskCloser
 from penstock.chat.direct_calls import CommandWork, DirectCalls
 from penstock.chat.direct_tools import DirectTools
 from penstock.chat.inbox import Inbox, TaskStarter
 from penstock.chat.runs import RunNotifier, ToolRuns
 from penstock.chat.session import ChatWork, Participants
 from penstock.chat.task_bodies import Requirements, TaskDispatcher
-from penstock.chat.waiter import TaskWaiter
+from penstock.chat.task_closer import TaskCloser
+from penstock.chat.task_waiter import TaskWaiter
 from penstock.core.envelope import Envelope, Json
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import World
@@ -37,7 +37,7 @@ from penstock.engine.bus import Bus
 from penstock.engine.launcher import InlineLauncher
 from penstock.engine.ledger import Ledger
 from penstock.engine.relay import Relay
-from penstock.engine.slots import Slots
+from penstock.engine.run_slots import Slots
 from penstock.engine.task_body import TaskBody
 from penstock.flows.agents.agent_runner import (
     AgentEnvironment,
@@ -45,10 +45,10 @@ from penstock.flows.agents.agent_runner import (
 )
 from penstock.flows.agents.briefing import Materials
 from penstock.flows.agents.subagents import Subagents
+from penstock.flows.run_body import FlowWork
 from penstock.flows.starting import wanted_by
 from penstock.flows.steps.kind import StepTools
 from penstock.flows.steps.table import StepRunner
-from penstock.flows.work import FlowWork
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.invoker import Invoker
 from penstock.tools.resources import Callbacks, FlowRequest, Resources, Runs, SubagentRequest

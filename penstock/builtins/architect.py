@@ -11,7 +11,7 @@ from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.envelope import Json
 from penstock.core.events.flow_events import FlowNotified
 from penstock.core.json_values.schema import Problem
-from penstock.tools.faults import invalid
+from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import TEXT, Act, BuiltIn, builtin, offered_without
 from penstock.tools.resources import NO_PROJECT, Authoring

@@ -8,7 +8,7 @@ from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
 from penstock.core.task import Option, QuestionForm, QuestionStatus
 from penstock.engine.answers import OTHER
-from penstock.tools.faults import invalid
+from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec
 

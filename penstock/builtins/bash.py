@@ -19,7 +19,7 @@ from penstock.core.call_errors import NotPermitted, ToolTimeout
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
 from penstock.resources.project.files import ProjectFiles
-from penstock.tools.faults import invalid
+from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import builtin, whole
 from penstock.tools.shell import ShellRun, ShellSettings, check_on, run_in_project

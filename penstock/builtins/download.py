@@ -8,7 +8,7 @@ from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
 from penstock.core.stored_changes import WorkspaceChange
 from penstock.resources.egress import EgressCaller, HttpResponse, Request
-from penstock.tools.faults import invalid
+from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import TEXT, URI, builtin, place, whole
 

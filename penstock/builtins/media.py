@@ -6,14 +6,14 @@ from functools import cache
 from mimetypes import MimeTypes
 from typing import Any
 
-from penstock.chat.representations import MAX_ATTACHMENTS
+from penstock.chat.wire_forms import MAX_ATTACHMENTS
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotConfigured, quota, tool_failure
 from penstock.core.clock import Moment, to_iso
 from penstock.core.envelope import Json
 from penstock.core.ids import BlobId, MediaId
 from penstock.core.stored_changes import MediaChange, WorkspaceChange
-from penstock.resources.links import LinkLabel
+from penstock.resources.signed_links import LinkLabel
 from penstock.store.blobs import Blobs
 from penstock.tools.invocation import Invocation
 from penstock.tools.media import sniff

@@ -30,8 +30,8 @@ from penstock.resources.channels import (
 )
 from penstock.resources.egress import EgressCaller, HttpResponse, Redirect, Request
 from penstock.resources.hosts import read_patterns
-from penstock.resources.links import LinkLabel
-from penstock.tools.faults import invalid
+from penstock.resources.signed_links import LinkLabel
+from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.media import sniff
 from penstock.tools.python.builtin import NAME, TEXT, builtin, fields_of

@@ -20,7 +20,7 @@ from penstock.manifest.handbook import HandbookCatalog
 from penstock.manifest.skill import Resource, SkillManifest
 from penstock.resources.project.access import OPEN
 from penstock.resources.project.files import ProjectFiles
-from penstock.tools.faults import invalid
+from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import TEXT, URI, BuiltIn, builtin, fields_of, place
 from penstock.tools.skills import NO_SKILLS, Selection, TaskSkills

@@ -22,7 +22,7 @@ from penstock.core.json_values.schema import Problem
 from penstock.core.limits import Limits
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import await_run
-from penstock.tools.faults import invalid
+from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import fields_of
 from penstock.tools.resources import FlowRequest, Runs

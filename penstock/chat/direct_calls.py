@@ -16,8 +16,8 @@ from penstock.accounts.web_links import WEB_LINK_SECONDS
 from penstock.agents.agent import DEFAULTS, ChatSettings
 from penstock.chat.direct_tools import DirectTools
 from penstock.chat.key_values import needs, read_input, usage
-from penstock.chat.representations import envelope_part
 from penstock.chat.session import Participants, profile_of
+from penstock.chat.wire_forms import envelope_part
 from penstock.core.call import EXECUTE_WORKFLOW, Call, CallPath, Origin, ToolCall
 from penstock.core.call_errors import CallError, NotAvailable
 from penstock.core.clock import Clock
@@ -40,7 +40,7 @@ from penstock.core.text import cut, one_line
 from penstock.engine.budget import Budget
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
-from penstock.engine.state import SessionState
+from penstock.engine.session_state import SessionState
 from penstock.engine.suspend import ask, park, withdraw
 from penstock.engine.task_state import TaskState
 from penstock.tools.invoker import Invoker

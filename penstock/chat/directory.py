@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from penstock.chat.message import title_of
+from penstock.chat.requests import title_of
 from penstock.core.clock import to_iso
 from penstock.core.errors import NotFound, StoreCorrupt, TaskOver
 from penstock.core.events.events import CancelRequested, Entry, SessionOpened

@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from penstock.chat.representations import Attachments, LinkTo, call_part, result_part
 from penstock.chat.task_records import first_record, records_of
+from penstock.chat.wire_forms import Attachments, LinkTo, call_part, result_part
 from penstock.core.clock import Moment, to_iso
 from penstock.core.errors import NotFound
 from penstock.core.events.events import (

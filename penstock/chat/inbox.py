@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from penstock.chat.message import (
+from penstock.chat.requests import (
     NewMessage,
     Reply,
     RequestKey,
@@ -33,7 +33,7 @@ from penstock.chat.message import (
     sent_message,
 )
 from penstock.chat.task_records import RepeatedRequests, first_task
-from penstock.chat.waiter import TaskWaiter
+from penstock.chat.task_waiter import TaskWaiter
 from penstock.core.errors import (
     AlreadyAnswered,
     Forbidden,

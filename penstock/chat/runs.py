@@ -12,8 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from penstock.chat.inbox import Inbox
-from penstock.chat.message import NewRun, Reply, run_requested
-from penstock.chat.waiter import TaskWaiter
+from penstock.chat.requests import NewRun, Reply, run_requested
+from penstock.chat.task_waiter import TaskWaiter
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.errors import NameTaken, NotFound, PenstockError, TaskOver
 from penstock.core.events.events import CancelRequested, Entry, Event
@@ -21,7 +21,7 @@ from penstock.core.events.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import Profile
 from penstock.engine.held_log import HeldLog
-from penstock.engine.slots import Slots
+from penstock.engine.run_slots import Slots
 from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Log
 from penstock.tools.resources import FlowRequest

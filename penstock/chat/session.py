@@ -15,10 +15,10 @@ from weakref import WeakKeyDictionary
 from penstock.agents.agent import Agent, FindModel
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop import FinalReply, loop
-from penstock.agents.offer import TaskOffers, caller_for, offered
 from penstock.agents.prompt import PromptPrefix
+from penstock.agents.tool_offer import TaskOffers, caller_for, offered
 from penstock.agents.turn import AgentModel, Turns, open_turns
-from penstock.chat.closer import TaskCloser
+from penstock.chat.task_closer import TaskCloser
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import (
@@ -42,7 +42,7 @@ from penstock.engine.budget import Budget
 from penstock.engine.bus import Bus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
-from penstock.engine.state import SessionState
+from penstock.engine.session_state import SessionState
 from penstock.engine.suspend import park, withdraw
 from penstock.engine.task_body import failed
 from penstock.engine.task_state import TaskState

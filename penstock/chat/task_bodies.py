@@ -29,9 +29,9 @@ from itertools import chain
 from typing import Protocol
 
 from penstock.agents.agent import Agent
-from penstock.chat.closer import TaskCloser
 from penstock.chat.direct_calls import CommandWork, DirectCalls
 from penstock.chat.session import ChatWork, GetAgent, Participants
+from penstock.chat.task_closer import TaskCloser
 from penstock.core.call import FINISH, CallPath, tools_on
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.events.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
@@ -42,7 +42,7 @@ from penstock.core.slash_commands import is_answered_by_model
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.held_log import HeldLog
-from penstock.engine.state import SessionState
+from penstock.engine.session_state import SessionState
 from penstock.engine.task_body import MissingParts, Need
 from penstock.engine.task_state import TaskState
 from penstock.tools.tool import Registry

@@ -7,7 +7,7 @@ whole.
 
 from collections.abc import AsyncIterator
 
-from penstock.chat.message import NewMessage, SentMessage
+from penstock.chat.requests import NewMessage, SentMessage
 from penstock.core.errors import IdempotencyConflict, NotFound, StoreCorrupt
 from penstock.core.events.events import MessageReceived, QuestionAnswered, Record, TaskEnded
 from penstock.core.ids import MessageId, SessionId, TaskId

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 
-from penstock.app.parts import Storage
 from penstock.app.runtime import Runtime
-from penstock.chat.message import Reply
-from penstock.chat.representations import question_record
+from penstock.app.runtime_parts import Storage
+from penstock.chat.requests import Reply
+from penstock.chat.wire_forms import question_record
 from penstock.cli.completion import questions, replies
 from penstock.cli.interaction.asking import (
     EDIT,

@@ -7,8 +7,8 @@ import typer
 from msgspec import Struct
 from rich.console import Console
 
-from penstock.app.parts import EngineParts, Storage
 from penstock.app.runtime import Runtime
+from penstock.app.runtime_parts import EngineParts, Storage
 from penstock.chat.direct_calls import COMMANDS
 from penstock.chat.direct_tools import DirectTools
 from penstock.cli.completion import Words, agents, command_completer, sessions

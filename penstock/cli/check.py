@@ -15,7 +15,7 @@ from penstock.app.checks import check_offers
 from penstock.app.flows import check_flows
 from penstock.app.project import FurtherCheck, ProjectCheck, check_project
 from penstock.app.reload import SECONDS, FileId, file_stamps
-from penstock.app.sections import Engine, in_engine
+from penstock.app.settings_sections import Engine, in_engine
 from penstock.cli.options import EngineName, Folder, ProjectFolder, Strict, taking
 from penstock.cli.project import read_settings
 from penstock.cli.terminal.exit_codes import FAILED, FINE, INTERRUPTED, WRONG_USAGE

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 import typer
 
+from penstock.agents.agent_folders import load_agents
 from penstock.agents.catalog import BUILTIN
-from penstock.agents.folders import load_agents
 from penstock.app.flows import project_flows
 from penstock.app.project import load_project
 from penstock.app.settings import Settings

@@ -22,7 +22,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
-from penstock.app.scripts import missing_engine
+from penstock.app.script_sandbox import missing_engine
 from penstock.cli.options import ProjectFolder
 from penstock.cli.project import ReadProject, find
 from penstock.cli.terminal.output import AsJson, clean, print_json

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.app.sections import Engine
+from penstock.app.settings_sections import Engine
 from penstock.cli.completion import skills
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.json_values.schema import json_type

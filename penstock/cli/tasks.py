@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from penstock.app.parts import Storage
 from penstock.app.runtime import Runtime
-from penstock.chat.follow import LogSource, follow
-from penstock.chat.representations import event_part, quarantine_part, question_record, task_part
+from penstock.app.runtime_parts import Storage
+from penstock.chat.log_follower import LogSource, follow
 from penstock.chat.task_records import records_of
-from penstock.chat.waiter import awaited_runs
+from penstock.chat.task_waiter import awaited_runs
+from penstock.chat.wire_forms import event_part, quarantine_part, question_record, task_part
 from penstock.cli.completion import tasks
 from penstock.cli.interaction.loop_thread import ending
 from penstock.cli.options import Most, ProjectFolder

@@ -36,7 +36,7 @@ from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import World
 from penstock.core.task import Missing, names_of
 from penstock.engine.held_log import HeldLog, LeaseKeeper
-from penstock.engine.state import SessionState, StateCache
+from penstock.engine.session_state import SessionState, StateCache
 from penstock.engine.suspend import expire, next_expiry, withdraw
 from penstock.engine.task_body import (
     MissingParts,

@@ -40,7 +40,7 @@ from penstock.core.events.events import (
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import World
 from penstock.core.stored_changes import Change
-from penstock.engine.state import SessionState
+from penstock.engine.session_state import SessionState
 from penstock.store.logs.log import Lease, Log
 
 log = logging.getLogger(__name__)

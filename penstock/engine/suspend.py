@@ -16,7 +16,7 @@ from penstock.core.ids import TaskId
 from penstock.core.task import EXPIRED, Question, QuestionStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
-from penstock.engine.state import SessionState
+from penstock.engine.session_state import SessionState
 from penstock.engine.task_state import TaskState
 
 

@@ -23,7 +23,7 @@ from penstock.core.events.events import TaskEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import Missing, TaskStatus
 from penstock.engine.held_log import HeldLog
-from penstock.engine.state import SessionState
+from penstock.engine.session_state import SessionState
 from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Lease
 

@@ -7,7 +7,7 @@ with the history. `tick` numbers order what has no place in the log yet.
 
 A process caches up to 512 folded logs, with their queued tasks, so fields that few tasks need are
 created on first access (`_first_use`): a thousand waiting tasks then take a megabyte less. Shown by
-tests/engine/test_task_state.py and test_state.py.
+tests/engine/test_task_state.py and test_session_state.py.
 """
 
 from collections.abc import Callable, Mapping

@@ -12,7 +12,7 @@ from penstock.flows.checks.control_flow import check_blocked_by, check_loops, ch
 from penstock.flows.checks.external_references import check_agents, check_refs
 from penstock.flows.checks.results import check_results
 from penstock.flows.checks.templates import check_templates
-from penstock.flows.parsed import ParsedFlow
+from penstock.flows.parsed_flow import ParsedFlow
 from penstock.flows.steps.table import KINDS
 
 MAX_FINDINGS = 1000

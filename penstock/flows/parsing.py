@@ -11,11 +11,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.agents.folders import MAX_BYTES
+from penstock.agents.agent_folders import MAX_BYTES
 from penstock.core.diagnostics import has_error
 from penstock.core.events.flow_events import FlowStarted, ValueType
 from penstock.flows.definition import DEFAULT_PARALLEL, Flow, RunInput
-from penstock.flows.parsed import ParsedFlow, ParsedStep
+from penstock.flows.parsed_flow import ParsedFlow, ParsedStep
 from penstock.flows.step_parsing import read_steps
 from penstock.flows.steps.kind import CONFIG, IgnoredValue, LenientBoolean
 from penstock.manifest.authored_kinds import (

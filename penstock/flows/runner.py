@@ -14,7 +14,7 @@ deeper frame.
 
 Relies on: one FlowRunner per frame and activation, on one event loop; the lease of the log. Two
 processes without the lease would both start steps. Tests: tests/flows/test_runner.py,
-tests/flows/test_work.py, and the kills in tests/journeys/test_flow_code_killed.py.
+tests/flows/test_run_body.py, and the kills in tests/journeys/test_flow_code_killed.py.
 """
 
 import asyncio

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from penstock.core.diagnostics import nearest
-from penstock.flows.parsed import ParsedStep, StepNode, label, place_of, step_node
+from penstock.flows.parsed_flow import ParsedStep, StepNode, label, place_of, step_node
 from penstock.flows.steps.kind import COMMON, StepField
 from penstock.flows.steps.table import FIELDS_OF, KINDS, KNOWN, inferred, owners
 from penstock.manifest.authored_kinds import meant, warn

@@ -20,7 +20,7 @@ from typing import Any
 
 from penstock.core.call_errors import ScriptError
 from penstock.sandbox.bridge import Bridge
-from penstock.sandbox.calls import OpenCalls
+from penstock.sandbox.entry_calls import OpenCalls
 from penstock.sandbox.entry_timer import TURN
 from penstock.sandbox.guest import EntryRequest, Guest, beginning
 from penstock.sandbox.messages import Delivery, Message

@@ -24,7 +24,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.app.runtime import Runtime
-from penstock.app.sections import RateSection, ServerSection
+from penstock.app.settings_sections import RateSection, ServerSection
 from penstock.core.errors import BadRequest, PenstockError
 from penstock.core.exhaustion import exhaustion_of
 from penstock.core.ids import new_id

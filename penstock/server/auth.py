@@ -22,7 +22,7 @@ from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.accounts.keys import Keys
-from penstock.app.sections import ServerSection
+from penstock.app.settings_sections import ServerSection
 from penstock.core.errors import (
     BadRequest,
     ConfigError,

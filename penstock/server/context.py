@@ -5,17 +5,24 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from penstock.accounts.keys import Keys
-from penstock.app.parts import ChatParts, DatabaseParts, EngineParts, FlowParts, Storage, ToolParts
 from penstock.app.runtime import Runtime
-from penstock.app.sections import ServerSection
-from penstock.chat.follow import LogSource
+from penstock.app.runtime_parts import (
+    ChatParts,
+    DatabaseParts,
+    EngineParts,
+    FlowParts,
+    Storage,
+    ToolParts,
+)
+from penstock.app.settings_sections import ServerSection
 from penstock.chat.history import History, TaskMessages
+from penstock.chat.log_follower import LogSource
 from penstock.core.call_errors import NotAvailable
 from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
 from penstock.core.ids import MessageId, ProfileId
 from penstock.core.limits import Limits, World
 from penstock.core.profile import Profile
-from penstock.resources.links import Links
+from penstock.resources.signed_links import Links
 from penstock.server.key_presence import KeyPresence
 from penstock.server.routing import root_of
 from penstock.server.streams.sse import Streams

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from penstock.chat.history import HistoryView
-from penstock.chat.message import RequestKey
+from penstock.chat.requests import RequestKey
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import BadRequest, InvalidRequest, TooLarge, UnsupportedType
 from penstock.core.ids import MessageId, TaskId

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from penstock.chat.message import Reply
+from penstock.chat.requests import Reply
 from penstock.core import call_errors, errors
 from penstock.core.envelope import ErrorDetail
 from penstock.core.json_values.json_text import compact

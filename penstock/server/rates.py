@@ -4,7 +4,7 @@ from collections import Counter
 
 from msgspec import Struct
 
-from penstock.app.sections import RateSection
+from penstock.app.settings_sections import RateSection
 from penstock.core.clock import Moment
 from penstock.core.errors import RateLimited
 

@@ -33,10 +33,10 @@ from penstock.core.errors import NotFound, StoreClosed, StoreCorrupt, StoreError
 from penstock.core.events.codec import kind_of
 from penstock.core.events.events import CallSettled, Entry, MessagesErased
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
-from penstock.store.blanks import half_of, message_of_task, overwrite, refuse_if_busy
 from penstock.store.blobs import Blobs
 from penstock.store.changes import drop_log, drop_profile, loosen
 from penstock.store.database import Database
+from penstock.store.erased_events import half_of, message_of_task, overwrite, refuse_if_busy
 from penstock.store.logs.log_units import SendUnit
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import (

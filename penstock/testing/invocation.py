@@ -26,9 +26,9 @@ from penstock.engine.answers import check_answer
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger, Occurrences
-from penstock.engine.state import fold
+from penstock.engine.session_state import fold
 from penstock.engine.task_state import TaskState
-from penstock.resources.links import Links
+from penstock.resources.signed_links import Links
 from penstock.store.blobs import open_blobs
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog

@@ -7,8 +7,14 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
-from penstock.app.parts import DeclaredAgents, DeclaredFlows, DeclaredTools, ProjectParts, Storage
 from penstock.app.runtime import Runtime
+from penstock.app.runtime_parts import (
+    DeclaredAgents,
+    DeclaredFlows,
+    DeclaredTools,
+    ProjectParts,
+    Storage,
+)
 from penstock.app.wiring import assemble
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import new_id
@@ -20,7 +26,7 @@ from penstock.models.model import Model
 from penstock.models.providers import OFFLINE
 from penstock.models.resolve import ModelRegistry
 from penstock.resources.egress import Egress
-from penstock.resources.links import Links
+from penstock.resources.signed_links import Links
 from penstock.store.blobs import open_blobs
 from penstock.store.logs.lease_units import this_process
 from penstock.testing.log import MemoryLog

@@ -30,7 +30,7 @@ from penstock.core.text import cut, size_text
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import ask
 from penstock.tools.artifacts import ANY_FORM, PREVIEW_CHARS, OutputForm
-from penstock.tools.faults import invalid, without_output
+from penstock.tools.failures import invalid, without_output
 from penstock.tools.invocation import Invocation, NestedCalls
 from penstock.tools.policy import Action, Caller, RuleSet, find_refusal
 from penstock.tools.resources import ProjectFolder

@@ -23,7 +23,7 @@ from penstock.core.json_values.schema import is_deeper
 from penstock.core.limits import Limits
 from penstock.core.text import ERROR_CHARS, cut, one_line, preview
 from penstock.store.blobs import Blobs
-from penstock.tools.faults import bounded
+from penstock.tools.failures import bounded
 from penstock.tools.media import IMAGES, Placeholders, dimensions, may_hold_base64, sniff
 from penstock.tools.outputs import at_bytes
 

@@ -33,7 +33,7 @@ from penstock.resources.redact import Redactor
 from penstock.resources.threads import Threads
 from penstock.tools.admission import ActiveCall, Admission
 from penstock.tools.cancellable import CancellableWork, Deadline, run_to_end
-from penstock.tools.faults import (
+from penstock.tools.failures import (
     failure,
     foremost,
     invalid_output,

@@ -19,9 +19,9 @@ from penstock.core.scopes import Scope, ScopeKind
 from penstock.engine.ledger import Ledger
 from penstock.resources.channels import Channel
 from penstock.resources.egress import Egress
-from penstock.resources.links import Links
 from penstock.resources.project.access import NOTHING_LOADED, Access, HiddenFiles, LoadedFiles
 from penstock.resources.project.files import ProjectFiles
+from penstock.resources.signed_links import Links
 from penstock.resources.state import State
 from penstock.resources.vault import Vault
 from penstock.resources.workspace import Files, Media, Workspace

@@ -12,7 +12,7 @@ from msgspec import Struct
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import NotFound
 from penstock.core.profile import Profile
-from penstock.engine.state import SessionState
+from penstock.engine.session_state import SessionState
 from penstock.manifest.skill import Resource, SkillManifest, grant, list_resources, order_skills
 
 KEPT = 256

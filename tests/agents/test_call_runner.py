@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.core.events.events import Event, TaskSuspended
 from penstock.models.scripted import (
     ScriptedModel,

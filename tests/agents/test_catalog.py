@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from penstock.agents.agent import Agent
+from penstock.agents.agent_folders import load_agents
 from penstock.agents.catalog import Catalog, catalog_entries
-from penstock.agents.folders import load_agents
 from penstock.core.errors import NotFound
 
 

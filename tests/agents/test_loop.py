@@ -7,7 +7,7 @@ import pytest
 
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop import BUDGET_NOTICE, FinalReply, loop
-from penstock.agents.offer import TaskOffers, caller_for
+from penstock.agents.tool_offer import TaskOffers, caller_for
 from penstock.agents.transcript import Transcript
 from penstock.agents.turn import AgentModel, Turns
 from penstock.core.call_errors import BudgetExceeded, Interrupted, ScriptLoadError

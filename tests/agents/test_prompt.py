@@ -11,7 +11,7 @@ from penstock.agents.prompt import DATA_IS_NOT_ORDERS, skill_prompt, system_prom
 from penstock.app.project import check_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import load
-from penstock.chat.message import NewMessage, Reply
+from penstock.chat.requests import NewMessage, Reply
 from penstock.core.events.events import PromptResolved
 from penstock.core.ids import SessionId
 from penstock.manifest.skill import SkillManifest

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from penstock.agents.agent_file import KnownNames
 from penstock.agents.catalog import Catalog
-from penstock.agents.file import KnownNames
 from penstock.app.authoring import ProjectAgents, ProjectAuthoring
 from penstock.flows.checks.context import CheckContext, cards_of
 from penstock.flows.project.flows import ProjectFlows

@@ -6,7 +6,7 @@ from penstock.app.checks import MAX_OFFERED, MIN_DESCRIPTION, check_offers, chec
 from penstock.app.flows import check_flows
 from penstock.app.project import load_project
 from penstock.app.settings import load
-from penstock.chat.message import NewRun
+from penstock.chat.requests import NewRun
 from penstock.models.scripted import ScriptedModel
 from tests.kit.flows import HEAD, by_task
 from tests.kit.project import ProjectFolder

@@ -13,7 +13,7 @@ from penstock.app.flows import check_flows, constants_of, flows_of, project_flow
 from penstock.app.opening import open as open_project
 from penstock.app.project import load_project
 from penstock.app.settings import load
-from penstock.chat.message import NewRun
+from penstock.chat.requests import NewRun
 from penstock.core.clock import SystemClock
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits, World

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.agents.agent import Agent, ChatSettings
-from penstock.agents.offer import offered
+from penstock.agents.tool_offer import offered
 from penstock.app.global_tools import check_global_tools, with_global_tools
 from penstock.app.project import load_project
 from penstock.app.settings import load

@@ -5,7 +5,7 @@ from contextlib import aclosing
 import pytest
 
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewMessage, SentMessage
+from penstock.chat.requests import NewMessage, SentMessage
 from penstock.core.call import Effect
 from penstock.core.envelope import SUSPENDED, Status
 from penstock.core.errors import ConfigError, NotFound

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent, ChatSettings
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.runtime import memory_runtime
 from penstock.tools.policy import Action, Rule

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.agents.offer import definition
+from penstock.agents.tool_offer import definition
 from penstock.builtins.ask_user import TOOLS
 from penstock.core.call import Effect
 from penstock.core.envelope import Envelope, Status

@@ -14,7 +14,7 @@ from penstock.core.ids import ProfileId
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.core.scopes import parse_path
-from penstock.resources.links import LinkLabel, Links
+from penstock.resources.signed_links import LinkLabel, Links
 from penstock.testing.clock import START, FakeClock
 from tests.kit.workbench import Desk, open_desk, refusal_of
 

@@ -8,7 +8,7 @@ import pytest
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
 from penstock.builtins.workflow import RUN_DEPTH, TOOLS, with_seconds
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import NotFound
 from penstock.core.events.events import CallSettled

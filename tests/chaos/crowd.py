@@ -14,7 +14,7 @@ from typing import Any
 from penstock.app.opening import Additions, open_project
 from penstock.app.project import load_project
 from penstock.app.settings import load
-from penstock.chat.message import NewCall
+from penstock.chat.requests import NewCall
 from penstock.core.clock import SystemClock
 from penstock.store.projections import Page
 from penstock.tools.python.function import tool

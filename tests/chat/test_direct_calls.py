@@ -10,7 +10,7 @@ import pytest
 
 from penstock.app.runtime import Runtime
 from penstock.builtins import TOOLS
-from penstock.chat.message import NewMessage, Reply
+from penstock.chat.requests import NewMessage, Reply
 from penstock.core.call import Effect
 from penstock.core.errors import InvalidRequest, QuestionOpen
 from penstock.core.events.events import TaskStarted

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.chat.history import History, HistoryPart, HistoryRange, HistoryView
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId, SessionId
 from penstock.models.scripted import Hold, ScriptedModel, call, fail, say, wait

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.builtins import TOOLS
-from penstock.chat.message import NewCall, NewMessage, RequestKey
+from penstock.chat.requests import NewCall, NewMessage, RequestKey
 from penstock.core.clock import SystemClock
 from penstock.core.envelope import Status
 from penstock.core.errors import (

@@ -11,7 +11,7 @@ from penstock.core.events.events import CallRequested, MessageReceived, ReplyRec
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import CallId, MessageId, TaskId
 from penstock.core.task import Missing, MissingKind
-from penstock.engine.state import SessionState
+from penstock.engine.session_state import SessionState
 from penstock.engine.task_body import MissingParts, Need
 from penstock.engine.task_state import Brief, TaskState
 from penstock.models.model import Model

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from penstock.app.runtime import Runtime
 from penstock.builtins import TOOLS
-from penstock.chat.message import NewMessage, Reply, RequestKey, SentMessage
+from penstock.chat.requests import NewMessage, Reply, RequestKey, SentMessage
 from penstock.chat.task_records import first_record, records_of
 from penstock.core.clock import SystemClock
 from penstock.core.errors import IdempotencyConflict, StoreCorrupt

@@ -25,7 +25,7 @@ from penstock.core.ids import LogId, MessageId, QuestionId, TaskId, new_id
 from penstock.core.limits import Limits, World
 from penstock.core.task import EXPIRED, Question, QuestionKind, QuestionStatus, TaskStatus
 from penstock.engine.held_log import HeldLog
-from penstock.engine.state import SessionState, fold
+from penstock.engine.session_state import SessionState, fold
 from penstock.engine.suspend import withdraw
 from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Log

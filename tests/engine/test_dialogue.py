@@ -16,7 +16,7 @@ from penstock.core.events.flow_events import AgentReminded, AgentStarted, FlowNo
 from penstock.core.ids import CallId, MessageId, TaskId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.engine.dialogue import Dialogue, MessageList, TaskBoundary, Trimming, back_to
-from penstock.engine.state import SessionState
+from penstock.engine.session_state import SessionState
 from tests.kit.events import LOG, ONE, message, outcome, reply
 
 

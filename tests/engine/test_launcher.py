@@ -13,7 +13,7 @@ from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.held_log import HeldLog
-from penstock.engine.state import SessionState
+from penstock.engine.session_state import SessionState
 from penstock.engine.suspend import park
 from penstock.engine.task_body import MissingParts, Need
 from penstock.engine.task_state import TaskState

@@ -7,7 +7,7 @@ from penstock.core.errors import PenstockError, Suspend
 from penstock.core.events.events import ParkedCall, QuestionAsked, TaskStarted, TaskSuspended
 from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import QuestionId, TaskId
-from penstock.engine.state import fold
+from penstock.engine.session_state import fold
 from penstock.engine.suspend import ask, await_run, park, withdraw
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog

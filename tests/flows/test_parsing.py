@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.agents.folders import MAX_BYTES
+from penstock.agents.agent_folders import MAX_BYTES
 from penstock.core.events.flow_events import ValueType
 from penstock.flows.definition import RunInput
 from penstock.flows.parsing import flow_of, parse_flow, read_flow

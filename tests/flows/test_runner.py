@@ -7,7 +7,7 @@ from anyio.lowlevel import checkpoint
 
 from penstock.app.runtime import Runtime
 from penstock.builtins.ask_user import AskUser
-from penstock.chat.message import NewRun
+from penstock.chat.requests import NewRun
 from penstock.core.events.events import QuestionAsked, Record
 from penstock.core.events.flow_events import StepSettled, StepStarted
 from penstock.core.ids import LogId

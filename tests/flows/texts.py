@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.core.diagnostics import Diagnostic
-from penstock.flows.parsed import ParsedFlow
+from penstock.flows.parsed_flow import ParsedFlow
 from penstock.flows.parsing import read_flow
 
 TOP = "name: demo\ndescription: d\nsteps:\n"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.builtins.ask_user import TOOLS as ASK_USER
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.core.envelope import Status
 from penstock.core.errors import (
     AlreadyAnswered,

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from penstock.chat.message import NewMessage
-from penstock.chat.representations import event_part
+from penstock.chat.requests import NewMessage
+from penstock.chat.wire_forms import event_part
 from penstock.core.clock import Moment
 from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
 from penstock.core.events.events import NoteEmitted, Record, ReplyReceived

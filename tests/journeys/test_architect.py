@@ -9,7 +9,7 @@ from penstock.app.flows import check_flows
 from penstock.app.project import check_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import load
-from penstock.chat.message import NewRun, Reply
+from penstock.chat.requests import NewRun, Reply
 from penstock.core.ids import TaskId
 from penstock.core.messages import ToolMessage
 from penstock.core.task import TaskStatus

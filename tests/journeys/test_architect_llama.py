@@ -8,7 +8,7 @@ import pytest
 from penstock.app.flows import check_flows
 from penstock.app.project import check_project
 from penstock.app.settings import load
-from penstock.chat.message import NewRun
+from penstock.chat.requests import NewRun
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage
 from penstock.models.model import ModelRequest, ToolDefinition

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.agents.agent import Agent
 from penstock.app.runtime import BLOCKED, Runtime, outcome_of
-from penstock.chat.message import NewCall, Reply
+from penstock.chat.requests import NewCall, Reply
 from penstock.core.call import Effect
 from penstock.core.envelope import Status
 from penstock.core.events.events import TaskBlocked, TaskResumed

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewRun, Reply
+from penstock.chat.requests import NewRun, Reply
 from penstock.core.call import Effect
 from penstock.core.events.events import TaskBlocked, TaskResumed
 from penstock.core.events.flow_events import StepSettled

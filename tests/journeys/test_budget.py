@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from penstock.agents.loop import BUDGET_NOTICE
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.cli.interaction.conversation import frames as frames_of
 from penstock.core.call import Effect
 from penstock.core.limits import Limits

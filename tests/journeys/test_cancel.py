@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.core.call import Effect
 from penstock.core.events.events import CallStarted, CancelRequested, Entry, Record
 from penstock.core.task import TaskStatus

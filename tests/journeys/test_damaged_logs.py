@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
-from penstock.chat.message import NewCall
+from penstock.chat.requests import NewCall
 from penstock.core.ids import SessionId
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.blobs import open_blobs

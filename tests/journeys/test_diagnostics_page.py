@@ -19,7 +19,7 @@ PLACES = (
     ),
     *("flows/dry_run/*.py",),
     *("flows/reading/*.py", "agents/f*.py", "tools/python/*.py", "sandbox/compiler/*.py"),
-    *("app/scripts.py", "app/global_tools.py", "app/project.py", "app/checks.py"),
+    *("app/script_sandbox.py", "app/global_tools.py", "app/project.py", "app/checks.py"),
     "app/type_check.py",
 )
 """Modules that yield findings."""

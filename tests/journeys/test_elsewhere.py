@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewMessage, SentMessage
+from penstock.chat.requests import NewMessage, SentMessage
 from penstock.core.limits import Limits
 from penstock.models.scripted import (
     Hold,

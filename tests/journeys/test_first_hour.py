@@ -25,7 +25,7 @@ def test_the_page_names_hops_of_a_call_in_their_order(tmp_path: Path) -> None:
     named = re.findall(r"^(?:\d+\.|\| \w+ \|) `([\w/]+\.\w+)`", PAGE.read_text(), re.MULTILINE)
     assert len(named) >= 15
     # an event that this process wrote is folded when the bus delivers it: before or after `run`
-    free = {"engine/state.fold"}
+    free = {"engine/session_state.fold"}
     assert set(named) <= set(trace.hops)
     assert [hop for hop in named if hop not in free] == [
         hop for hop in trace.hops if hop in named and hop not in free

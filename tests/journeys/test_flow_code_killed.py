@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.message import Reply
+from penstock.chat.requests import Reply
 from penstock.core.call import Effect
 from penstock.core.events.events import CallSettled, NoteEmitted, TaskEnded
 from penstock.core.events.flow_events import StepSettled, StepStarted

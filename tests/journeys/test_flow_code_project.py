@@ -1,6 +1,6 @@
 """Code steps of a project on disk: found, checked, stored with their runs."""
 
-from penstock.chat.message import NewRun
+from penstock.chat.requests import NewRun
 from penstock.core.events.flow_events import Output
 from penstock.flows.checks.context import CheckContext
 from penstock.flows.project.flows import ProjectFlows

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.chat.message import Reply
+from penstock.chat.requests import Reply
 from penstock.core.call import Effect
 from penstock.core.events.events import CallSettled, TaskEnded
 from penstock.core.events.flow_events import StepStarted

@@ -1,6 +1,6 @@
 """Flows of a project on disk: files, settings and the built-in agents together."""
 
-from penstock.chat.message import NewRun
+from penstock.chat.requests import NewRun
 from penstock.models.scripted import ScriptedModel
 from tests.kit.flows import by_task, finish
 from tests.kit.project import ProjectFolder

@@ -10,7 +10,7 @@ import pytest
 
 import penstock
 from penstock.app.opening import open as open_project
-from penstock.chat.message import NewRun
+from penstock.chat.requests import NewRun
 from penstock.cli.init import init
 from penstock.cli.main import main
 from scripts import flow_pictures

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.message import Reply
+from penstock.chat.requests import Reply
 from penstock.core.call import Effect
 from penstock.core.events.events import CallSettled, ReplyReceived, TaskEnded, TaskStarted
 from penstock.core.ids import LogId

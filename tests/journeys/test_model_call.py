@@ -8,7 +8,7 @@ import pytest
 
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewMessage, SentMessage
+from penstock.chat.requests import NewMessage, SentMessage
 from penstock.cli.interaction.conversation import frames
 from penstock.core.errors import ModelUnavailable
 from penstock.core.events.events import ReplyReceived, ReplyRestarted

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from penstock.app.sections import RateSection
+from penstock.app.settings_sections import RateSection
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.server.application import create_application
 from tests.kit.server import HERE, InMemoryServer, in_memory

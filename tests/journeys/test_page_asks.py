@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from deno import find_deno_bin
 
-from penstock.chat.representations import blocked_part
+from penstock.chat.wire_forms import blocked_part
 from penstock.core.task import Missing, MissingKind
 from penstock.server import page
 from tests.kit.flow_server import flow_server

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.core.events.events import TaskResumed
 from penstock.core.events.flow_events import RunEnded
 from penstock.core.task import TaskStatus

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewMessage, SentMessage
+from penstock.chat.requests import NewMessage, SentMessage
 from penstock.core.errors import QuestionOpen
 from penstock.core.events.events import CallSettled, TaskResumed, TaskSuspended
 from penstock.core.events.flow_events import RunEnded

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.message import NewMessage, Reply
+from penstock.chat.requests import NewMessage, Reply
 from penstock.core.call import Effect
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.agents.agent import Agent, ChatSettings
 from penstock.agents.agent_profile import AgentProfile
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.resources.project.access import Access
 from tests.kit.project import ProjectFolder

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.builtins.ask_user import TOOLS
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.core.call import Effect
 from penstock.core.errors import InvalidAnswer, QuestionClosed
 from penstock.core.task import QuestionStatus, TaskStatus

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from penstock.chat.follow import RemoteReplies
+from penstock.chat.log_follower import RemoteReplies
 from penstock.core.clock import Moment
 from penstock.core.events.events import Event, NoteEmitted, Record, ReplyRestarted
 from penstock.core.ids import LogId, TaskId

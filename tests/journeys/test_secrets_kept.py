@@ -6,7 +6,7 @@ import pytest
 
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewMessage, NewRun
+from penstock.chat.requests import NewMessage, NewRun
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.scopes import Scope, ScopeKind

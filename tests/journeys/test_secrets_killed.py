@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.app.runtime import Runtime
-from penstock.chat.message import Reply
+from penstock.chat.requests import Reply
 from penstock.core.envelope import Json
 from penstock.core.limits import Limits
 from penstock.core.scopes import Scope, ScopeKind

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.agents.agent import Agent, ChatSettings
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.core.ids import SessionId
 from penstock.models.scripted import ScriptedModel, call, say
 from tests.kit.project import ProjectFolder

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.builtins.ask_user import TOOLS as ASK_USER
 from penstock.builtins.subagent import TOOLS as SUBAGENT
-from penstock.chat.message import Reply
+from penstock.chat.requests import Reply
 from penstock.core.call import Effect
 from penstock.core.events.events import CallSettled, TaskEnded
 from penstock.core.events.flow_events import AgentStarted

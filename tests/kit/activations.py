@@ -14,7 +14,7 @@ from penstock.core.ids import TaskId, new_id
 from penstock.core.limits import Limits, World
 from penstock.engine.activation import Activations
 from penstock.engine.held_log import HeldLog
-from penstock.engine.state import SessionState
+from penstock.engine.session_state import SessionState
 from penstock.engine.task_body import MissingParts, TaskBody, ignore_end, nothing_missing
 from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock

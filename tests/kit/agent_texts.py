@@ -1,8 +1,8 @@
 """Agent files as texts, and the findings in them."""
 
 from penstock.agents.agent import Agent
+from penstock.agents.agent_file import NOTHING_KNOWN, KnownNames, parse_agent
 from penstock.agents.agent_profile import AgentProfile
-from penstock.agents.file import NOTHING_KNOWN, KnownNames, parse_agent
 
 
 def agent_of(text: str, known: KnownNames = NOTHING_KNOWN) -> Agent:

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewMessage
-from penstock.chat.message import Reply as Outcome
+from penstock.chat.requests import NewMessage
+from penstock.chat.requests import Reply as Outcome
 from penstock.core.clock import Moment
 from penstock.core.events.events import Entry, Record
 from penstock.core.ids import LogId

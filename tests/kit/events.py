@@ -21,7 +21,7 @@ from penstock.core.task import EXPIRED, Question, QuestionKind, QuestionStatus, 
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
-from penstock.engine.state import SessionState, fold
+from penstock.engine.session_state import SessionState, fold
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 

@@ -6,7 +6,7 @@ from typing import Any
 from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import AgentProfile
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewRun, Reply
+from penstock.chat.requests import NewRun, Reply
 from penstock.core.envelope import Envelope
 from penstock.core.events.flow_events import FlowNotified
 from penstock.core.ids import LogId, TaskId

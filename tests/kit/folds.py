@@ -5,7 +5,7 @@ from typing import Any
 from penstock.core.clock import Moment
 from penstock.core.events.events import CallSettled, Event, QuestionAsked, Record, TaskStarted
 from penstock.core.ids import TaskId
-from penstock.engine.state import SessionState, fold
+from penstock.engine.session_state import SessionState, fold
 from tests.kit.events import LOG, ONE, message, path_of, question, reply
 
 ASKED: list[Any] = [

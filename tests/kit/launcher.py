@@ -13,7 +13,7 @@ from penstock.core.limits import Limits, World
 from penstock.engine.activation import Activations
 from penstock.engine.held_log import HeldLog
 from penstock.engine.launcher import InlineLauncher
-from penstock.engine.state import SessionState
+from penstock.engine.session_state import SessionState
 from penstock.engine.task_body import MissingParts, TaskBody
 from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.app.runtime import Runtime
 from penstock.builtins.workflow import TOOLS
-from penstock.chat.message import NewMessage, Reply, SentMessage
+from penstock.chat.requests import NewMessage, Reply, SentMessage
 from penstock.core.clock import Moment, SystemClock
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.app.runtime import Runtime
-from penstock.chat.message import Reply as Outcome
+from penstock.chat.requests import Reply as Outcome
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.ids import QuestionId

@@ -14,9 +14,15 @@ from fastapi import FastAPI
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
-from penstock.app.parts import DatabaseParts, DeclaredAgents, DeclaredTools, ProjectParts, Storage
 from penstock.app.runtime import Runtime
-from penstock.app.sections import RateSection, ServerSection
+from penstock.app.runtime_parts import (
+    DatabaseParts,
+    DeclaredAgents,
+    DeclaredTools,
+    ProjectParts,
+    Storage,
+)
+from penstock.app.settings_sections import RateSection, ServerSection
 from penstock.app.wiring import assemble
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import new_id
@@ -25,7 +31,7 @@ from penstock.models.model import Model
 from penstock.models.resolve import ModelRegistry
 from penstock.models.scripted import ScriptedModel, say
 from penstock.resources.cipher import Cipher
-from penstock.resources.links import Links
+from penstock.resources.signed_links import Links
 from penstock.resources.state import SqlState
 from penstock.resources.workspace import SqlFiles, SqlMedia
 from penstock.server.application import create_application

@@ -8,7 +8,7 @@ from penstock.app.project import load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import load
 from penstock.builtins import TOOLS
-from penstock.chat.message import Reply
+from penstock.chat.requests import Reply
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Event, NoteEmitted
 from penstock.core.ids import LogId, QuestionId, TaskId, new_id

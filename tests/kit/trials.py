@@ -6,7 +6,7 @@ from typing import Any
 from penstock.app.runtime import outcome_of
 from penstock.app.trial.mocks import Mocks
 from penstock.app.trial.trial import TrialPlan, load_for_trial, open_trial
-from penstock.chat.message import NewCall
+from penstock.chat.requests import NewCall
 from penstock.core.envelope import Envelope
 from tests.kit.project import ProjectFolder
 

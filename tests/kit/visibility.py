@@ -8,7 +8,7 @@ from typing import Any
 from penstock import tool
 from penstock.agents.agent import Agent, ChatSettings
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewCall, NewMessage
+from penstock.chat.requests import NewCall, NewMessage
 from penstock.core.ids import ProfileId
 from penstock.core.profile import Profile
 from penstock.models.scripted import ScriptedModel, call, say

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.app.sections import ModelEntry
+from penstock.app.settings_sections import ModelEntry
 from penstock.models.model import ModelCard
 from penstock.models.providers import (
     ADAPTED,

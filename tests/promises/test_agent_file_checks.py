@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.agents.file import KnownNames, body_inputs, parse_agent
+from penstock.agents.agent_file import KnownNames, body_inputs, parse_agent
 from tests.kit.agent_texts import said_of, said_of_head
 
 KNOWN = KnownNames(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.core.call_errors import ToolFailed
 from penstock.core.events.events import Record, ReplyReceived, TaskEnded
 from penstock.core.ids import LogId

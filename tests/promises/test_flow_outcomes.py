@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.message import NewRun
+from penstock.chat.requests import NewRun
 from penstock.core.call_errors import ToolFailed
 from penstock.core.events.flow_events import Outcome, StepSettled, StepStatus
 from penstock.core.ids import LogId

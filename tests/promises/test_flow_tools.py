@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from penstock.agents.agent import Agent
-from penstock.agents.offer import definition
+from penstock.agents.tool_offer import definition
 from penstock.app.plugins.api import PluginApi
 from penstock.builtins import TOOLS as BUILT_IN
 from penstock.builtins.ask_user import TOOLS as ASK_USER
 from penstock.builtins.skills import HANDBOOK_TOOLS as SKILL_READ
 from penstock.builtins.skills import with_handbooks
 from penstock.builtins.subagent import TOOLS as SUBAGENT
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.core.envelope import Envelope, Status
 from penstock.core.events.flow_events import Output
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage

@@ -21,7 +21,7 @@ from penstock.core.limits import Limits, World
 from penstock.core.profile import LOCAL
 from penstock.core.task import TaskStatus
 from penstock.engine.held_log import HeldLog, LeaseKeeper
-from penstock.engine.state import SessionState
+from penstock.engine.session_state import SessionState
 from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Lease
 from penstock.store.logs.quarantine import SUSPECT

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewCall, NewMessage
+from penstock.chat.requests import NewCall, NewMessage
 from penstock.manifest.bundle import load_bundle
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.server.application import create_application

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.app.plugins.api import PluginApi
 from penstock.app.plugins.registered import guards_of
-from penstock.chat.message import NewRun
+from penstock.chat.requests import NewRun
 from penstock.core.call import Call, CallPath
 from penstock.core.envelope import Envelope
 from penstock.core.ids import TaskId

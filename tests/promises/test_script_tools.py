@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.agents.agent import Agent
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.core.events.events import CallSettled
 from penstock.core.ids import LogId
 from penstock.core.scopes import Scope, ScopeKind

@@ -17,7 +17,7 @@ from penstock.core.events.events import (
 )
 from penstock.core.ids import LogId, TaskId
 from penstock.engine.held_log import HeldLog
-from penstock.engine.state import StateCache
+from penstock.engine.session_state import StateCache
 from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Lease
 from penstock.testing.clock import FakeClock

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.agents.agent import Agent
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.models.scripted import ScriptedModel, call, say
 from tests.kit.logs import settled
 from tests.kit.project import ProjectFolder

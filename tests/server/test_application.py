@@ -8,8 +8,8 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.app.sections import ServerSection
-from penstock.chat.follow import LogTail
+from penstock.app.settings_sections import ServerSection
+from penstock.chat.log_follower import LogTail
 from penstock.core.ids import LogId, SessionId
 from penstock.core.profile import LOCAL_PROFILE
 from penstock.server.application import create_application, refuse_as_full

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 from starlette.datastructures import Headers
 
-from penstock.app.sections import LocalSection, RateSection, ServerSection
+from penstock.app.settings_sections import LocalSection, RateSection, ServerSection
 from penstock.core.clock import Moment
 from penstock.core.errors import ConfigError, OriginNotAllowed
 from penstock.core.ids import ProfileId

@@ -3,7 +3,7 @@
 import pytest
 from starlette.requests import Request
 
-from penstock.app.sections import ServerSection
+from penstock.app.settings_sections import ServerSection
 from penstock.core.call_errors import NotAvailable
 from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
 from penstock.core.ids import BlobId, MessageId, ProfileId, SessionId

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 from starlette.requests import Request
 
-from penstock.chat.message import RequestKey
+from penstock.chat.requests import RequestKey
 from penstock.core.errors import BadRequest, InvalidRequest, TooLarge, UnsupportedType
 from penstock.server.parameters import (
     NOT_BLANK,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.message import Reply
+from penstock.chat.requests import Reply
 from penstock.core import errors
 from penstock.core.call_errors import NotAvailable
 from penstock.core.envelope import ErrorDetail

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.app.sections import RateSection
+from penstock.app.settings_sections import RateSection
 from penstock.core.clock import Moment
 from penstock.core.errors import RateLimited
 from penstock.server.rates import Rates, RateUsage, kind_of

@@ -10,7 +10,7 @@ from penstock.core.errors import NotFound
 from penstock.core.events.events import SkillsSelected
 from penstock.core.ids import LogId
 from penstock.core.profile import Profile
-from penstock.engine.state import SessionState
+from penstock.engine.session_state import SessionState
 from penstock.manifest.skill import SkillManifest
 from penstock.tools.skills import NOTHING, SkillChoice, Skills, TaskSkills
 

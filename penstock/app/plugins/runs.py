@@ -19,7 +19,7 @@ from typing import Any
 from penstock.agents.catalog import catalog_entries
 from penstock.app.run_feed import TYPES, RunFeed, run_result
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewRun, Reply
+from penstock.chat.requests import NewRun, Reply
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.errors import NotFound, NotReady

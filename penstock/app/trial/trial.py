@@ -12,12 +12,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.app.opening import open_storage, project_parts_of
-from penstock.app.parts import Storage
 from penstock.app.project import Project, load_project, sandbox_of
 from penstock.app.protected_files import protect
 from penstock.app.runtime import Runtime
-from penstock.app.sections import Engine, in_engine
+from penstock.app.runtime_parts import Storage
 from penstock.app.settings import Settings, load
+from penstock.app.settings_sections import Engine, in_engine
 from penstock.app.trial.mocks import MockedEgress, MockedTool, MockedVault, Mocks
 from penstock.app.wiring import assemble
 from penstock.core.clock import SystemClock

@@ -15,7 +15,7 @@ from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
 from penstock.resources.project.files import ProjectFiles, ProjectPath
 from penstock.resources.project.search import entries, has_readable
-from penstock.tools.faults import invalid
+from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import Act, BuiltIn, builtin, offered_without, whole
 from penstock.tools.shell import ShellSettings

@@ -23,7 +23,7 @@ from penstock.resources.project.search import (
     search,
     walk,
 )
-from penstock.tools.faults import invalid
+from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import whole
 

@@ -11,7 +11,7 @@ from penstock.core.call_errors import not_utf8, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
 from penstock.resources.project.files import ProjectFiles, ProjectPath
-from penstock.tools.faults import invalid
+from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import TEXT
 from penstock.tools.shell import ShellSettings

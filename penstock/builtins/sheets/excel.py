@@ -22,7 +22,7 @@ from penstock.core.json_values.schema import Problem
 from penstock.core.late import late
 from penstock.core.scopes import FilePath
 from penstock.core.stored_changes import WorkspaceChange
-from penstock.tools.faults import invalid
+from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import URI, builtin, fields_of, list_of, place, whole
 
@@ -134,7 +134,7 @@ async def _with_book(verb: str, content: bytes, invocation: Invocation, *argumen
 def _do(verb: str, content: bytes, *arguments: Any) -> Any:
     try:
         verbs: dict[str, Callable[..., Any]] = late(
-            "penstock.builtins.sheets.edits:VERBS", extra=_EXTRA, what="Excel"
+            "penstock.builtins.sheets.workbook_editor:VERBS", extra=_EXTRA, what="Excel"
         )
     except ConfigError as error:
         raise ToolNotConfigured(str(error)) from None

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from msgspec import Struct, field
 
-from penstock.agents import folders as agents
+from penstock.agents import agent_folders as agents
 from penstock.app.flows import dry_runs_of, faults_beside, project_flows
 from penstock.app.project import HANDBOOK_FOLDERS
 from penstock.cli.completion import flows as flow_names

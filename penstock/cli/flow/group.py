@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from penstock.app.flows import project_flows
-from penstock.app.parts import Storage
 from penstock.app.runtime import Runtime
+from penstock.app.runtime_parts import Storage
 from penstock.cli.answer import answer
 from penstock.cli.completion import flows
 from penstock.cli.completion import runs as run_ids

@@ -20,8 +20,8 @@ from rich.console import Console
 
 from penstock.agents.agent_profile import DisplayCard
 from penstock.app.runtime import BLOCKED, Runtime, outcome_of
-from penstock.chat.follow import LogSource, follow
-from penstock.chat.message import NewRun, Reply
+from penstock.chat.log_follower import LogSource, follow
+from penstock.chat.requests import NewRun, Reply
 from penstock.cli.completion import flows
 from penstock.cli.flow.board import TICK_SECONDS, RunBoard, board_for
 from penstock.cli.interaction.asking import (

@@ -27,9 +27,9 @@ from typing import Any, Protocol, TypeVar
 from msgspec import convert
 from rich.console import Console
 
-from penstock.app.parts import Storage
 from penstock.app.runtime import Runtime
-from penstock.chat.representations import question_record
+from penstock.app.runtime_parts import Storage
+from penstock.chat.wire_forms import question_record
 from penstock.cli.completion import answer_completer, how_to_answer
 from penstock.cli.interaction.loop_thread import Background, on_interrupt
 from penstock.cli.terminal.keyboard import Complete, IsOver, forget_typed, never, nothing, read_line

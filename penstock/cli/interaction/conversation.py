@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.app.runtime import Runtime
-from penstock.chat.follow import LogSource, follow
-from penstock.chat.message import NewMessage, SentMessage
-from penstock.chat.representations import question_record
+from penstock.chat.log_follower import LogSource, follow
+from penstock.chat.requests import NewMessage, SentMessage
+from penstock.chat.wire_forms import question_record
 from penstock.cli.interaction.asking import Ask, Asker, asked_below, asked_in, with_questions
 from penstock.cli.interaction.loop_thread import Background, Feed, TaskStopper, Tell, on_interrupt
 from penstock.cli.terminal.exit_codes import FAILED, FINE, INTERRUPTED, WAITING

@@ -13,7 +13,7 @@ import uvicorn
 
 from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import Tier
-from penstock.agents.offer import definition, offered
+from penstock.agents.tool_offer import definition, offered
 from penstock.app.opening import check_strict, open_project
 from penstock.app.reload import ProjectReloader
 from penstock.app.runtime import Runtime

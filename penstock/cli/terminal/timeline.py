@@ -23,7 +23,7 @@ from types import FrameType
 from typing import Any
 
 from penstock.app.runtime import Runtime
-from penstock.chat.representations import note_part
+from penstock.chat.wire_forms import note_part
 from penstock.cli.terminal.output import hanging, note
 from penstock.cli.terminal.render import note_line, question_line
 from penstock.core.call import tools_on
@@ -38,7 +38,7 @@ from penstock.core.events.events import (
 )
 from penstock.core.ids import LogId, TaskId
 from penstock.core.text import cut, one_line
-from penstock.tools.detached import DETACHED
+from penstock.tools.detached_calls import DETACHED
 
 CUT = "the output is cut here: the stream ended before the task"
 _MAX_CHARACTERS = 300
@@ -132,7 +132,7 @@ HOPS: Mapping[str, str] = {
     "store/logs/sql_log.send": "the request is on disk before anything happens",
     "engine/launcher.wake": "the log needs a run",
     "engine/activation.run": "takes the lease: no other process works on this log",
-    "engine/state.fold": "the state is folded from the log",
+    "engine/session_state.fold": "the state is folded from the log",
     "chat/direct_calls.work": "the work of this task is one call",
     "tools/invoker.call": "every call of every tool goes through here",
     "engine/ledger.find": "replay: if the call is settled, return that outcome",

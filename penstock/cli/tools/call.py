@@ -6,11 +6,11 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from penstock.app.parts import ToolParts
 from penstock.app.runtime import Runtime, outcome_of
+from penstock.app.runtime_parts import ToolParts
 from penstock.chat.direct_tools import DirectTools, how_to_allow
 from penstock.chat.key_values import Read, read_pairs
-from penstock.chat.message import NewCall, Reply
+from penstock.chat.requests import NewCall, Reply
 from penstock.cli.completion import direct_tools
 from penstock.cli.interaction.asking import Asker, show_waiting
 from penstock.cli.interaction.loop_thread import Background, TaskStopper, on_interrupt

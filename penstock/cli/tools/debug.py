@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from penstock.app.opening import visit_project
 from penstock.app.project import Project
-from penstock.chat.message import NewCall
+from penstock.chat.requests import NewCall
 from penstock.cli.completion import direct_tools
 from penstock.cli.interaction.loop_thread import Background
 from penstock.cli.options import ProjectFolder, ToolInput, read_object

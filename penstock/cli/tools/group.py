@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import Catalog
-from penstock.agents.offer import TaskOffers, caller_for, offered
+from penstock.agents.tool_offer import TaskOffers, caller_for, offered
 from penstock.app.project import Project
 from penstock.app.settings import Settings
 from penstock.builtins.families import family_of
@@ -26,7 +26,7 @@ from penstock.cli.terminal.render import print_table
 from penstock.core.call import Origin
 from penstock.core.ids import ASSISTANT, LogId
 from penstock.core.text import count
-from penstock.engine.state import SessionState
+from penstock.engine.session_state import SessionState
 from penstock.manifest.tool import ToolLimits, ToolManifest
 from penstock.manifest.yaml_document import SourceRange
 from penstock.models.model import ToolDefinition, tool_tokens

@@ -13,8 +13,8 @@ from penstock.app.project import Project, check_root, find_root
 from penstock.app.runtime import outcome_of
 from penstock.app.trial.mocks import read_mocks
 from penstock.app.trial.trial import Trial, TrialPlan, load_for_trial, open_trial
-from penstock.chat.message import NewCall, Reply
-from penstock.chat.representations import question_record
+from penstock.chat.requests import NewCall, Reply
+from penstock.chat.wire_forms import question_record
 from penstock.cli.completion import answers_to, every_tool
 from penstock.cli.interaction.asking import NO, YES, Asker, show_waiting, text_answer
 from penstock.cli.interaction.loop_thread import Background

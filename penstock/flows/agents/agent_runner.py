@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import DEFAULTS, Agent, ChatSettings, FindModel
 from penstock.agents.agent_profile import AgentProfile
-from penstock.agents.offer import ToolOffer, definition
+from penstock.agents.tool_offer import ToolOffer, definition
 from penstock.agents.turn import AgentModel, open_turns
 from penstock.core.call import CallPath, Origin
 from penstock.core.envelope import Json

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import ChatSettings
 from penstock.agents.call_runner import CallRunner
-from penstock.agents.guard import MAX_BLOCKED, LoopGuard
-from penstock.agents.offer import ToolOffer
+from penstock.agents.loop_guard import MAX_BLOCKED, LoopGuard
+from penstock.agents.tool_offer import ToolOffer
 from penstock.agents.turn import Turns
 from penstock.core.call import FINISH, Call
 from penstock.core.call_errors import BudgetExceeded, CallError, InvalidInput, NotPermitted
@@ -35,7 +35,7 @@ from penstock.engine.ledger import Ledger
 from penstock.flows.agents.finish import DONE, AcceptedFinish, FinishContract, RejectedFinish
 from penstock.flows.runs.visits import VisitOutcome, failed
 from penstock.models.model import ToolDefinition
-from penstock.tools.faults import problem_details
+from penstock.tools.failures import problem_details
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 from penstock.tools.session_guard import SessionGuard

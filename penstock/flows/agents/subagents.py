@@ -14,7 +14,7 @@ from penstock.flows.agents.agent_runner import AgentRunner, AgentVisit, kept_age
 from penstock.flows.agents.briefing import Briefing, brief_call
 from penstock.flows.agents.finish import FinishContract
 from penstock.flows.runs.visits import VisitOutcome, failed, warn
-from penstock.tools.faults import invalid
+from penstock.tools.failures import invalid
 from penstock.tools.resources import SubagentRequest
 
 _NAMED = 5

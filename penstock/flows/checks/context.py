@@ -20,7 +20,7 @@ from penstock.agents.agent_profile import AgentProfile
 from penstock.core.diagnostics import nearest
 from penstock.flows.checks.reachability import Reachability
 from penstock.flows.definition import Step
-from penstock.flows.parsed import ParsedFlow, ParsedStep, StepNode
+from penstock.flows.parsed_flow import ParsedFlow, ParsedStep, StepNode
 from penstock.manifest.template import BrokenPlaceholder, Placeholder, Template, ValueSource, parse
 from penstock.manifest.yaml_document import SourceRange
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from penstock.core.diagnostics import Diagnostic
 from penstock.flows.checks.context import FlowView
 from penstock.flows.definition import BRANCHES, ON_ERROR, Route, Step
-from penstock.flows.parsed import ParsedStep
+from penstock.flows.parsed_flow import ParsedStep
 from penstock.manifest.authored_kinds import Item, meant, named_items
 from penstock.manifest.fields import quoted
 

@@ -20,7 +20,7 @@ from penstock.flows.checks.context import (
     ResolvedRef,
     follow,
 )
-from penstock.flows.parsed import ParsedStep
+from penstock.flows.parsed_flow import ParsedStep
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.fields import quoted
 from penstock.manifest.template import ValueSource, parse

@@ -6,7 +6,7 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.core.events.flow_events import STANDARD_FIELDS
 from penstock.core.text import cut
 from penstock.flows.checks.context import FlowView, TemplateUse
-from penstock.flows.parsed import ParsedStep
+from penstock.flows.parsed_flow import ParsedStep
 from penstock.manifest.authored_kinds import meant
 from penstock.manifest.template import Placeholder, ValueSource
 

@@ -39,7 +39,7 @@ from penstock.core.text import count
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
-from penstock.engine.state import SessionState
+from penstock.engine.session_state import SessionState
 from penstock.flows.checks.context import CheckContext, FlowView
 from penstock.flows.definition import Flow
 from penstock.flows.dry_run.outcome import (
@@ -56,7 +56,7 @@ from penstock.flows.dry_run.steps import (
     inputs_of,
     simulated_tools,
 )
-from penstock.flows.parsed import ParsedFlow, ParsedStep
+from penstock.flows.parsed_flow import ParsedFlow, ParsedStep
 from penstock.flows.project.library import FlowLibrary, FlowSource
 from penstock.flows.runner import FlowRunner, RunContext
 from penstock.flows.runs.plan import RunStatus

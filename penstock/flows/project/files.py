@@ -18,12 +18,12 @@ from types import MappingProxyType
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from penstock.agents.agent_folders import MAX_BYTES
 from penstock.agents.agent_profile import Tier
-from penstock.agents.folders import MAX_BYTES
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.flows.checks.context import FLOW, CheckContext
-from penstock.flows.parsed import ParsedFlow
+from penstock.flows.parsed_flow import ParsedFlow
 from penstock.flows.parsing import read_flow
 from penstock.flows.project.library import SUFFIXES, file_name
 from penstock.manifest.files import UnreadReason, leads_to_folder, read_bounded, shown

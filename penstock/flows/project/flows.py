@@ -21,7 +21,7 @@ from penstock.core.late import late
 from penstock.core.text import one_line
 from penstock.flows.checks.context import CheckContext, places
 from penstock.flows.definition import Flow, RunInput
-from penstock.flows.parsed import ParsedFlow
+from penstock.flows.parsed_flow import ParsedFlow
 from penstock.flows.parsing import flow_of, read_flow
 from penstock.flows.project.files import (
     BUILT_IN,

@@ -20,7 +20,7 @@ from penstock.sandbox.compiler.parsers import Statement
 from penstock.sandbox.compiler.scanner import Scanner
 from penstock.sandbox.compiler.script_files import Files, ReadFailure
 from penstock.sandbox.script import LoadResult
-from penstock.tools.scripts.manifests import open_scanner
+from penstock.tools.scripts.load import open_scanner
 
 EXPORTS = ("default", "run")
 """Names under which a module may export its function, best first."""

@@ -13,7 +13,7 @@ from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
 from penstock.flows.checks.context import WRITTEN, FlowView, module_of, stems
 from penstock.flows.definition import Step
-from penstock.flows.parsed import ParsedStep
+from penstock.flows.parsed_flow import ParsedStep
 from penstock.flows.runs.visits import VisitOutcome, failed
 from penstock.flows.steps.kind import (
     AFTERWARDS,

@@ -8,7 +8,7 @@ from penstock.core.events.flow_events import Outcome, StepResult, is_present
 from penstock.flows.checks.context import FlowView
 from penstock.flows.checks.results import lacking, nearest_result, unknown_result
 from penstock.flows.definition import Choice, Route, Step
-from penstock.flows.parsed import ParsedStep
+from penstock.flows.parsed_flow import ParsedStep
 from penstock.flows.runs.values import RouteTaken
 from penstock.flows.runs.visits import VisitOutcome
 from penstock.flows.steps.kind import (

@@ -20,7 +20,7 @@ from penstock.flows.agents.briefing import Expand, wired
 from penstock.flows.agents.finish import FinishContract
 from penstock.flows.checks.context import FlowView
 from penstock.flows.definition import Choice, Step
-from penstock.flows.parsed import ParsedStep, StepNode
+from penstock.flows.parsed_flow import ParsedStep, StepNode
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.visits import VisitOutcome
 from penstock.flows.steps.agent import agent_of, pursue

@@ -21,7 +21,7 @@ from penstock.engine.ledger import Ledger
 from penstock.flows.agents.agent_runner import AgentRunner
 from penstock.flows.checks.context import FlowView
 from penstock.flows.definition import Step, StepRetry
-from penstock.flows.parsed import ParsedStep, StepNode
+from penstock.flows.parsed_flow import ParsedStep, StepNode
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.values import RouteTaken, TemplateValues
 from penstock.flows.runs.visits import VisitOutcome, warn

@@ -9,7 +9,7 @@ from penstock.flows.agents.briefing import Expand
 from penstock.flows.agents.finish import FinishContract
 from penstock.flows.checks.context import FlowView
 from penstock.flows.definition import CAP, Choice, Route
-from penstock.flows.parsed import ParsedStep
+from penstock.flows.parsed_flow import ParsedStep
 from penstock.flows.runs.values import RouteTaken
 from penstock.flows.runs.visits import VisitOutcome
 from penstock.flows.steps.agent import AgentDriven, agent_of, pursue

@@ -27,7 +27,7 @@ from penstock.core.events.flow_events import (
 from penstock.core.limits import MIB
 from penstock.flows.checks.context import FlowView
 from penstock.flows.definition import Step
-from penstock.flows.parsed import ParsedStep
+from penstock.flows.parsed_flow import ParsedStep
 from penstock.flows.runs.values import TemplateValues
 from penstock.flows.runs.visits import VisitOutcome, failed
 from penstock.flows.steps.kind import (

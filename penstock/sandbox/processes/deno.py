@@ -29,12 +29,12 @@ from penstock.sandbox.bridge import Bridge
 from penstock.sandbox.entry import Entry
 from penstock.sandbox.entry_timer import EntryTimer
 from penstock.sandbox.guest import EntryRequest
+from penstock.sandbox.guest_sources import SDK, guest_source
 from penstock.sandbox.processes.process import LOOKED_AT, SYSTEM, Command, Process
 from penstock.sandbox.processes.process_guest import ProcessGuest
 from penstock.sandbox.processes.process_sandbox import ProcessSandbox
 from penstock.sandbox.processes.process_slots import ProcessSlots
 from penstock.sandbox.script import DENO, Bounds, Script
-from penstock.sandbox.sources import SDK, guest_source
 
 RUNNER = SDK / "runner.mjs"
 SUPPORTED = "2.9."

@@ -20,9 +20,9 @@ from contextlib import suppress
 from penstock.core.call_errors import OutOfMemory, ScriptError
 from penstock.core.json_values.json_text import parse_json
 from penstock.sandbox.guest import MIB, EntryRequest, begin_step, digest, world_of
+from penstock.sandbox.guest_sources import plan_of
 from penstock.sandbox.messages import Delivery, Message
 from penstock.sandbox.processes.process import Process
-from penstock.sandbox.sources import plan_of
 
 _PATIENCE = 0.25
 """Seconds to wait for the rejections of a script that has ended and may still compute."""

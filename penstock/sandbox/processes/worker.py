@@ -17,9 +17,9 @@ from penstock.core.call_errors import OutOfMemory
 from penstock.core.clock import SystemClock
 from penstock.core.errors import PenstockError
 from penstock.sandbox.guest import MIB, MachineWorld
+from penstock.sandbox.guest_sources import TOOL
 from penstock.sandbox.messages import ENDINGS, FrameReader, frame_of
 from penstock.sandbox.script import RUNTIME, Module
-from penstock.sandbox.sources import TOOL
 from penstock.sandbox.wasm.machine import Machine, boot
 from penstock.sandbox.wasm.wasi import start_engine
 

@@ -21,8 +21,7 @@ from msgspec import Struct
 from penstock.core.call_errors import OutOfMemory, ScriptError
 from penstock.core.json_values.json_text import parse_json
 from penstock.sandbox.guest import EMPTY_WORLD, MachineWorld, digest
-from penstock.sandbox.script import RUNTIME
-from penstock.sandbox.sources import (
+from penstock.sandbox.guest_sources import (
     GUEST,
     HOST_FUNCTIONS,
     guest_source,
@@ -30,6 +29,7 @@ from penstock.sandbox.sources import (
     source_of,
     url_of,
 )
+from penstock.sandbox.script import RUNTIME
 from penstock.sandbox.wasm.binding import Engine, Instance
 
 _SCRATCH = 65_536

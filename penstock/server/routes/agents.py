@@ -10,8 +10,8 @@ from pydantic import AfterValidator, BaseModel, Field
 from starlette.responses import Response
 
 from penstock.agents.agent import DEFAULTS, Agent, ChatSettings
-from penstock.agents.offer import definition
-from penstock.app.parts import ChatParts
+from penstock.agents.tool_offer import definition
+from penstock.app.runtime_parts import ChatParts
 from penstock.core.clock import Moment, to_iso
 from penstock.core.json_values.json_text import compact
 from penstock.core.profile import READ

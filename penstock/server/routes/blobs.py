@@ -11,7 +11,7 @@ from starlette.responses import Response
 from penstock.core.errors import NotFound
 from penstock.core.ids import ArtifactId, BlobId
 from penstock.core.profile import ADMIN, READ, Profile
-from penstock.resources.links import BARE, LinkLabel
+from penstock.resources.signed_links import BARE, LinkLabel
 from penstock.server.context import PROFILE, ServerContext, admitted, context_of
 from penstock.server.openapi import PROBLEM, answers
 from penstock.server.problem import Json

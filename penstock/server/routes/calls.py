@@ -6,12 +6,12 @@ from fastapi import Query, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from penstock.app.parts import ToolParts
 from penstock.app.runtime import outcome_of
+from penstock.app.runtime_parts import ToolParts
 from penstock.chat.direct_tools import DirectTools
-from penstock.chat.message import NewCall, Reply
-from penstock.chat.representations import envelope_part, question_part
+from penstock.chat.requests import NewCall, Reply
 from penstock.chat.session import unknown_skills
+from penstock.chat.wire_forms import envelope_part, question_part
 from penstock.core.call_errors import CallError, InvalidInput, NotPermitted, ToolNotFound
 from penstock.core.envelope import Status
 from penstock.core.errors import BadRequest, InvalidRequest, NotFound
@@ -31,7 +31,7 @@ from penstock.server.parameters import ID, Form, Number, key_of, page_of, read_j
 from penstock.server.problem import Json
 from penstock.server.routing import Router, root_of
 from penstock.store.projections import Page
-from penstock.tools.faults import invalid, problem_details
+from penstock.tools.failures import invalid, problem_details
 from penstock.tools.tool import Tool
 
 router = Router(prefix="/api/direct-calls", tags=["direct calls"])

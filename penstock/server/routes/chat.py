@@ -6,11 +6,11 @@ from fastapi import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from penstock.app.parts import ChatParts
+from penstock.app.runtime_parts import ChatParts
 from penstock.chat.history import TaskMessages
-from penstock.chat.message import NewMessage, Reply, SentMessage
-from penstock.chat.representations import blocked_part, question_record
+from penstock.chat.requests import NewMessage, Reply, SentMessage
 from penstock.chat.session import unknown_skills
+from penstock.chat.wire_forms import blocked_part, question_record
 from penstock.core.clock import Moment
 from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionBusy
 from penstock.core.ids import LogId, MessageId, SessionId

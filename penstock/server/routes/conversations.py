@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 from starlette.responses import Response
 
-from penstock.agents.offer import offered
+from penstock.agents.tool_offer import offered
 from penstock.chat.directory import Directory, conversation
 from penstock.chat.history import HistoryRange
 from penstock.core.call import LISTED_FIRST

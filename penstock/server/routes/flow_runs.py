@@ -8,12 +8,12 @@ from fastapi import Query, Request
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from penstock.app.parts import FlowParts, Storage
 from penstock.app.run_feed import STATUS, run_result
-from penstock.chat.follow import LogTail
-from penstock.chat.message import NewRun, Reply
-from penstock.chat.representations import blocked_part, question_part, question_record
+from penstock.app.runtime_parts import FlowParts, Storage
+from penstock.chat.log_follower import LogTail
+from penstock.chat.requests import NewRun, Reply
 from penstock.chat.task_records import first_record, records_of, unfit
+from penstock.chat.wire_forms import blocked_part, question_part, question_record
 from penstock.core.clock import to_iso
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import BadLastEventId, NotFound, StoreCorrupt

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from penstock.agents.agent_profile import Tier
 from penstock.agents.catalog import catalog_entries
 from penstock.app.authoring import ProjectAuthoring
-from penstock.app.parts import FlowParts
+from penstock.app.runtime_parts import FlowParts
 from penstock.core.call_errors import NotAvailable
 from penstock.core.diagnostics import errors_of, has_error, in_file_order
 from penstock.core.errors import InvalidRequest, StoreFull

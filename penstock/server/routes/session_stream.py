@@ -14,9 +14,9 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from penstock.agents.agent import DEFAULTS
-from penstock.app.parts import Storage
-from penstock.chat.follow import LogTail
-from penstock.chat.message import SentMessage
+from penstock.app.runtime_parts import Storage
+from penstock.chat.log_follower import LogTail
+from penstock.chat.requests import SentMessage
 from penstock.core.errors import BadLastEventId, NotFound
 from penstock.core.events.events import (
     CancelRequested,

@@ -7,11 +7,11 @@ from fastapi import Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from penstock.app.parts import Storage
-from penstock.chat.follow import LogTail
-from penstock.chat.representations import envelope_part, event_part, question_record, task_part
+from penstock.app.runtime_parts import Storage
+from penstock.chat.log_follower import LogTail
 from penstock.chat.task_records import records_of
-from penstock.chat.waiter import awaited_runs
+from penstock.chat.task_waiter import awaited_runs
+from penstock.chat.wire_forms import envelope_part, event_part, question_record, task_part
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import BadLastEventId, InvalidRequest, NotFound
 from penstock.core.events.events import (

@@ -17,7 +17,7 @@ Tests: tests/server/streams/test_frame.py.
 import re
 from typing import Any, NamedTuple
 
-from penstock.chat.representations import call_part
+from penstock.chat.wire_forms import call_part
 from penstock.core.errors import BadLastEventId
 from penstock.core.events.events import ReplyReceived
 from penstock.core.text import cut

@@ -27,7 +27,7 @@ from msgspec import Struct
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from penstock.chat.follow import LogTail
+from penstock.chat.log_follower import LogTail
 from penstock.core.errors import TooManyStreams
 from penstock.core.ids import ProfileId
 from penstock.core.json_values.json_text import compact

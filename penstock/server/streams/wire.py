@@ -14,7 +14,7 @@ Tests: tests/server/streams/test_wire.py.
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
-from penstock.chat.representations import (
+from penstock.chat.wire_forms import (
     Attachments,
     LinkTo,
     blocked_part,

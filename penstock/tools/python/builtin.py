@@ -10,7 +10,7 @@ from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
 from penstock.core.scopes import FilePath, parse_path
-from penstock.tools.faults import invalid
+from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec
 

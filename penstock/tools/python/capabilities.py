@@ -29,7 +29,7 @@ from penstock.resources.state import State
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json, own_copy
 from penstock.tools.redaction import check_key, check_value, note_given
-from penstock.tools.state import (
+from penstock.tools.task_values import (
     ALWAYS,
     AnyRevision,
     IfRevision,

@@ -28,7 +28,7 @@ from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.profile import Profile
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.task import Option, QuestionStatus
-from penstock.tools.detached import DetachedCalls
+from penstock.tools.detached_calls import DetachedCalls
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json, own_copy
 from penstock.tools.python.capabilities import (
@@ -42,7 +42,7 @@ from penstock.tools.python.capabilities import (
     secret_of,
 )
 from penstock.tools.redaction import redacted_files, redacted_note
-from penstock.tools.state import ToolState
+from penstock.tools.task_values import ToolState
 
 T = TypeVar("T")
 

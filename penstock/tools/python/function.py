@@ -31,7 +31,7 @@ from penstock.core.errors import DeclarationError
 from penstock.core.events.events import NoteEmitted
 from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.json_values.schema import Problem, pointer
-from penstock.tools.faults import invalid
+from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import at_bytes, own_copy, plain_base64, to_json
 from penstock.tools.python.context import ToolContext

@@ -18,8 +18,8 @@ from penstock.core.envelope import Envelope, Status
 from penstock.core.events.events import NoteEmitted
 from penstock.core.json_values.schema import Problem
 from penstock.sandbox.bridge import HostCallResult
-from penstock.tools.detached import DetachedCalls
-from penstock.tools.faults import invalid
+from penstock.tools.detached_calls import DetachedCalls
+from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.arguments import number, text
 from penstock.tools.scripts.host import MAX_IN_FLIGHT, Answer

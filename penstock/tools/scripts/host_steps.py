@@ -23,12 +23,12 @@ from penstock.core.call import ONCE, CallPath, Effect, RetryPolicy
 from penstock.core.events.events import StateWritten
 from penstock.core.json_values.json_text import canonical, is_larger
 from penstock.sandbox.bridge import HostCallResult
-from penstock.tools.faults import DETAILS_BYTES
+from penstock.tools.failures import DETAILS_BYTES
 from penstock.tools.invocation import Invocation
 from penstock.tools.redaction import check_key
 from penstock.tools.scripts.arguments import ScriptSchema, mapping, number, text
 from penstock.tools.scripts.recording import Recording, StepAttempt
-from penstock.tools.state import ALWAYS, TaskValues
+from penstock.tools.task_values import ALWAYS, TaskValues
 
 PARTITION = "task.step"
 SETTLE = "task.step.settle"

@@ -32,7 +32,7 @@ from penstock.tools.scripts.arguments import (
 )
 from penstock.tools.scripts.host import Answer
 from penstock.tools.scripts.recording import Recording
-from penstock.tools.state import ALWAYS, MAX_SECONDS, AnyRevision, TaskValues
+from penstock.tools.task_values import ALWAYS, MAX_SECONDS, AnyRevision, TaskValues
 
 SHARED = ""
 """The partition that all tools of a task share."""

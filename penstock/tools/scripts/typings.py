@@ -18,8 +18,8 @@ from penstock.core.text import cut, one_line
 from penstock.manifest.bundle import Bundle
 from penstock.manifest.skill import SkillManifest, grant
 from penstock.manifest.tool import ToolManifest
-from penstock.sandbox.sources import fixed_part, known_outputs
-from penstock.tools.scripts.manifests import spec_of
+from penstock.sandbox.guest_sources import fixed_part, known_outputs
+from penstock.tools.scripts.load import spec_of
 from penstock.tools.spec import ToolSpec
 
 MARK = "// flo.d.ts of penstock "

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.app.plugins.api import PluginApi, load_plugins
-from penstock.chat.message import NewRun
+from penstock.chat.requests import NewRun
 from penstock.core.errors import ConfigError, NameTaken
 from penstock.models.scripted import ScriptedModel
 from tests.kit.flows import finish

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.app.plugins.api import PluginApi
 from penstock.app.plugins.registered import Check, GateList, PluginGate, registered
-from penstock.chat.message import NewRun
+from penstock.chat.requests import NewRun
 from penstock.core.call import Effect
 from penstock.core.errors import ConfigError, NameTaken
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say

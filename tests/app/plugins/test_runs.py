@@ -10,7 +10,7 @@ import pytest
 from penstock.app.plugins.api import PluginApi
 from penstock.app.plugins.runs import PluginFlows, PluginListeners, RunFollower
 from penstock.app.run_feed import TYPES
-from penstock.chat.message import NewRun
+from penstock.chat.requests import NewRun
 from penstock.core.clock import Moment
 from penstock.core.errors import NotFound, NotReady, ReadOnly, StoreError
 from penstock.core.events.events import Event, Record

@@ -7,7 +7,7 @@ import pytest
 from penstock.app.runtime import Runtime
 from penstock.app.trial.mocks import Mocks
 from penstock.app.trial.trial import TrialPlan, load_for_trial, open_trial
-from penstock.chat.message import NewCall
+from penstock.chat.requests import NewCall
 from penstock.core.profile import LOCAL
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.resources.vault import Vault

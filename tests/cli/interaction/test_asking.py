@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewCall, NewRun
-from penstock.chat.representations import question_record
+from penstock.chat.requests import NewCall, NewRun
+from penstock.chat.wire_forms import question_record
 from penstock.cli.interaction.asking import (
     Asker,
     Part,

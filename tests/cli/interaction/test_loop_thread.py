@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.app.runtime import Runtime
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.cli.interaction.loop_thread import Background, TaskStopper, on_interrupt
 from penstock.cli.project import opened
 from penstock.core.ids import TaskId

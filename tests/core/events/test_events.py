@@ -1,7 +1,7 @@
 """The lists of event kinds agree: a new kind is decided in each place that depends on kinds.
 
-`engine/state` and `store/blanks` end in `assert_never`, so mypy names a missing kind there. The
-tests of `codec` and `projections` name one that is missing in theirs. The rest is here.
+`engine/session_state` and `store/erased_events` end in `assert_never`, so mypy names a missing kind
+there. The tests of `codec` and `projections` name one that is missing in theirs. The rest is here.
 """
 
 import ast

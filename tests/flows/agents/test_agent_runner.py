@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent, ChatSettings
+from penstock.agents.agent_file import parse_agent
 from penstock.agents.agent_profile import AgentProfile
-from penstock.agents.file import parse_agent
 from penstock.builtins.ask_user import AskUser
 from penstock.core.events.events import CallSettled, Entry
 from penstock.core.events.flow_events import AgentStarted, Output, ValueType

@@ -8,7 +8,7 @@ import pytest
 from penstock.agents.agent import Agent
 from penstock.builtins.ask_user import AskUser
 from penstock.builtins.subagent import TOOLS
-from penstock.chat.message import NewMessage
+from penstock.chat.requests import NewMessage
 from penstock.core.events.events import CallSettled
 from penstock.core.events.flow_events import AgentStarted, FlowNotified
 from penstock.core.ids import LogId

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
+from penstock.agents.agent_folders import load_agents
 from penstock.agents.agent_profile import AgentInput, AgentProfile
-from penstock.agents.folders import load_agents
 from penstock.core.events.flow_events import Output
 from penstock.flows.checking import check_flow
 from penstock.flows.checks.context import (

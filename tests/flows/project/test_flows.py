@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.message import NewRun
+from penstock.chat.requests import NewRun
 from penstock.core.events.flow_events import FlowStarted
 from penstock.core.ids import LogId
 from penstock.flows.checks.context import AgentCard, CheckContext

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.app.runtime import Runtime
 from penstock.builtins.ask_user import AskUser
-from penstock.chat.message import NewRun, Reply
+from penstock.chat.requests import NewRun, Reply
 from penstock.core.call import CallPath, Effect
 from penstock.core.events.events import ReplyReceived
 from penstock.core.events.flow_events import (

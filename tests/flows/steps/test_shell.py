@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.chat.message import NewRun
+from penstock.chat.requests import NewRun
 from penstock.core.envelope import Envelope
 from penstock.flows.definition import Flow
 from penstock.flows.runs.values import LoopCounters, TemplateValues

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.agents.agent import Agent, ChatSettings
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.resources.links import LinkLabel
+from penstock.resources.signed_links import LinkLabel
 from penstock.server.routes.blobs import type_of
 from penstock.testing.clock import FakeClock
 from tests.kit.server import CHAT, served

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.sections import RateSection
+from penstock.app.settings_sections import RateSection
 from penstock.core.ids import ProfileId
 from penstock.core.json_values.schema import Schema
 from penstock.core.profile import CHAT as CHATTING

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.representations import blocked_part
+from penstock.chat.wire_forms import blocked_part
 from penstock.core.call_errors import ToolFailed
 from penstock.core.limits import Limits
 from penstock.core.task import Missing, MissingKind

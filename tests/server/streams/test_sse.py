@@ -11,7 +11,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from openai._streaming import SSEDecoder
 
-from penstock.chat.follow import MAX_STREAM_FRAMES, LogSource, LogTail
+from penstock.chat.log_follower import MAX_STREAM_FRAMES, LogSource, LogTail
 from penstock.core.clock import SystemClock
 from penstock.core.errors import TooManyStreams
 from penstock.core.ids import LogId, ProfileId, SessionId

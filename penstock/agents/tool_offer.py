@@ -1,0 +1,177 @@
+"""The tools that a model is offered: the same rule for its requests and for lists of tools.
+
+A tool is offered if it works, if the agent may use it in a chat, if the profile has the permissions
+that it requires, and if no rule hides it. An offer only selects what a model reads: `tools/policy`
+checks each call again, with the Caller of the offer.
+
+The tools at the start of a task are fixed by their ids. Selected skills add tools behind them, so
+that the beginning of a request stays the same and a provider can cache it. `TaskOffers` makes an
+offer again only if the selection changes. A tool that is no longer in the registry is left out.
+Proof: tests/agents/test_tool_offer.py.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.agents.agent import Agent
+from penstock.agents.prompt import skill_prompt, system_prompt
+from penstock.core.call import ASK_USER, Origin
+from penstock.core.profile import Profile
+from penstock.models.model import ToolDefinition
+from penstock.tools.policy import PLUGIN, Caller, RuleSet
+from penstock.tools.session_guard import AUTHORING
+from penstock.tools.skills import NOTHING, Selection, TaskSkills
+from penstock.tools.tool import Registry, Tool
+
+
+class ToolOffer(Struct, frozen=True, kw_only=True):
+    """The system prompt, the tools and the Caller, as long as the same skills are selected."""
+
+    system: str
+    definitions: tuple[ToolDefinition, ...]
+    caller: Caller
+
+
+class ToolSource(Protocol):
+    """A registry of tools with its rules, such as an Invoker."""
+
+    @property
+    def registry(self) -> Registry:
+        """Return the tools."""
+        ...
+
+    @property
+    def rules(self) -> RuleSet:
+        """Return the rules of the project."""
+        ...
+
+
+class OfferSource(Protocol):
+    """Returns what a model is offered in each turn."""
+
+    def at(self, selected: tuple[str, ...]) -> ToolOffer:
+        """Return the offer while the session has these skills selected."""
+        ...
+
+
+class TaskOffers:
+    """The offers of one task: the tools of its start, plus those of selected skills."""
+
+    __slots__ = ("_caller", "_fixed", "_newest", "_prompt_prefix", "_selected", "_shelf", "agent")
+
+    def __init__(
+        self,
+        agent: Agent,
+        shelf: ToolSource,
+        caller: Caller,
+        *,
+        fixed: Sequence[str] | None,
+        prompt_prefix: Sequence[str] = (),
+    ) -> None:
+        self.agent = agent
+        self._shelf = shelf
+        self._caller = caller
+        self._fixed = fixed
+        """Ids of the tools offered at the start; None means no tools, not even those of skills."""
+        self._prompt_prefix = prompt_prefix
+        self._selected: tuple[str, ...] = ()
+        self._newest: ToolOffer | None = None
+
+    def at(self, selected: tuple[str, ...]) -> ToolOffer:
+        """Return the offer while the session has these skills selected."""
+        # The state replaces the tuple when a selection changes, so identity tells if it did.
+        if self._newest is None or selected is not self._selected:
+            self._selected, self._newest = selected, self._offer(selected)
+        return self._newest
+
+    def _offer(self, selected: tuple[str, ...]) -> ToolOffer:
+        caller = self._caller
+        selection = NOTHING if caller.skills is None else caller.skills.at(selected)
+        if self._fixed is not None and selection is not NOTHING:
+            caller = replace(caller, selection=selection)
+        return ToolOffer(
+            system=self._system(selection),
+            definitions=tuple([definition(tool) for tool in self._tools(caller)]),
+            caller=caller,
+        )
+
+    def _system(self, selection: Selection) -> str:
+        skills = self._caller.skills
+        skill_text = skill_prompt(skills.skills, selection) if skills and selection.skills else ""
+        return system_prompt(self.agent, skill_text, prompt_prefix=self._prompt_prefix)
+
+    def _tools(self, caller: Caller) -> list[Tool]:
+        """Return the tools of the start, then those that the skills add."""
+        registry, fixed = self._shelf.registry, self._fixed or ()
+        initial = [tool for tool in map(registry.find, fixed) if tool is not None]
+        if caller.selection is NOTHING:
+            return initial
+        # Behind the tools of the start, so that the beginning of the list stays the same.
+        added = (caller.selection.tools | caller.selection.inline).difference(fixed)
+        more = [tool for tool in registry if tool.spec.tool_id in added]
+        usable = [tool for tool in more if _may_be_used(tool, self.agent, caller.profile)]
+        return [*initial, *_not_hidden(usable, self._shelf.rules, caller)]
+
+
+def offered(agent: Agent, shelf: ToolSource, profile: Profile) -> tuple[Tool, ...]:
+    """Return the tools that the agent's model is offered, in the order of the registry."""
+    settings = agent.settings
+    if not settings.tools_enabled:
+        return ()
+    names, registry = settings.enabled_tools, shelf.registry
+    named = registry.offered
+    if names is not None:
+        named = tuple([tool for tool in registry if tool.spec.tool_id in names])
+    tools = [tool for tool in named if _may_be_used(tool, agent, profile)]
+    if shelf.rules or settings.tool_permissions:
+        tools = _not_hidden(tools, shelf.rules, caller_for(agent, profile, ()))
+    return tuple(tools)
+
+
+def _may_be_used(tool: Tool, agent: Agent, profile: Profile) -> bool:
+    """Whether the tool works, its agent may use it in a chat, and the profile may call it."""
+    spec = tool.spec
+    if spec.tool_id == ASK_USER and not agent.profile.is_interactive:
+        return False
+    if spec.is_broken or spec.tool_id in AUTHORING or spec.kind == PLUGIN:
+        return False
+    needed = spec.requires_permissions
+    return not needed or all(profile.holds(permission) for permission in needed)
+
+
+def _not_hidden(tools: Sequence[Tool], rules: RuleSet, caller: Caller) -> list[Tool]:
+    return [tool for tool in tools if not rules.hides(tool.spec, caller)]
+
+
+def caller_for(
+    agent: Agent,
+    profile: Profile,
+    offered_ids: Sequence[str],
+    skills: TaskSkills | None = None,
+) -> Caller:
+    """Return the model of an agent as a caller."""
+    return Caller(
+        origin=Origin.MODEL,
+        profile=profile,
+        agent=agent.name,
+        agent_tools=offered_ids,
+        skills=skills,
+        permissions=agent.settings.tool_permissions,
+        question_ttl_seconds=agent.settings.question_ttl_seconds,
+        clip_at=agent.settings.result_max_chars,
+        access=agent.profile.access,
+    )
+
+
+def definition(tool: Tool) -> ToolDefinition:
+    """Return the definition of a tool that a model receives."""
+    spec = tool.spec
+    return ToolDefinition(
+        name=spec.tool_id,
+        description=spec.description,
+        parameters=spec.parameters,
+        is_builtin=spec.kind == "builtin",
+    )

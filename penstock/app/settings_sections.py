@@ -1,0 +1,266 @@
+"""The sections of penstock.toml: models, rules, server, rate limits, tools, flows."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from penstock.core.json_values.schema import Schema
+from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, MANAGE, READ, Profile
+from penstock.resources.channels import Channel, ChannelKind
+from penstock.resources.hosts import read_patterns, read_private
+from penstock.resources.signed_links import LINK_SECONDS
+from penstock.tools.policy import Action, Rule
+from penstock.tools.shell import ShellSettings
+
+STRICT = ConfigDict(
+    frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+)
+"""The configuration of every section: unknown keys and values of another type are errors."""
+Engine = Literal["wasm", "deno"]
+
+
+def _is_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the schema. Raises ValueError for an invalid one."""
+    if schema is not None:
+        Schema(schema)
+    return schema
+
+
+class ModelEntry(BaseModel):
+    """`[models.NAME]`: one model under a name of your own."""
+
+    model_config = ConfigDict(**STRICT, protected_namespaces=())
+
+    provider: str = Field(min_length=1)
+    """`offline`; on the OpenAI chat wire `openai`, `openai-compatible`, `llama.cpp`, `ollama`,
+    `vllm`; on its own wire `anthropic`; through Pydantic AI `bedrock`, `cohere`, `deepseek`,
+    `fireworks`, `google`, `google-cloud`, `groq`, `huggingface`, `mistral`, `openai-responses`,
+    `openrouter`, `together`, and any other that it knows."""
+    model: str = ""
+    """The provider's name of the model."""
+    base_url: str | None = None
+    """The address of a server with the API of the provider, such as
+    `http://127.0.0.1:11434/v1`."""
+    api_key_env: str | None = None
+    """The environment variable that holds the API key. The default is the provider's, such as
+    `OPENAI_API_KEY`; with a `base_url` there is no default. The key is never in a file."""
+    context_tokens: int | None = Field(default=None, gt=0)
+    """The size of the model's context window, in tokens."""
+    input_price: float | None = Field(default=None, ge=0)
+    """USD per million input tokens."""
+    output_price: float | None = Field(default=None, ge=0)
+    """USD per million output tokens."""
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """Members to add to the body of every request; `null` removes one."""
+
+
+class ModelSection(BaseModel):
+    """`[models]`: the models, and the default one."""
+
+    model_config = ConfigDict(**{**STRICT, "extra": "allow"})
+    __pydantic_extra__: dict[str, ModelEntry] = Field(init=False)
+
+    default: str = "offline"
+    """A name from `[models.NAME]`, or `provider:model`."""
+    roles: dict[str, str] = Field(default_factory=dict)
+    """The model of each role, for agents whose model is `@role`."""
+
+    @property
+    def entries(self) -> Mapping[str, ModelEntry]:
+        """Return the models by name."""
+        return self.__pydantic_extra__ or {}
+
+
+class RuleEntry(BaseModel):
+    """`[[rules]]`: allow calls of some tools, deny them, or require an approval."""
+
+    model_config = STRICT
+
+    tool: str = Field(min_length=1)
+    """A pattern for tool ids, such as `send_*`."""
+    action: Literal["allow", "ask", "deny"]
+    """Of all rules that match, `deny` wins over `ask`, and `ask` over `allow`."""
+    agent: str = "*"
+    """A pattern for agent names."""
+    labels: tuple[str, ...] = ()
+    """Only tools with one of these labels."""
+    when: Annotated[dict[str, Any] | None, AfterValidator(_is_schema)] = None
+    """Only calls whose input matches this JSON Schema."""
+
+    def rule(self) -> Rule:
+        """Return the rule for the invoker."""
+        return Rule(
+            tool=self.tool,
+            action=Action(self.action),
+            agent=self.agent,
+            labels=frozenset(self.labels),
+            when=None if self.when is None else Schema(self.when),
+        )
+
+
+class ServerSection(BaseModel):
+    """`[server]`: the address of `penstock serve`, and the clients that it accepts."""
+
+    model_config = STRICT
+
+    host: str = "127.0.0.1"
+    """The address to bind. Any but a loopback address needs a key (`penstock keys create`)."""
+    port: int = Field(default=8000, ge=0, le=65535)
+    """The port to bind; 0 takes a free one."""
+    cors_origins: tuple[str, ...] = ()
+    """Origins whose web pages can use the API."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted."""
+    request_wait_seconds: float = Field(default=600, gt=0)
+    """How long a chat without a stream waits for its answer."""
+    blob_url_seconds: int = Field(default=LINK_SECONDS, gt=0)
+    """How long a signed link works."""
+    public_url: str = Field(default="", pattern=r"^(https?://\S+)?$")
+    """The URL of this server in links of `/web`; empty means `http://HOST:PORT`."""
+
+    @property
+    def web_url(self) -> str:
+        """The URL of the web page."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.public_url or f"http://{host}:{self.port}"
+
+
+class RateSection(BaseModel):
+    """`[rate_limits]`: requests per minute of one key or address; 0 means no limit."""
+
+    model_config = STRICT
+
+    chat: int = Field(default=20, ge=0)
+    """Messages and regenerated answers, per minute."""
+    bulk: int = Field(default=10, ge=0)
+    """Requests that delete many conversations, per minute."""
+    general: int = Field(default=100, ge=0)
+    """All other requests, per minute."""
+
+
+class ToolSection(BaseModel):
+    """`[tools]`: the tools that are loaded, and the built-in tools that chats are offered."""
+
+    model_config = STRICT
+
+    python: bool = True
+    """Whether `tools/*.py` are loaded. They run in this process, with all its rights."""
+    builtin: tuple[str, ...] = ()
+    """Families of built-in tools that chats are offered in addition to the core: `agents`,
+    `archive`, `artifacts`, `download`, `files`, `media`, `notify`, `sheets`, `shell`, `skills` and
+    `workspace`."""
+    strict: bool = False
+    """Whether an error in the project's files prevents the start."""
+
+
+class LocalSection(BaseModel):
+    """`[local]`: the profile of requests without an API key, and of the CLI."""
+
+    model_config = STRICT
+
+    permissions: tuple[str, ...] | None = None
+    """Permissions of the profile `local` in addition to read, chat, approve and manage: those that
+    tools and skills require, or `admin`, which includes all. Unset means all permissions."""
+
+    @property
+    def profile(self) -> Profile:
+        """Return the profile of requests without an API key."""
+        if self.permissions is None:
+            return LOCAL_PROFILE
+        return Profile(permissions=frozenset({READ, CHAT, APPROVE, MANAGE, *self.permissions}))
+
+
+def _are_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the patterns. Raises ValueError for an invalid one."""
+    read_patterns(patterns)
+    return patterns
+
+
+def _are_hosts(entries: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the entries. Raises ValueError for one that names no host."""
+    read_private(entries)
+    return entries
+
+
+class EgressSection(BaseModel):
+    """`[egress]`: the hosts that scripts and built-in tools can reach."""
+
+    model_config = STRICT
+
+    default: Annotated[tuple[str, ...], AfterValidator(_are_patterns)] = ()
+    """The `egress` of manifests without one."""
+    allow: Annotated[tuple[str, ...], AfterValidator(_are_patterns)] = ("*",)
+    """The hosts that any manifest's `egress` and any built-in tool can reach at most."""
+    allow_private: Annotated[tuple[str, ...], AfterValidator(_are_hosts)] = ()
+    """`host:port` entries that can have private addresses."""
+
+
+class SandboxSection(BaseModel):
+    """`[sandbox]`: the engine of scripts, and whether the operating system confines them."""
+
+    model_config = STRICT
+
+    engine: Engine = "wasm"
+    """The engine of scripts whose manifest names none: `wasm`, or `deno` if it is installed."""
+    allow: tuple[Engine, ...] = ("wasm", "deno")
+    """The engines that manifests can name."""
+    hardened: bool | Literal["auto"] = False
+    """Whether each script runs in a process that the operating system confines. `true` refuses to
+    start if a layer is missing; `"auto"` uses the available layers and reports the missing ones."""
+
+    @model_validator(mode="after")
+    def _is_allowed(self) -> "SandboxSection":
+        if self.engine not in self.allow:
+            raise ValueError(f"engine {self.engine!r} is not one of allow, {list(self.allow)}")
+        return self
+
+
+def in_engine(engine: Engine | None) -> dict[str, Any]:
+    """Return the settings that select one engine; `allow` of the file still applies."""
+    return {} if engine is None else {"sandbox": {"engine": engine}}
+
+
+class FlowSection(BaseModel):
+    """`[flows]`: what flows, and agents that work in the project's folder, can do."""
+
+    model_config = STRICT
+
+    autonomous: bool = False
+    """Default for `autonomous`: runs that ask no person. A run can override it."""
+    config: dict[str, str | bool | int | float] = Field(default_factory=dict)
+    """Constants of templates, `${{config.KEY}}`. Steps and flows override them; they override
+    those of `.pi/flows/config.yaml`."""
+    shell: bool = False
+    """Whether shell commands can run: the tool `bash`, and steps of type shell."""
+    shell_network: bool = False
+    """Whether shell commands can reach the network."""
+    shell_sandbox: Literal["auto", "off"] = "auto"
+    """`"auto"` runs shell commands confined by the operating system, or not at all; `"off"` runs
+    them with all rights of this process."""
+
+    @property
+    def shell_settings(self) -> ShellSettings:
+        """Return the settings for the shell tools."""
+        return ShellSettings(
+            is_on=self.shell,
+            has_network=self.shell_network,
+            is_enclosed=self.shell_sandbox == "auto",
+        )
+
+
+class NotificationEntry(BaseModel):
+    """`[notifications.NAME]`: a channel that `send_notification` writes to."""
+
+    model_config = STRICT
+
+    kind: Literal["wecom", "webhook", "slack"]
+    """The message format of the channel."""
+    webhook: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")
+    """The vault key of the webhook's URL: `penstock vault set shared:notifications KEY`."""
+    default: bool = False
+    """The channel of notifications that name none; `send_notification` always names one."""
+
+    def channel(self, name: str) -> Channel:
+        """Return the channel under a name."""
+        return Channel(name=name, kind=ChannelKind(self.kind), vault_key=self.webhook)

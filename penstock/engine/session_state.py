@@ -1,0 +1,382 @@
+"""The state of a session: the fold of its log, and a bounded cache of folded logs.
+
+`SessionState` guarantees: the state depends on the events alone, so every process that folds a log
+gets the same state, and resuming after a crash is folding again. `apply` costs the same for event
+10 and event 10,000: it changes in place, because copying a dict per event would be quadratic.
+Events of the current task go through `apply`, events of the session and of queued tasks through
+`_apply_elsewhere`; both end in `assert_never`, so mypy reports an event without a case. The holder
+applies its own events before they are written and outside events when it reads them, so outside
+events must commute with the holder's. `seq` is the position in the log, `tick` the order of
+application, which also orders events that have no `seq` yet.
+
+`StateCache` guarantees: `take` returns the state at the head of the lease, or past it if outside
+events followed; it contains no erased text. A cached state loses text that another process erased
+within one sweep (`limits.sweep_seconds`). A damaged log raises StoreCorrupt before anything is
+appended to it. A cached state follows the commits of this process, so a next turn folds nothing;
+what another process wrote in between is applied on top. A log that is erased while it is held or
+being folded is marked stale, and `keep` refuses its state. A fold reads at most 4,000 events or 8
+MiB at a time, so that one long log does not block the event loop (docs/decisions/015). It relies on
+`observe` receiving every commit of this process, in the order of each log, and on `drop_erased` in
+every sweep, since `observe` does not receive an erase by another process.
+
+Shown by tests/engine/test_session_state.py and tests/promises/test_state_cache.py;
+test_held_log.py folds each log again.
+"""
+
+from collections import OrderedDict
+from collections.abc import Container, Iterable, Sequence
+from typing import assert_never
+
+from penstock.core.call import CallPath
+from penstock.core.events.events import (
+    CallRequested,
+    CallRetried,
+    CallSettled,
+    CallStarted,
+    CancelRequested,
+    Erased,
+    Event,
+    MessageReceived,
+    MessagesErased,
+    NoteEmitted,
+    PromptResolved,
+    QuestionAnswered,
+    QuestionAsked,
+    Record,
+    ReplyReceived,
+    ReplyRestarted,
+    SecretGiven,
+    SessionOpened,
+    SkillsSelected,
+    StateWritten,
+    TaskBlocked,
+    TaskEnded,
+    TaskResumed,
+    TaskStarted,
+    TaskSuspended,
+)
+from penstock.core.events.flow_events import (
+    AgentReminded,
+    AgentStarted,
+    FlowNotified,
+    FlowRequested,
+    FlowStarted,
+    RunEnded,
+    StepSettled,
+    StepStarted,
+)
+from penstock.core.ids import LogId, TaskId
+from penstock.core.limits import MIB
+from penstock.core.messages import AssistantMessage, UserMessage
+from penstock.core.slash_commands import text_for_model
+from penstock.engine.dialogue import MessageList, back_to
+from penstock.engine.task_state import TaskState
+from penstock.store.logs.log import Lease, Log
+
+
+class SessionState:
+    """A log after some events. Only `apply` changes it, at constant cost."""
+
+    __slots__ = (
+        "current",
+        "last_at",
+        "log_id",
+        "messages",
+        "opened",
+        "past",
+        "queue",
+        "selected",
+        "seq",
+        "tick",
+    )
+
+    def __init__(self, log_id: LogId) -> None:
+        self.log_id = log_id
+        self.seq = 0
+        """Number of the newest event that is applied together with all events before it."""
+        self.tick = 0
+        """Number of applied events; orders events that have no `seq` yet."""
+        self.last_at = 0
+        self.opened: SessionOpened | None = None
+        self.selected: tuple[str, ...] = ()
+        """Skills selected for the session. Replaced when it grows, so rounds can keep the old one.
+        """
+        self.queue: dict[TaskId, TaskState] = {}
+        """Tasks that wait for the current one, oldest first."""
+        self.current: TaskState | None = None
+        self.messages = MessageList()
+        self.past: list[MessageList] = []
+        """The messages before each fresh start."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no task is running, queued or suspended."""
+        return not self.queue and (self.current is None or self.current.is_ended)
+
+    def next_task(self) -> TaskState | None:
+        """Return the task to run next: the current one, or a queued one that may run now."""
+        current = self.current
+        if current is None or current.is_ended:
+            return next(iter(self.queue.values()), None)
+        if current.is_suspended:
+            return next((task for task in self.queue.values() if task.may_pass), None)
+        return current
+
+    def apply(self, event: Event, task_id: TaskId | None, path: CallPath | None, at: int) -> None:
+        """Apply the next event."""
+        self.tick += 1
+        task = self.current
+        if task is None or task.task_id != task_id:
+            self._apply_elsewhere(event, task_id, at)
+            return
+        self._spend(task, event, at)
+        match event:
+            case CallSettled():
+                task.settle(event, path, self.tick)
+            case ReplyReceived():
+                task.add_reply(event, path, self.selected)
+            case AgentStarted() | AgentReminded() if path:
+                task.instruct_agent(event, path)
+            case FlowStarted() | StepStarted() | StepSettled() | FlowNotified():
+                task.flow_events.append((path, event))
+            case CallStarted() | CallRetried() if path:
+                task.record_start(event, path, self.tick)
+            case QuestionAsked(question=question):
+                task.waits.ask(question, self.tick)
+            case QuestionAnswered():
+                task.answer(event, self.tick)
+            case SkillsSelected():
+                self._select(event)
+            case PromptResolved() | SecretGiven() | StateWritten():
+                task.record_value(event)
+            case TaskSuspended() | TaskBlocked():
+                task.suspend_or_block(event)
+            case RunEnded():
+                task.end_run(event.run_id)
+            case TaskResumed():
+                task.is_suspended, task.blocked_on = False, ()
+            case ReplyRestarted():
+                task.dialogue_at(path).reply = None
+            case CancelRequested():
+                task.cancel_requested, task.is_suspended, task.cancelled_by = True, False, event.by
+            case TaskEnded():
+                self._end(task, event)
+            case NoteEmitted() if path:
+                for note in ((path, event.event_type), (path, event.line)):
+                    task.records.notes[note] = task.records.notes.get(note, 0) + 1
+            case CallStarted() | CallRetried() | NoteEmitted() | AgentStarted() | AgentReminded():
+                pass
+            case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested():
+                pass
+            case TaskStarted() | Erased() | MessagesErased():
+                pass
+            case _:
+                assert_never(event)
+
+    def _spend(self, task: TaskState, event: Event, at: int) -> None:
+        """Add the time since the last event to the task's active time, unless it waited."""
+        waits = task.is_suspended or task.blocked_on
+        if not (waits or type(event) in (TaskResumed, TaskBlocked)):
+            task.spent.active_ms += at - self.last_at
+        self.last_at = at
+
+    def _apply_elsewhere(self, event: Event, task_id: TaskId | None, at: int) -> None:
+        match event:
+            case MessageReceived() | CallRequested() | FlowRequested() if task_id:
+                self.queue[task_id] = TaskState(task_id, event)
+            case TaskStarted() if task_id:
+                self._start(event, task_id, at)
+            case CancelRequested() if task_id in self.queue:
+                self.queue[task_id].cancel_requested = True
+                self.queue[task_id].cancelled_by = event.by
+            case TaskEnded() if task_id in self.queue:
+                self.queue.pop(task_id).is_ended = True
+            case TaskBlocked() if task_id in self.queue:
+                self.queue[task_id].blocked_on = event.blocked_on
+            case SessionOpened():
+                self.opened = event
+            case SkillsSelected():
+                self._select(event)
+            case (
+                MessageReceived()
+                | CallRequested()
+                | TaskBlocked()
+                | TaskStarted()
+                | TaskResumed()
+                | TaskEnded()
+            ):
+                pass
+            case ReplyReceived() | ReplyRestarted() | TaskSuspended() | CancelRequested():
+                pass
+            case CallStarted() | CallRetried() | CallSettled() | StateWritten() | NoteEmitted():
+                pass
+            case QuestionAsked() | QuestionAnswered() | Erased() | MessagesErased():
+                pass
+            case PromptResolved() | SecretGiven() | FlowRequested() | FlowStarted() | StepStarted():
+                pass
+            case StepSettled() | FlowNotified() | AgentStarted() | AgentReminded() | RunEnded():
+                pass
+            case _:
+                assert_never(event)
+
+    def _start(self, event: TaskStarted, task_id: TaskId, at: int) -> None:
+        if self.current is not None and not self.current.is_ended and task_id in self.queue:
+            # A queued task that was cancelled, or a slash command, may start before its turn.
+            self.queue[task_id].started = event
+            return
+        self.current = task = self.queue.pop(task_id, None) or TaskState(task_id, None)
+        task.started, self.last_at = event, at
+        # Kept in `past`: superseding an older message restores the messages before it.
+        if event.is_fresh:
+            self.past.append(self.messages)
+            self.messages, self.selected = MessageList(), ()
+        brief = task.brief
+        if isinstance(brief, MessageReceived) and brief.supersedes is not None:
+            self.messages = back_to(brief.supersedes, self.past, self.messages)
+        self.messages.begin(task_id)
+        task.main.messages = self.messages
+        if isinstance(brief, MessageReceived) and brief.message_id:
+            text = text_for_model(brief.content)
+            self.messages.add(UserMessage(text), text)
+
+    def _select(self, event: SkillsSelected) -> None:
+        self.selected = tuple(dict.fromkeys((*self.selected, *event.skill_ids)))
+
+    def _end(self, task: TaskState, event: TaskEnded) -> None:
+        task.is_ended = True
+        # No model replied to a command, so no other event brings its answer to the messages.
+        if task.is_command and event.content:
+            self.messages.add(AssistantMessage(event.content), event.content)
+
+
+def fold(log_id: LogId, records: Iterable[Record]) -> SessionState:
+    """Return the state after the given events of a log."""
+    state = SessionState(log_id)
+    catch_up(state, records)
+    return state
+
+
+def catch_up(state: SessionState, records: Iterable[Record]) -> None:
+    """Apply stored events that follow those in the state."""
+    for record in records:
+        state.apply(record.event, record.task_id, record.path, record.at)
+        state.seq = record.seq
+
+
+CACHED_STATES = 512
+"""Folded states that a process keeps in memory for their next turn."""
+
+_MAX_EVENTS = 4_000
+"""Events in memory at once while a long log is folded."""
+_MAX_SIZE = 8 * MIB
+"""Characters of their bodies, not counting the last one."""
+
+
+class StateCache:
+    """States of at most `most` logs; the state that was kept longest is dropped first."""
+
+    def __init__(self, log: Log, held: Container[LogId], *, most: int = CACHED_STATES) -> None:
+        self._log = log
+        self._held = held
+        """Logs with an activation in this process."""
+        self._reading: set[LogId] = set()
+        """Logs that `ensure_readable` is folding."""
+        self._stale: set[LogId] = set()
+        """Held or folding logs in which something was erased; their states are not kept."""
+        self._most = most
+        self._kept: OrderedDict[LogId, SessionState] = OrderedDict()
+
+    def find(self, log_id: LogId) -> SessionState | None:
+        """Return the cached state of a log."""
+        return self._kept.get(log_id)
+
+    async def ensure_readable(self, log_id: LogId) -> None:
+        """Fold a log into the cache, unless it is cached, held or empty.
+
+        Raises StoreCorrupt if the log cannot be read.
+        """
+        if self._is_here(log_id):
+            return
+        self._reading.add(log_id)
+        try:
+            state = await self._folded(log_id, await self._log.head(log_id))
+        finally:
+            self._reading.discard(log_id)
+        if state.seq and not self._is_here(log_id):
+            self.keep(state)
+
+    async def take(self, lease: Lease) -> SessionState:
+        """Remove and return the state of a log at the head of its lease, or past it."""
+        log_id = lease.log_id
+        self._stale.discard(log_id)
+        state = self._kept.pop(log_id, None)
+        if state is not None and state.seq == lease.head:
+            return state
+        return await self._folded(log_id, lease.head, state)
+
+    def keep(self, state: SessionState) -> None:
+        """Cache a state, unless something in its log was erased meanwhile."""
+        if state.log_id in self._stale:
+            self._stale.discard(state.log_id)
+            return
+        self._kept[state.log_id] = state
+        if len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+
+    def observe(self, records: Sequence[Record]) -> None:
+        """Apply committed events to the cached state; cache the state of a new log.
+
+        The next activation then has nothing to read.
+        """
+        log_id, first = records[0].log_id, records[0].seq
+        if first == 1:  # a new log: these records are all of it, so nothing has to be read
+            self.keep(fold(log_id, records))
+        elif _erases(records):
+            self.forget(log_id)
+        elif (state := self._kept.get(log_id)) and state.seq == first - 1:
+            catch_up(state, records)
+
+    def forget(self, log_id: LogId) -> None:
+        """Drop the state of a log in which something was erased."""
+        self._kept.pop(log_id, None)
+        if log_id in self._held or log_id in self._reading:
+            self._stale.add(log_id)
+
+    async def drop_erased(self) -> None:
+        """Drop states of logs that another process deleted or in which it erased something."""
+        known = {log_id: state.seq for log_id, state in self._kept.items()}
+        for log_id in await self._log.erased(known) if known else ():
+            self.forget(log_id)
+
+    async def _folded(
+        self, log_id: LogId, head: int, known: SessionState | None = None
+    ) -> SessionState:
+        """Fold a log to its head, starting from `known`, in parts with other work in between.
+
+        If text is erased during the fold, it may be in a part that was already read, so the fold
+        restarts. Raises StoreCorrupt if the log cannot be read or misses an event.
+        """
+        # `read` is the newest event read before a restart: an erase up to there is already known.
+        state, read = (SessionState(log_id), head) if known is None else (known, known.seq)
+        part = await self._part(state)
+        while part:
+            if state.seq and _erases([record for record in part if record.seq > read]):
+                state, read = SessionState(log_id), part[-1].seq
+            else:
+                catch_up(state, part)
+                if len(part) < _MAX_EVENTS and state.seq >= max(head, read):
+                    break
+            part = await self._part(state)
+        return state
+
+    async def _part(self, state: SessionState) -> Sequence[Record]:
+        return await self._log.read(
+            state.log_id, after=state.seq, limit=_MAX_EVENTS, size=_MAX_SIZE
+        )
+
+    def _is_here(self, log_id: LogId) -> bool:
+        return log_id in self._kept or log_id in self._held
+
+
+def _erases(records: Sequence[Record]) -> bool:
+    return MessagesErased in [type(record.event) for record in records]
