@@ -77,7 +77,7 @@ class PromptPrefix:
         self.permissions = permissions
         """All permissions that the project names."""
 
-    async def of(
+    async def resolve(
         self, held: HeldLog, task: TaskState, profile: Profile, clock: Clock
     ) -> tuple[str, ...]:
         """Return the parts before the instructions. Raises PromptNotResolved."""

@@ -65,9 +65,9 @@ class ProtectedFiles:
         places += [each.folder for each in self.project.handbooks]
         inside = _RealPaths(root)
         for place in (*places, *_links(root)):
-            yield from inside.of(place)
+            yield from inside.real_path(place)
         for module in [*sys.modules.values()]:
-            yield from self._imported.of(module)
+            yield from self._imported.files_of(module)
         for pattern in importable_patterns(root):
             yield glob(folded(pattern))
 
@@ -118,18 +118,18 @@ class _Imported:
         self._inside = _RealPaths(root)
         self._known: dict[int, tuple[ModuleType, tuple[Found, ...]]] = {}
 
-    def of(self, module: ModuleType) -> tuple[Found, ...]:
+    def files_of(self, module: ModuleType) -> tuple[Found, ...]:
         """Return the files of a module in the project, with all modules of a package."""
         known = self._known.get(id(module))
         if known is None or known[0] is not module:
-            known = self._known[id(module)] = module, tuple(self._files_of(module))
+            known = self._known[id(module)] = module, tuple(self._find_files(module))
         return known[1]
 
-    def _files_of(self, module: ModuleType) -> Iterator[Found]:
+    def _find_files(self, module: ModuleType) -> Iterator[Found]:
         for file in imported_files(module):
-            yield from self._inside.of(file)
+            yield from self._inside.real_path(file)
         for folder in package_folders(module):
-            yield from map(Modules, self._inside.of(folder))
+            yield from map(Modules, self._inside.real_path(folder))
 
 
 class _RealPaths:
@@ -143,7 +143,7 @@ class _RealPaths:
         self._start = f"{root}{os.sep}"
         self._folders: dict[str, str] = {}
 
-    def of(self, place: Path | str) -> Iterator[str]:
+    def real_path(self, place: Path | str) -> Iterator[str]:
         """Yield the real path; nothing if it is outside of the project's folder."""
         try:
             real = self._real(str(place))

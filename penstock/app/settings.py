@@ -220,7 +220,7 @@ def _described(error: Mapping[str, Any], sources: Sources) -> str:
     path = tuple(part for part in full if not part.isdigit())
     if choices := _choices(path[:-1]):
         full, path = full[:-1], path[:-1]
-    where, name = sources.of(full), ".".join(full)
+    where, name = sources.source_of(full), ".".join(full)
     if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
         if path[:-1] == ("limits",) and path[-1] in FIXED_LIMITS:
             return f"{where}{name} is fixed now; remove it."

@@ -46,7 +46,7 @@ class Sources:
             values = _over(values, _nested(path, text if is_text(path) else _decoded(text)))
         return json.dumps(_over(values, self._by_program), default=str)
 
-    def of(self, path: PathInSettings) -> str:
+    def source_of(self, path: PathInSettings) -> str:
         """Return the source of the value at a path, as the beginning of a message."""
         if _has(self._by_program, path):
             return ""

@@ -83,12 +83,12 @@ class _Workspace:
             by_folder[tool.folder].append(tool)
         groups: dict[str, _Group] = {}
         for folder, tools in by_folder.items():
-            text = typings.of([folder])
+            text = typings.declare_for([folder])
             groups.setdefault(text, _Group(text)).tools.extend(tools)
         bundle = self._project.bundle
         prompts = None if "prompts" in bundle.broken_nouns else bundle.prompts
         if prompts is not None and prompts.resolver is not None:
-            text = typings.of([prompts.folder])
+            text = typings.declare_for([prompts.folder])
             file = (PurePosixPath(prompts.folder) / prompts.resolver.script_file).as_posix()
             groups.setdefault(text, _Group(text)).files.append(file)
         return list(groups.values())

@@ -44,9 +44,9 @@ def typing_files(project: Project, out: Path | None = None) -> list[TypingFile]:
     typings = project_typings(project)
     folders = typings.folders()
     if out is not None:
-        return [TypingFile(path=out, text=typings.of(folders))]
+        return [TypingFile(path=out, text=typings.declare_for(folders))]
     return [
-        TypingFile(path=project.root / folder / FILE, text=typings.of([folder]))
+        TypingFile(path=project.root / folder / FILE, text=typings.declare_for([folder]))
         for folder in folders
     ]
 

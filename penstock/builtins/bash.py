@@ -56,7 +56,7 @@ async def bash(input: Json, invocation: Invocation) -> Any:
     command = input["command"]
     seconds = input.get("timeout", SECONDS)
     task = invocation.ledger.task.task_id
-    run = ShellRun(text=command, seconds=seconds, most_bytes=MAX_BYTES, task=task)
+    run = ShellRun(text=command, seconds=seconds, max_bytes=MAX_BYTES, task=task)
     end = await run_in_project(run, files, settings, invocation.edition.threads)
     if end.is_late:
         raise ToolTimeout(

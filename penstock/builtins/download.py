@@ -43,7 +43,7 @@ async def _fetch(url: str, most: int, invocation: Invocation) -> HttpResponse:
     if egress is None:
         raise ToolNotConfigured("requests are not possible here: no egress is configured")
     tool_id = invocation.spec.tool_id
-    request = Request(url=url, most_bytes=most, most_seconds=SECONDS)
+    request = Request(url=url, max_bytes=most, max_seconds=SECONDS)
     try:
         return await egress.fetch(request, EgressCaller(tool_id=tool_id, egress=None))
     except TypeError as error:

@@ -26,7 +26,7 @@ from penstock.resources.channels import (
     ChannelText,
     Message,
     body_of,
-    most_bytes,
+    max_bytes,
 )
 from penstock.resources.egress import EgressCaller, HttpResponse, Redirect, Request
 from penstock.resources.hosts import read_patterns
@@ -148,7 +148,7 @@ async def _message(
         mentioned=tuple(content.get("mentioned_list", ())),
         mentioned_phones=tuple(content.get("mentioned_mobile_list", ())),
     )
-    most, size = most_bytes(channel, words), len(words.text.encode(errors="replace"))
+    most, size = max_bytes(channel, words), len(words.text.encode(errors="replace"))
     if most is not None and size > most:
         problem = Problem("/message", f"{channel.kind} takes at most {most} bytes, found {size}")
         raise invalid(invocation.spec.tool_id, [problem])

@@ -318,7 +318,7 @@ async def texts(
     saying = YieldedReply()
     async with aclosing(follow(source, log_id, task_id=task_id)) as items:
         async for item in items:
-            if piece := saying.of(item):
+            if piece := saying.new_text(item):
                 yield piece
             if isinstance(item, Record):
                 if isinstance(item.event, TaskEnded):
@@ -336,7 +336,7 @@ class YieldedReply:
         self._skip = 0
         self._has_said = False
 
-    def of(self, item: Live) -> str:
+    def new_text(self, item: Live) -> str:
         """Return the new text in an item, possibly empty."""
         text = self._added(item)
         self._said += len(text)

@@ -188,7 +188,7 @@ class ChatWork:
         fixed = task.started.offered if task.started else ()
         prompt_prefix: tuple[str, ...] = ()
         if participants.prompt_prefix is not None:
-            prompt_prefix = await participants.prompt_prefix.of(
+            prompt_prefix = await participants.prompt_prefix.resolve(
                 held, task, profile, self._world.clock
             )
         caller = caller_for(agent, profile, fixed, skills)

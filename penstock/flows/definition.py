@@ -239,7 +239,7 @@ class Segments:
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.all = [tuple(segment) for segment in _cut(steps)]
-        self.of = {
+        self.index = {
             step.step_id: number for number, segment in enumerate(self.all) for step in segment
         }
         """Step id -> index of its segment."""
@@ -250,8 +250,8 @@ class Segments:
 
     def blockers(self, step: Step) -> list[str]:
         """Return the steps in the same segment that must finish before this step starts."""
-        segment = self.of[step.step_id]
-        return [each for each in dict.fromkeys(step.blocked_by) if self.of[each] == segment]
+        segment = self.index[step.step_id]
+        return [each for each in dict.fromkeys(step.blocked_by) if self.index[each] == segment]
 
     def blocked_by(self, step_id: str) -> Sequence[str]:
         """Return the steps that wait for this one."""
@@ -271,7 +271,7 @@ class Segments:
         """Group targets by segment, in file order."""
         groups: dict[int, dict[str, None]] = {}
         for target in targets:
-            groups.setdefault(self.of[target], {})[target] = None
+            groups.setdefault(self.index[target], {})[target] = None
         return [tuple(groups[number]) for number in sorted(groups)]
 
 

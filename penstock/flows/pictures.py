@@ -59,15 +59,15 @@ def mermaid(flow: Flow) -> str:
     for number, segment in enumerate(segments.all, 1):
         lines.append(f'  subgraph s{number}["{number}"]')
         lines += [
-            f"    {ids.of(each.step_id)}{_shape(flow.by_id[each.step_id])}" for each in segment
+            f"    {ids.id_of(each.step_id)}{_shape(flow.by_id[each.step_id])}" for each in segment
         ]
         lines.append("  end")
     for step in flow.steps:
-        here = ids.of(step.step_id)
-        lines += [f"  {ids.of(each)} --> {here}" for each in segments.blockers(step)]
+        here = ids.id_of(step.step_id)
+        lines += [f"  {ids.id_of(each)} --> {here}" for each in segments.blockers(step)]
     lines += [f"  s{number + 1} --> s{number + 2}" for number in followed(flow)]
     for step in flow.steps:
-        here = ids.of(step.step_id)
+        here = ids.id_of(step.step_id)
         lines += [f"  {here} -. {_quoted(why)} .-> {ids.to(target)}" for why, target in jumps(step)]
     return "\n".join(lines)
 
@@ -208,13 +208,13 @@ class _Ids:
         self._numbers = {step_id: number for number, step_id in enumerate(flow.by_id, 1)}
         self._steps = len(self._numbers)
 
-    def of(self, step_id: str) -> str:
+    def id_of(self, step_id: str) -> str:
         return f"n{self._numbers.setdefault(step_id, len(self._numbers) + 1)}"
 
     def to(self, step_id: str) -> str:
         """Return the end of an arrow. A missing step is shown with its name."""
         is_there = self._numbers.get(step_id, self._steps + 1) <= self._steps
-        return self.of(step_id) if is_there else f"{self.of(step_id)}[{_quoted(step_id)}]"
+        return self.id_of(step_id) if is_there else f"{self.id_of(step_id)}[{_quoted(step_id)}]"
 
 
 def _shape(step: Step) -> str:

@@ -87,7 +87,7 @@ STATE_FIELDS = (
     ),
     Field(
         key="key_prefix",
-        kind=Text(expected="a non-empty string of at most 256 bytes", least=1, most_bytes=256),
+        kind=Text(expected="a non-empty string of at most 256 bytes", least=1, max_bytes=256),
         required=True,
         meaning="The binding covers all keys with this prefix.",
     ),

@@ -79,7 +79,7 @@ FIELDS = (
     ),
     Field(
         key="script",
-        kind=Text(expected="JavaScript or TypeScript source", least=1, most_bytes=MAX_SOURCE_BYTES),
+        kind=Text(expected="JavaScript or TypeScript source", least=1, max_bytes=MAX_SOURCE_BYTES),
         meaning="The source, as TypeScript. Set either this or `script_file`.",
     ),
     Field(

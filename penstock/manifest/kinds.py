@@ -30,7 +30,7 @@ class Text(Struct, frozen=True, kw_only=True):
     least: int = 0
     most: int | None = None
     """In characters."""
-    most_bytes: int | None = None
+    max_bytes: int | None = None
     form: re.Pattern[str] | None = None
 
     def read(self, node: Node) -> str | Invalid:
@@ -39,7 +39,7 @@ class Text(Struct, frozen=True, kw_only=True):
         if not isinstance(text, str):
             return node.wrong_type(self.expected)
         is_long = self.most is not None and len(text) > self.most
-        is_large = self.most_bytes is not None and len(text.encode()) > self.most_bytes
+        is_large = self.max_bytes is not None and len(text.encode()) > self.max_bytes
         is_other = self.form is not None and not self.form.fullmatch(text)
         if len(text) < self.least or is_long or is_large or is_other:
             return node.bad_value(self.expected)

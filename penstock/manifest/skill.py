@@ -272,7 +272,7 @@ FIELDS = (
     ),
     Field(
         key="instruction",
-        kind=Text(expected="a non-empty string", least=1, most_bytes=MAX_INSTRUCTION_BYTES),
+        kind=Text(expected="a non-empty string", least=1, max_bytes=MAX_INSTRUCTION_BYTES),
         meaning="Text that joins the prompt. Set either this or `instruction_file`.",
     ),
     Field(

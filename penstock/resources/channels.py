@@ -76,7 +76,7 @@ def body_of(channel: Channel, message: Message, at: Moment) -> dict[str, Any]:
             assert_never(channel.kind)
 
 
-def most_bytes(channel: Channel, message: ChannelText) -> int | None:
+def max_bytes(channel: Channel, message: ChannelText) -> int | None:
     """Return how long a text may be, in bytes; None if the channel has no limit."""
     match channel.kind:
         case ChannelKind.WECOM:

@@ -35,9 +35,9 @@ class Request(Struct, frozen=True, kw_only=True):
     redirect: Redirect = Redirect.FOLLOW
     seconds: float | None = None
     """A timeout shorter than the limit."""
-    most_seconds: float | None = None
+    max_seconds: float | None = None
     """Another limit, for requests that take longer than usual."""
-    most_bytes: int | None = None
+    max_bytes: int | None = None
     """Another limit for the size of the response."""
 
 

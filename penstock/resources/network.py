@@ -49,7 +49,7 @@ async def exchange(
     addresses: Sequence[str],
     *,
     tls: ssl.SSLContext,
-    most_bytes: int,
+    max_bytes: int,
 ) -> HttpResponse:
     """Send a request to one of the addresses, on a new connection.
 
@@ -62,7 +62,7 @@ async def exchange(
     try:
         async with pool, stream as response:
             headers = _headers(response, sent.place)
-            body = await _body(response, sent, headers, most_bytes)
+            body = await _body(response, sent, headers, max_bytes)
     except (NetworkError, ProtocolError, TimeoutException, ssl.SSLError, OSError) as error:
         raise _failure(sent.place, error) from error
     return HttpResponse(status=response.status, url=sent.url, headers=headers, body=body)

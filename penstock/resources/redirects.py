@@ -72,7 +72,7 @@ class RedirectFollower:
     async def fetch(self, request: Request, asker: EgressCaller) -> HttpResponse:
         """Send the request and follow its redirects, within one time limit for all hops."""
         _check(request, self._limits)
-        most = request.most_seconds or self._limits.fetch_ms / 1000
+        most = request.max_seconds or self._limits.fetch_ms / 1000
         seconds = min(request.seconds or most, most)
         limit = asyncio.timeout(seconds)
         try:
@@ -111,7 +111,7 @@ class RedirectFollower:
             sent,
             addresses,
             tls=self._trust(),
-            most_bytes=most if request.most_bytes is None else request.most_bytes,
+            max_bytes=most if request.max_bytes is None else request.max_bytes,
         )
         return replace(answer, url=request.url)
 

@@ -52,7 +52,7 @@ class Links:
         query = urlencode({key: text for key, text in signed.items() if text}, errors="replace")
         return f"{self.root}/api/blobs/{blob_id}?{query}"
 
-    def of(self, stored: StoredFile) -> str:
+    def to_file(self, stored: StoredFile) -> str:
         """Return a link to a file; an image without a name needs no label to be shown."""
         if stored.is_image and not stored.name:
             return self.to(stored.blob_id)

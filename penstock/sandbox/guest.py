@@ -87,10 +87,10 @@ class MachineWorld(Struct, kw_only=True):
     """Returns random bytes, the same sequence in every entry of a call."""
     depth: int
     """Deepest nesting of JSON."""
-    most_messages: int
-    most_held: int
+    max_messages: int
+    max_held: int
     """Most bytes of open host calls."""
-    most_characters: int = 8 << 20
+    max_characters: int = 8 << 20
     """Most characters of the arguments of one host call."""
     now_ms: int = 0
     outbox: list[Message] = field(default_factory=list)
@@ -108,7 +108,7 @@ class MachineWorld(Struct, kw_only=True):
             return
         # A line of the console may contain NUL, so only `ask` and `drop` can be several.
         is_many = text.startswith(("ask", "drop")) and not attachments
-        pieces = text.split("\0", self.most_messages) if is_many else [text]
+        pieces = text.split("\0", self.max_messages) if is_many else [text]
         for piece in pieces:
             self._take(piece, attachments)
 
@@ -124,14 +124,14 @@ class MachineWorld(Struct, kw_only=True):
         self.messages += 1
         if self.is_over:
             return
-        if self.messages > self.most_messages:
+        if self.messages > self.max_messages:
             raise ScriptError("the script floods its host with messages")
         # Before parsing: parsed JSON takes several times the memory of its text.
-        if text.startswith("ask") and len(text) > self.most_characters + _HEAD:
+        if text.startswith("ask") and len(text) > self.max_characters + _HEAD:
             raise ScriptError("the script sent its host more at once than it may")
         message = read_message(text, attachments, self.depth)
         self.held += message.size
-        if self.held > self.most_held:
+        if self.held > self.max_held:
             raise OutOfMemory("the open host calls of the script hold more than its memory may")
         self.outbox.append(message)
         self.is_over = message.kind in ENDINGS
@@ -142,8 +142,8 @@ EMPTY_WORLD = MachineWorld(
     answer=lambda _name, _asked: "{}",
     random_bytes=bytes,
     depth=0,
-    most_messages=0,
-    most_held=0,
+    max_messages=0,
+    max_held=0,
 )
 """The world of a machine before `enter`."""
 
@@ -169,9 +169,9 @@ def world_of(request: EntryRequest) -> MachineWorld:
         answer=answer,
         random_bytes=SeededBytes(bridge.seed).take,
         depth=bounds.json_depth,
-        most_messages=_MESSAGES_PER_CALL * bounds.host_calls + bounds.log_lines + 2,
-        most_held=0,
-        most_characters=bounds.message_bytes,
+        max_messages=_MESSAGES_PER_CALL * bounds.host_calls + bounds.log_lines + 2,
+        max_held=0,
+        max_characters=bounds.message_bytes,
         now_ms=bridge.begins_ms,
     )
 
@@ -192,7 +192,7 @@ def beginning(request: EntryRequest, input: Any) -> Delivery:
 
 def begin_step(world: MachineWorld, bounds: Bounds, held: int) -> None:
     """Start to count the bytes of new host calls. With the open ones they share the memory."""
-    world.held, world.most_held = 0, bounds.memory_mb * MIB - held
+    world.held, world.max_held = 0, bounds.memory_mb * MIB - held
 
 
 def _camel(name: str) -> str:

@@ -103,9 +103,9 @@ def read_json(text: str, depth: int, what: str) -> Any:
 class FrameReader:
     """Assembles frames from received bytes. Their sender is untrusted."""
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, max_bytes: int) -> None:
         self._unread = bytearray()
-        self.most_bytes = most_bytes
+        self.max_bytes = max_bytes
         """Largest size of a frame. A larger one is refused before it is buffered."""
 
     def feed(self, content: bytes) -> Iterator[tuple[str, list[bytes]]]:
@@ -126,8 +126,8 @@ class FrameReader:
             return None
         sizes = struct.unpack(f"<{count}I", unread[_WORD:at])
         whole = at + sum(sizes)
-        if whole > self.most_bytes:
-            raise ValueError(f"a frame has at most {self.most_bytes} bytes, found {whole}")
+        if whole > self.max_bytes:
+            raise ValueError(f"a frame has at most {self.max_bytes} bytes, found {whole}")
         if len(unread) < whole:
             return None
         parts = []

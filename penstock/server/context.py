@@ -70,7 +70,7 @@ class ServerContext(Struct, frozen=True, kw_only=True):
             streams=Streams(limits),
             links=links,
             source=LogSource(log=storage.log, bus=parts.engine.bus, limits=limits),
-            history=History(storage.log, storage.projections, links.of),
+            history=History(storage.log, storage.projections, links.to_file),
             key_presence=KeyPresence(exist, world.clock, wait_seconds=limits.key_look_seconds),
             lifecycle=lifecycle,
         )
@@ -78,7 +78,7 @@ class ServerContext(Struct, frozen=True, kw_only=True):
     def below(self, root: str) -> "ServerContext":
         """Return this context for a server mounted at `root`: links to blobs start with it."""
         links = self.storage.links.below(root)
-        history = History(self.storage.log, self.storage.projections, links.of)
+        history = History(self.storage.log, self.storage.projections, links.to_file)
         return replace(self, links=links, history=history)
 
     @property

@@ -59,7 +59,7 @@ class MemoryChanges:
         """Blobs of changes that were not applied."""
         self._scopes: dict[Scope, ScopeContents] = {}
 
-    def of(self, scope: Scope) -> ScopeContents:
+    def contents(self, scope: Scope) -> ScopeContents:
         """Return the contents of a scope."""
         return self._scopes.setdefault(scope, ScopeContents())
 
@@ -83,13 +83,13 @@ class MemoryChanges:
             case StateChange():
                 return self.make_state(change, at)
             case WorkspaceChange(files=files):
-                before = {file.scope: dict(self.of(file.scope).files) for file in files}
+                before = {file.scope: dict(self.contents(file.scope).files) for file in files}
                 try:
                     for file in files:
                         self._change_file(file, at)
                 except CallError:
                     for scope, kept in before.items():
-                        self.of(scope).files = kept
+                        self.contents(scope).files = kept
                     raise
                 return None
             case MediaChange():
@@ -106,7 +106,7 @@ class MemoryChanges:
 
     def make_state(self, change: StateChange, at: Moment) -> StateOutcome:
         """Change one value, or raise ToolFailed and change nothing."""
-        values = self.of(change.scope).state
+        values = self.contents(change.scope).state
         current = values.get(change.key)
         outcome = changed(current, change, at, self.limits)
         if outcome.entry is not None:
@@ -118,7 +118,7 @@ class MemoryChanges:
         return outcome
 
     def _make_room(self, scope: Scope, at: Moment) -> None:
-        values, most = self.of(scope).state, self.limits.state_entries
+        values, most = self.contents(scope).state, self.limits.state_entries
         if len(values) < most:
             return
         for key in [key for key, entry in values.items() if entry.is_over(at)]:
@@ -127,7 +127,7 @@ class MemoryChanges:
             raise quota(f"the state of {scope} has {most} values, which is the limit: delete some")
 
     def _change_file(self, change: FileChange, at: Moment) -> None:
-        files = self.of(change.scope).files
+        files = self.contents(change.scope).files
         old = files.get(change.path)
         if change.blob_id is None:
             if old is None:
@@ -158,7 +158,7 @@ class MemoryState:
 
     async def find(self, scope: Scope, key: str) -> StateEntry | None:
         """Return the value under a key."""
-        entry = self._changes.of(scope).state.get(key)
+        entry = self._changes.contents(scope).state.get(key)
         return None if entry is None or entry.is_over(self._clock.now()) else entry
 
     async def page(
@@ -168,7 +168,7 @@ class MemoryState:
         now, after = self._clock.now(), cursor.encode()
         entries = [
             entry
-            for key, entry in self._changes.of(scope).state.items()
+            for key, entry in self._changes.contents(scope).state.items()
             if key.startswith(prefix) and key.encode() > after and not entry.is_over(now)
         ]
         return page_of(sorted(entries, key=lambda entry: entry.key.encode()), limit)
@@ -213,7 +213,7 @@ class MemoryFiles:
             path: WorkspaceFile(
                 path=path, blob_id=kept.blob_id, size=kept.size, modified_at=kept.modified_at
             )
-            for path, kept in self._changes.of(scope).files.items()
+            for path, kept in self._changes.contents(scope).files.items()
         }
 
 

@@ -56,7 +56,7 @@ class ShellRun(Struct, frozen=True, kw_only=True):
 
     text: str
     seconds: float
-    most_bytes: int
+    max_bytes: int
     """Most bytes that are kept of each stream: the first and the last half of them."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables in addition to PATH, LANG and HOME."""
@@ -96,7 +96,7 @@ async def run_in_project(
                 folder=files.root,
                 enclosure=enclosure,
                 seconds=run.seconds,
-                most_bytes=run.most_bytes,
+                max_bytes=run.max_bytes,
                 environment=run.environment,
                 grace_seconds=run.grace_seconds,
                 leftovers=settings.leftovers,

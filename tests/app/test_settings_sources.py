@@ -27,7 +27,7 @@ def sources(root: Path, **variables: str) -> Sources:
 def test_a_value_of_the_file_has_its_line(tmp_path: Path) -> None:
     source = sources(tmp_path)
     places = [("size",), ("server", "port"), ("deep", "inner", "x"), ("rules", "1", "tool")]
-    assert [source.of(place) for place in places] == [
+    assert [source.source_of(place) for place in places] == [
         "p.toml:2: ",
         "p.toml:4: ",
         "p.toml:7: ",
@@ -36,13 +36,13 @@ def test_a_value_of_the_file_has_its_line(tmp_path: Path) -> None:
 
 
 def test_a_missing_key_has_the_line_of_its_section(tmp_path: Path) -> None:
-    assert sources(tmp_path).of(("server", "missing")) == "p.toml:3: "
+    assert sources(tmp_path).source_of(("server", "missing")) == "p.toml:3: "
 
 
 def test_values_of_variables_and_of_the_program_name_their_source(tmp_path: Path) -> None:
     source = sources(tmp_path, P_SERVER__PORT="7", OTHER="x")
-    assert source.of(("server", "port")) == "P_SERVER__PORT: "
-    assert source.of(("given", "a")) == ""
+    assert source.source_of(("server", "port")) == "P_SERVER__PORT: "
+    assert source.source_of(("given", "a")) == ""
 
 
 def test_values_are_merged_table_by_table(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ async def test_a_refused_input_is_not_packed(inputs: list[str], target: str, why
 @pytest.mark.parametrize(("number", "size"), [(10_001, 0), (5, 64 * 2**20)])
 async def test_too_much_is_not_packed(number: int, size: int) -> None:
     desk = await furnished()
-    kept = desk.bench.log.changes.of(desk.files.scope(parse_path("task://"))).files
+    kept = desk.bench.log.changes.contents(desk.files.scope(parse_path("task://"))).files
     kept |= {f"many/{each}": replace(kept["c.txt"], size=size) for each in range(number)}
     inputs = {"input_paths": ["task://many"], "output_path": "task://x"}
     assert await desk.refusal("zip", **inputs) == "too_large"

@@ -31,7 +31,7 @@ async def test_a_download_obeys_the_policy_and_takes_at_most_a_minute() -> None:
     desk = await open_desk(*TOOLS, egress=egress)
     await desk.made("download_url_to_file", **WHERE)
     await desk.made("download_url_to_file", **WHERE, max_bytes=5)
-    requests = [(each.most_bytes, each.most_seconds, who.egress) for each, who in egress.asked]
+    requests = [(each.max_bytes, each.max_seconds, who.egress) for each, who in egress.asked]
     assert requests == [(16_777_216, 60, None), (5, 60, None)]
 
 

@@ -206,7 +206,7 @@ async def test_a_crash_leaves_the_file_and_its_record_or_neither(writes: int, be
                 runtime, log, see_through(runtime, "Go", lambda _: {"decision": "approve"})
             )
         settled = [each for log_id in await ids(log) for each in await outcomes(log, log_id)]
-        kept = [log.changes.of(Scope(ScopeKind.SESSION, each)) for each in await ids(log)]
+        kept = [log.changes.contents(Scope(ScopeKind.SESSION, each)) for each in await ids(log)]
         assert sum(len(each.files) for each in kept) == len(settled)
         log.revive()
         clock.advance(place.limits.lease_seconds + 1)

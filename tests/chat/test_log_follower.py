@@ -322,4 +322,4 @@ STARTED = heard_of(FIRST, (THOUGHT, "hm"), (TEXT, "He"), (TEXT, "l"))
 def test_a_reply_arrives_once_from_every_source(items: list[Live], pieces: list[str]) -> None:
     """Sources: live, from the log, live after a reconnect, restarted, or of a subagent."""
     saying = YieldedReply()
-    assert [piece for item in items if (piece := saying.of(item))] == pieces
+    assert [piece for item in items if (piece := saying.new_text(item))] == pieces

@@ -64,7 +64,7 @@ def test_consecutive_agent_steps_are_one_segment_and_any_other_step_is_its_own()
     """P1: consecutive agent steps; every other step alone."""
     segments = Segments(flow(agent("a"), agent("b"), shell("c"), agent("d")).steps)
     assert [[step.step_id for step in each] for each in segments.all] == [["a", "b"], ["c"], ["d"]]
-    assert segments.of == {"a": 0, "b": 0, "c": 1, "d": 2}
+    assert segments.index == {"a": 0, "b": 0, "c": 1, "d": 2}
 
 
 def test_a_step_waits_only_for_steps_of_its_segment() -> None:

@@ -49,7 +49,7 @@ def test_a_temporarily_unreadable_object_is_not_missing(tmp_path: Path, look: Lo
 
 async def shell() -> None:
     await run_shell(
-        ShellCommand(text="true", folder=Path("/"), enclosure=None, seconds=5, most_bytes=9)
+        ShellCommand(text="true", folder=Path("/"), enclosure=None, seconds=5, max_bytes=9)
     )
 
 

@@ -23,7 +23,7 @@ from penstock.sandbox.processes.process_sandbox import WarmProcesses
 from tests.kit.resources import allow_no_process
 
 COMMAND = Command(argv=["/bin/true"], folder=Path("/"))
-SHELL = dict(text="true", folder=Path("/"), seconds=1, most_bytes=100)
+SHELL = dict(text="true", folder=Path("/"), seconds=1, max_bytes=100)
 
 async def script(): Process(COMMAND, ThreadPoolExecutor(1))
 async def taken(): await WarmProcesses(lambda _: COMMAND, lambda _: None).take(8)

@@ -25,7 +25,7 @@ from tests.kit.manifests import findings, tool
 
 KINDS: list[tuple[Kind, list[Any], list[Any]]] = [
     (Text(least=1, most=3), ["a", "abc"], ["", "abcd", 1, None, [], {}]),
-    (Text(most_bytes=3), ["", "ä"], ["ää"]),
+    (Text(max_bytes=3), ["", "ä"], ["ää"]),
     (NonEmptyText(expected="a label"), ["a b"], ["", " a", "a ", "x" * 129, 1]),
     (Id(noun="tool"), ["a", "_1.-"], ["1", "a b", None, True]),
     (Integer(low=1, high=3), [1, 3], [0, 4, 1.0, "1", True, None]),

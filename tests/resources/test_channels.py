@@ -11,7 +11,7 @@ from penstock.resources.channels import (
     ChannelText,
     Message,
     body_of,
-    most_bytes,
+    max_bytes,
 )
 from penstock.testing.clock import START
 
@@ -111,4 +111,4 @@ def test_hostile_markdown_takes_bounded_time(text: str, shown: str) -> None:
     ],
 )
 def test_how_long_a_text_may_be(kind: ChannelKind, words: ChannelText, most: int | None) -> None:
-    assert most_bytes(Channel(name="ops", kind=kind, vault_key="k"), words) == most
+    assert max_bytes(Channel(name="ops", kind=kind, vault_key="k"), words) == most

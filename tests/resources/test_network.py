@@ -48,8 +48,8 @@ async def test_an_answer_over_its_cap_is_cut(said: bytes) -> None:
 
 
 async def test_a_caller_may_want_more_or_less_of_an_answer() -> None:
-    assert len((await asked(says(answer(b"x" * 2000)), most_bytes=2000)).body) == 2000
-    assert type(await refusal(says(answer(b"xx")), most_bytes=1)) is OutputTooLarge
+    assert len((await asked(says(answer(b"x" * 2000)), max_bytes=2000)).body) == 2000
+    assert type(await refusal(says(answer(b"xx")), max_bytes=1)) is OutputTooLarge
 
 
 BROKEN = [

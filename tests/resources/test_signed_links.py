@@ -74,7 +74,7 @@ def test_a_link_to_an_image_has_its_type(
     stored = StoredFile(
         blob_id=BlobId("ab"), mime_type="image/png", size=1, is_image=is_image, name=name
     )
-    assert ("type=image%2Fpng" in Links(KEY, FakeClock(), 10).of(stored)) is labelled
+    assert ("type=image%2Fpng" in Links(KEY, FakeClock(), 10).to_file(stored)) is labelled
 
 
 def test_equal_bytes_of_two_names_have_two_links() -> None:

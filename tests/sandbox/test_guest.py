@@ -45,12 +45,12 @@ def test_open_host_calls_leave_less_memory_for_a_step() -> None:
     bounds = Bounds(seconds=1, memory_mb=1)
     world = world_of(request(FakeBridge(), bounds))
     begin_step(world, bounds, held=1000)
-    assert world.most_held == (1 << 20) - 1000
+    assert world.max_held == (1 << 20) - 1000
 
 
 def test_the_limit_of_messages_grows_with_the_limit_of_host_calls() -> None:
     def most(calls: int) -> int:
-        return world_of(request(FakeBridge(), Bounds(seconds=1, host_calls=calls))).most_messages
+        return world_of(request(FakeBridge(), Bounds(seconds=1, host_calls=calls))).max_messages
 
     assert most(1_000) - most(999) >= 1
     assert most(1_000) > 1_000
@@ -76,7 +76,7 @@ def test_words_do_not_advance_the_sequence() -> None:
 
 
 def bounded_world(**more: Any) -> MachineWorld:
-    bounds = {"depth": 200, "most_messages": 3, "most_held": 1000}
+    bounds = {"depth": 200, "max_messages": 3, "max_held": 1000}
     return MachineWorld(modules={}, answer=lambda *_: "", random_bytes=bytes, **(bounds | more))
 
 
@@ -132,7 +132,7 @@ def test_random_bytes_are_bounded(count: int) -> None:
 
 def test_the_size_of_arguments_is_checked_by_the_host() -> None:
     """The host enforces the limits of the guest sources, too: sizes and numbers of messages."""
-    world = bounded_world(most_characters=500)
+    world = bounded_world(max_characters=500)
     world.receive(f'ask\n1\na\n{{"b":"{"x" * 400}"}}', [])
     with pytest.raises(ScriptError, match="more at once than it may"):
         world.receive(f'ask\n2\na\n{{"b":"{"x" * 800}"}}', [])

@@ -33,7 +33,7 @@ def threads() -> Iterator[Threads]:
 
 
 def run(text: str, **environment: str) -> ShellRun:
-    return ShellRun(text=text, seconds=5, most_bytes=1000, environment=environment)
+    return ShellRun(text=text, seconds=5, max_bytes=1000, environment=environment)
 
 
 def names(folder: Path) -> list[str]:
@@ -119,7 +119,7 @@ from penstock.resources.project.files import ProjectFiles
 from penstock.tools.shell import ShellRun, ShellSettings, run_in_project
 from penstock.resources.threads import Threads
 
-run = ShellRun(text="echo x > made; echo x > old; sleep 60", seconds=60, most_bytes=10)
+run = ShellRun(text="echo x > made; echo x > old; sleep 60", seconds=60, max_bytes=10)
 asyncio.run(run_in_project(run, ProjectFiles(Path(sys.argv[1])), ShellSettings(), Threads(1)))
 """
 

@@ -133,11 +133,11 @@ def check_size(area: Area) -> None:
         )
 
 
-def check_values(values: list[list[Any]], *, most_columns: int | None = None) -> None:
+def check_values(values: list[list[Any]], *, max_columns: int | None = None) -> None:
     """Raise ToolFailed if a new file would have too many cells."""
     columns = max(map(len, values), default=0)
     cells = len(values) * columns
-    if cells > MAX_CREATED or columns > (most_columns or columns):
+    if cells > MAX_CREATED or columns > (max_columns or columns):
         raise tool_failure(
             "too_large", f"a new file has at most {MAX_CREATED} cells, this has {cells}"
         )

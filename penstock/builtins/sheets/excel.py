@@ -106,7 +106,7 @@ async def excel_create(input: Json, invocation: Invocation) -> Any:
     """Write a new workbook."""
     path, values = _place(input, invocation), input["values"]
     sheet = input.get("sheet", "Sheet1")
-    check_values(values, most_columns=MAX_COLUMNS)
+    check_values(values, max_columns=MAX_COLUMNS)
     content = await _with_book("create", b"", invocation, sheet, values)
     change = await invocation.workspace.write(path, content, replaces=False)
     invocation.change = WorkspaceChange(files=(change,))

@@ -107,7 +107,7 @@ def _check_route(view: FlowView, parsed: ParsedStep, route: Route) -> Iterator[D
         yield parsed.warning(
             "route-unbounded", message, place, "put an agent-loop-decision in the loop"
         )
-    is_near = reachability.segments.of[route.target] == reachability.segments.of[step.step_id]
+    is_near = reachability.segments.index[route.target] == reachability.segments.index[step.step_id]
     if (
         route.field == ON_ERROR
         and is_near

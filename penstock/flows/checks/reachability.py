@@ -84,7 +84,7 @@ class Reachability:
         first_bit, then_bit = self._bit(first), self._bit(then)
         return any(
             self._entries[number].active & first_bit and self._after[number] & then_bit
-            for number in self._of_segment[self.segments.of[first]]
+            for number in self._of_segment[self.segments.index[first]]
         )
 
     def leads_back(self, target: str, step_id: str) -> bool:
@@ -119,7 +119,7 @@ class Reachability:
 
     def runs_anyway(self, target: str) -> bool:
         """Whether a step may also run if no step fails."""
-        segment, bit = self.segments.of[target], self._bit(target)
+        segment, bit = self.segments.index[target], self._bit(target)
         if not segment or any(self._entries[n].falls for n in self._of_segment[segment - 1]):
             return True
         without_errors = {
@@ -194,7 +194,7 @@ class Reachability:
         return dependents
 
     def _jump_entry(self, target: str) -> SegmentEntry:
-        reached, segment = self._dependents[target], self.segments.of[target]
+        reached, segment = self._dependents[target], self.segments.index[target]
         steps = (step for step in self._members[segment] if reached & self._bit(step.step_id))
         return self._entry(segment, tuple(steps))
 
@@ -245,7 +245,7 @@ class Reachability:
                     targets = {name for name in step.branches.values() if name in self.order}
                     own = sum(1 << self._jumps[name] for name in targets)
                     waiting = sum(1 << number for number in set(self._held(targets)))
-                    for segment in {self.segments.of[name] for name in targets}:
+                    for segment in {self.segments.index[name] for name in targets}:
                         chosen, held = by_segment.get(segment, (0, 0))
                         by_segment[segment] = (chosen | own, held | waiting)
         return by_segment

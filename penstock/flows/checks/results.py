@@ -81,7 +81,7 @@ def _check_order(view: FlowView, parsed: ParsedStep) -> Iterator[Diagnostic]:
             f'{parsed.label} reads the result of "{source}", which is not sure to run before it'
         )
         advice = f'move "{source}" before {parsed.label.removeprefix("step ")}'
-        if reachability.segments.of[source] == reachability.segments.of[parsed.step_id]:
+        if reachability.segments.index[source] == reachability.segments.index[parsed.step_id]:
             advice = f"add blockedBy: [{source}]"
         own = None if source == parsed.step_id else advice
         yield parsed.warning("template-order", message, view.place(written, ref), own)

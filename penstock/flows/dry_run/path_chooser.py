@@ -184,7 +184,7 @@ class _Map:
         waiting = tuple(self._segments.blocked_by(step.step_id))
         if step.on_complete is not None:
             return (step.on_complete, *waiting)
-        number = self._segments.of[step.step_id] + 1
+        number = self._segments.index[step.step_id] + 1
         if step.is_last or number == len(self._segments.all):
             return (*waiting, END)
         return (*waiting, *(each.step_id for each in self._segments.all[number]))

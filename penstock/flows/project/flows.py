@@ -102,7 +102,7 @@ class ProjectFlows:
         *,
         packages: Sequence[Path] = (),
         modules: ModuleLoader | None = None,
-        most_seen: int = MAX_SEEN,
+        max_seen: int = MAX_SEEN,
     ) -> None:
         self.root = root
         self._base_context = check_context
@@ -110,7 +110,7 @@ class ProjectFlows:
         self._packages = packages
         self._modules = modules
         """Reads the modules of code steps; None if there is no sandbox."""
-        self._most_seen = most_seen
+        self._max_seen = max_seen
 
     def find(self, command: str) -> FlowSource:
         """Return a flow by its command, with the errors that prevent a run."""
@@ -161,7 +161,7 @@ class ProjectFlows:
         for place in places:
             candidates = self._files(folder, place) if is_glob(place) else [place]
             if candidates is None:
-                return [_too_many(source, place, self._most_seen)]
+                return [_too_many(source, place, self._max_seen)]
             flows = [each for each in matches(place, candidates) if root.flow_at(each) is not None]
             if flows:
                 return [self._source(file_at(each, folder, source.root), root) for each in flows]
@@ -227,8 +227,8 @@ class ProjectFlows:
         if starts == [""] and folder == self.root:
             starts.append(HIDDEN)
         below = (f"{start}/{each}" for start in starts for each in walk(folder / start))
-        seen = list(islice(below, self._most_seen + 1))
-        if len(seen) > self._most_seen:
+        seen = list(islice(below, self._max_seen + 1))
+        if len(seen) > self._max_seen:
             return None
         return [each.removeprefix("/") for each in seen if each.endswith(SUFFIXES)]
 

@@ -243,7 +243,7 @@ class Plan:
         self._move(first)
 
     def _move(self, targets: tuple[str, ...]) -> None:
-        destination = self._segments.of[targets[0]]
+        destination = self._segments.index[targets[0]]
         if destination != self._segment:
             for step in self._segments.all[self._segment]:
                 if step.step_id in self._active:

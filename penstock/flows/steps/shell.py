@@ -115,7 +115,7 @@ async def run_command(
     run = ShellRun(
         text=text,
         seconds=step.timeout,
-        most_bytes=STREAM_BYTES,
+        max_bytes=STREAM_BYTES,
         task=ledger.task.task_id,
         environment={
             **variables,

@@ -4,7 +4,7 @@ Guarantees: a value is either complete and readable, or absent; threads and proc
 folder at the same time. Files are written in one step (`blobs.write_whole`) and never changed: the
 key is a hash of everything that the value depends on, so two writers write the same content. The
 folder must belong to this user alone (`blobs.open_cache`), because its contents become code that
-runs. When the folder is opened with more than `most_files`, the older half is deleted. Proof:
+runs. When the folder is opened with more than `max_files`, the older half is deleted. Proof:
 tests/sandbox/compiler/test_build_cache.py.
 """
 
@@ -37,14 +37,14 @@ class BuildCache(Generic[Value]):
         to_json: Callable[[Value], dict[str, Any]],
         from_json: Callable[[dict[str, Any]], Value],
         *,
-        most_characters: int = MAX_CHARACTERS,
-        most_files: int = MAX_FILES,
+        max_characters: int = MAX_CHARACTERS,
+        max_files: int = MAX_FILES,
     ) -> None:
         self._folder = folder
         self._to_json = to_json
         self._from_json = from_json
-        self._most_characters = most_characters
-        self._most_files = most_files
+        self._max_characters = max_characters
+        self._max_files = max_files
         self._is_open = False
         self._lock = Lock()
         self._latest: OrderedDict[str, tuple[Value, int]] = OrderedDict()
@@ -84,14 +84,14 @@ class BuildCache(Generic[Value]):
                 return
             self._latest[key] = value, characters
             self._characters += characters
-            while self._characters > self._most_characters and len(self._latest) > 1:
+            while self._characters > self._max_characters and len(self._latest) > 1:
                 _, (_, freed) = self._latest.popitem(last=False)
                 self._characters -= freed
 
     def _opened(self, folder: Path) -> Path:
         if not self._is_open:
             open_cache(folder)
-            _make_room(folder, self._most_files)
+            _make_room(folder, self._max_files)
             self._is_open = True
         return folder
 

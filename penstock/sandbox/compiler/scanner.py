@@ -138,7 +138,7 @@ class Scanner:
         problems: list[Diagnostic] = []
         lines, is_read = Lines(text), False
         stripped = self._typescript.strip_types(text)
-        for _ in range(_most_rounds(text)):
+        for _ in range(_max_rounds(text)):
             problem = _problem(stripped, suffix)
             if problem is None:
                 return self._stripped(text, stripped, suffix, problems)
@@ -248,7 +248,7 @@ def _broken(problem: Diagnostic) -> ScannedFile:
     return ScannedFile(problems=(problem,), is_broken=True)
 
 
-def _most_rounds(text: str) -> int:
+def _max_rounds(text: str) -> int:
     return max(2, min(_MAX_ROUNDS, _MAX_READ // (len(text) + 1)))
 
 

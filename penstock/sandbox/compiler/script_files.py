@@ -64,9 +64,9 @@ class TrackedFiles:
 class Folder:
     """Files on disk."""
 
-    def __init__(self, root: Path, *, most_names: int = MAX_NAMES) -> None:
+    def __init__(self, root: Path, *, max_names: int = MAX_NAMES) -> None:
         self._root = os.path.realpath(root)
-        self._most_names = most_names
+        self._max_names = max_names
 
     def read(self, name: str, most: int) -> bytes | ReadFailure:
         """Return the content of a file. Anything but a regular file counts as missing."""
@@ -85,7 +85,7 @@ class Folder:
 
     def names(self) -> Iterable[str]:
         """Walk the folder, without following symlinks."""
-        return list(islice(self._walk(), self._most_names))
+        return list(islice(self._walk(), self._max_names))
 
     def _walk(self) -> Iterable[str]:
         for place, folders, files in os.walk(self._root):

@@ -114,9 +114,9 @@ class Process:
         """Whether the process has not ended."""
         return self._reaped is None and self._child.poll() is None
 
-    def bound(self, most_bytes: int) -> None:
+    def bound(self, max_bytes: int) -> None:
         """Set the largest frame that it may send."""
-        self._frames.most_bytes = most_bytes
+        self._frames.max_bytes = max_bytes
 
     def write(self, kind: str, *parts: bytes) -> None:
         """Send a frame. What does not fit the socket's buffer is kept until `flush`."""

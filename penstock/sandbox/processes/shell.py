@@ -92,7 +92,7 @@ class ShellCommand(Struct, frozen=True, kw_only=True):
     enclosure: Enclosure | None
     """None: the command runs with all rights of this process."""
     seconds: float
-    most_bytes: int
+    max_bytes: int
     """Bytes to keep of each stream: the first and the last half."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables in addition to PATH, LANG and HOME."""
@@ -164,7 +164,7 @@ async def run_shell(command: ShellCommand, take: TakeChanges = drop_changes) -> 
     Then `take` receives the changes of an enclosed command, also if its time was over.
     """
     async with _scratch(command.leftovers) as scratch:
-        out, err = BoundedOutput(command.most_bytes), BoundedOutput(command.most_bytes)
+        out, err = BoundedOutput(command.max_bytes), BoundedOutput(command.max_bytes)
         report = BoundedOutput(_MAX_REPORT)
         ends = _pipes(3)
         readers = [

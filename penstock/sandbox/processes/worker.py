@@ -147,8 +147,8 @@ class Worker:
             ).decode(),
             random_bytes=lambda count: pipe.ask("random", str(count).encode()),
             depth=0,
-            most_messages=0,
-            most_held=0,
+            max_messages=0,
+            max_held=0,
         )
         machine.enter(world, self._plan["entry"].removeprefix(TOOL))
         return machine, world

@@ -208,7 +208,7 @@ def _view(
     max_iterations = (DEFAULTS if known_agent is None else known_agent.settings).max_iterations
     return StreamView(
         session_id=session_id,
-        link_to=context.links.of,
+        link_to=context.links.to_file,
         max_iterations=max_iterations,
         only=task_id,
         follows=follows,

@@ -86,7 +86,7 @@ class _Reader:
         self._function = function
         self._lines = _Lines(function)
         text, self._descriptions = parse_docstring(inspect.getdoc(function) or "")
-        self._signature = Signature(description=text, line=self._lines.of(""))
+        self._signature = Signature(description=text, line=self._lines.line_of(""))
 
     def read(self) -> Signature:
         """Return the signature with all findings."""
@@ -175,7 +175,7 @@ class _Reader:
             code=code,
             message=f"tool {name!r}: {message}",
             file=Path(code_object.co_filename).name if code_object else "",
-            line=self._lines.of(parameter),
+            line=self._lines.line_of(parameter),
         )
         self._signature.findings.append(finding)
 
@@ -196,7 +196,7 @@ class _Lines:
             self._lines = {each.arg: first + each.lineno - 1 for each in every if each is not None}
             self._lines[""] = first + node.lineno - 1
 
-    def of(self, parameter: str) -> int:
+    def line_of(self, parameter: str) -> int:
         """Return the line of a parameter, or of the function itself."""
         return self._lines.get(parameter, self._lines.get("", 1))
 

@@ -59,7 +59,7 @@ class Typings:
             own.append(prompts.folder)
         return sorted({*own, *(each.folder for each in self._bundle.skills.values())})
 
-    def of(self, folders: Sequence[str]) -> str:
+    def declare_for(self, folders: Sequence[str]) -> str:
         """Return one file for the scripts of these folders."""
         reached = set[str]().union(*(self._reached(folder) for folder in folders))
         specs = [self._specs[tool_id] for tool_id in sorted(reached) if tool_id in self._specs]
@@ -101,7 +101,7 @@ class SchemaTypes:
     def __init__(self) -> None:
         self._named: dict[str, str] = {}
 
-    def of(self, schema: Any, name: str, indent: str = "") -> str:
+    def type_of(self, schema: Any, name: str, indent: str = "") -> str:
         """Return the type of a schema. The names of its referenced types start with `name`."""
         return _Schema(schema, name, self._named).whole(indent)
 
@@ -125,9 +125,9 @@ def member(name: str) -> str:
 
 
 def _entry(spec: ToolSpec, types: SchemaTypes) -> str:
-    tool_input = types.of(spec.input_schema, f"{spec.tool_id}_input", "    ")
+    tool_input = types.type_of(spec.input_schema, f"{spec.tool_id}_input", "    ")
     if spec.output_schema is not None:
-        output = types.of(spec.output_schema, f"{spec.tool_id}_output", "    ")
+        output = types.type_of(spec.output_schema, f"{spec.tool_id}_output", "    ")
     elif spec.kind == "builtin" and spec.tool_id in known_outputs():
         output = f'FloBuiltInOutputs["{spec.tool_id}"]'
     else:

@@ -27,7 +27,7 @@ def test_a_range_of_more_cells_than_are_read_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "most_columns"),
+    ("values", "max_columns"),
     [
         ([[0]] * (MAX_CREATED + 1), None),
         ([[0] * (MAX_CREATED // 2), [0], [0]], None),
@@ -35,15 +35,15 @@ def test_a_range_of_more_cells_than_are_read_is_refused() -> None:
     ],
 )
 def test_more_values_than_a_new_file_may_have_are_refused(
-    values: list[list[int]], most_columns: int | None
+    values: list[list[int]], max_columns: int | None
 ) -> None:
     with pytest.raises(ToolFailed, match="a new file has at most 100000 cells, this has"):
-        check_values(values, most_columns=most_columns)
+        check_values(values, max_columns=max_columns)
 
 
 @pytest.mark.parametrize("values", [[], [[]], [[0]] * MAX_CREATED, [[0, 0], [0]]])
 def test_as_many_as_the_limit_are_accepted(values: list[list[int]]) -> None:
-    check_values(values, most_columns=2)
+    check_values(values, max_columns=2)
 
 
 def test_an_assignment_is_a_cell_and_a_value() -> None:

@@ -93,7 +93,9 @@ def test_reachability_allows_everything_that_the_plan_does(example: Any) -> None
         if what != "+":
             over.add(step_id)
             continue
-        before = {each for each in over if ways.segments.of[each] != ways.segments.of[step_id]}
+        before = {
+            each for each in over if ways.segments.index[each] != ways.segments.index[step_id]
+        }
         allowed = {each for each in before if ways.may_precede(each, step_id)}
         assert allowed == before
 

@@ -176,7 +176,7 @@ def test_a_glob_over_too_many_files_fails(tmp_path: Path) -> None:
         (tmp_path / "many" / f"{number}.txt").touch()
     (tmp_path / "few").mkdir()
     (tmp_path / "few" / "a.yaml").write_text(TEXT)
-    library = ProjectFlows(tmp_path, CheckContext, most_seen=9)
+    library = ProjectFlows(tmp_path, CheckContext, max_seen=9)
     source = FlowSource(path="x.yaml", texts={})
     (nested,) = library.refer(source, "**/*.yaml") or ()
     assert nested.errors[0].code == "too-many-files"

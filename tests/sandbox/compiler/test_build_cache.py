@@ -15,7 +15,7 @@ def kept(folder: Path | None) -> BuildCache[str]:
     def to_json(value: str) -> dict[str, Any]:
         return {"value": value}
 
-    return BuildCache(folder, to_json, lambda found: str(found["value"]), most_characters=100)
+    return BuildCache(folder, to_json, lambda found: str(found["value"]), max_characters=100)
 
 
 def test_another_process_finds_the_value(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_folder_with_too_many_files_loses_the_older_half(
     for number in range(6):
         (tmp_path / f"old{number}").write_text("x")
         os.utime(tmp_path / f"old{number}", (number, number))
-    cache = BuildCache[str](tmp_path, lambda value: {"value": value}, str, most_files=most)
+    cache = BuildCache[str](tmp_path, lambda value: {"value": value}, str, max_files=most)
     cache.keep("new", "x")
     result = {each.name for each in tmp_path.iterdir()}
     assert result == {"new", *(f"old{number}" for number in range(6 - left, 6))}

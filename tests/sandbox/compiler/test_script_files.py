@@ -84,7 +84,7 @@ def test_names_lists_files_for_suggestions(root: Path) -> None:
 def test_names_stops_at_its_limit(root: Path) -> None:
     for number in range(20):
         (root / f"{number}.mts").touch()
-    assert len(list(Folder(root, most_names=15).names())) == 15
+    assert len(list(Folder(root, max_names=15).names())) == 15
 
 
 def test_tracked_files_record_each_requested_name(root: Path) -> None:

@@ -24,7 +24,7 @@ async def enclosed(project: Path, text: str, **more: object) -> ShellEnd:
     passed = {"hidden": (".env", ".penstock"), "kept": (".git",), "writable": ("src/gen",), **more}
     enclosure = Enclosure(**passed)  # type: ignore[arg-type]
     return await run_shell(
-        ShellCommand(text=text, folder=project, enclosure=enclosure, seconds=5, most_bytes=10_000)
+        ShellCommand(text=text, folder=project, enclosure=enclosure, seconds=5, max_bytes=10_000)
     )
 
 

@@ -21,7 +21,7 @@ NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino
 
 def command(folder: Path, text: str, enclosure: Enclosure | None = OPEN) -> ShellCommand:
     return ShellCommand(
-        text=text, folder=folder, enclosure=enclosure, seconds=5, most_bytes=1000, grace_seconds=0.3
+        text=text, folder=folder, enclosure=enclosure, seconds=5, max_bytes=1000, grace_seconds=0.3
     )
 
 

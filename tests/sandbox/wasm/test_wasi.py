@@ -48,8 +48,8 @@ def messages_of(machine: Machine, now_ms: int) -> list[Message]:
         answer=lambda *_: "",
         random_bytes=bytes,
         depth=9,
-        most_messages=9,
-        most_held=999,
+        max_messages=9,
+        max_held=999,
         now_ms=now_ms,
     )
     beginning = {"entry": "m", "entrypoint": "run", "input": {}, "seed": [1, 2, 3, 4]}

@@ -55,7 +55,7 @@ def test_a_folder_declares_the_tools_that_its_scripts_reach(
     typings: Typings, folder: str, reached: set[str]
 ) -> None:
     """Skill `tools`, `script_tools`, inline tools, required skills, own `script_tools`."""
-    text = typings.of([folder])
+    text = typings.declare_for([folder])
     result = {each for each in (*ALWAYS, *KNOWN) if f"\n  {each}: {{\n" in text}
     assert result == ALWAYS | reached
 
@@ -89,7 +89,7 @@ def test_a_tool_has_its_input_and_its_output() -> None:
 
 def test_a_broken_tool_keeps_its_types(tmp_path: Path) -> None:
     bundle = load(tmp_path, {"a.tool.yaml": tool("direct_call: true\ntimeout: 5")})
-    assert "\n  a: {\n" in Typings(bundle, {}, [], "1.0").of(["."])
+    assert "\n  a: {\n" in Typings(bundle, {}, [], "1.0").declare_for(["."])
 
 
 ANY = "FloJsonValue"
@@ -98,7 +98,7 @@ ANY = "FloJsonValue"
 def shown(schema: Any) -> str:
     """Return a type on one line, with what it refers to before it."""
     types = SchemaTypes()
-    text = types.of(schema, "t")
+    text = types.type_of(schema, "t")
     return re.sub(r"\s+", " ", types.declarations() + text)
 
 
@@ -194,7 +194,7 @@ def test_references_inside_a_schema_have_names(schema: Any, expected: str) -> No
 def test_names_of_types_are_unique() -> None:
     types = SchemaTypes()
     for name in ("a.b", "a-b"):
-        types.of({"$ref": "#/$defs/c", "$defs": {"c": {"const": name}}}, name)
+        types.type_of({"$ref": "#/$defs/c", "$defs": {"c": {"const": name}}}, name)
     assert types.declarations() == 'type Flo_a_b_c = "a.b";\ntype Flo_a_b_c_2 = "a-b";\n'
 
 
