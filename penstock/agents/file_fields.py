@@ -52,8 +52,8 @@ class Inputs(Struct, frozen=True, kw_only=True):
         """Return the inputs that could be read, each once."""
         if not isinstance(node.value, list):
             return node.wrong_type(self.expected)
-        found = [_input(node.at(number)) for number in range(len(node.value))]
-        named = {each.name: each for each in reversed(found) if each is not None}
+        inputs = [_input(node.at(number)) for number in range(len(node.value))]
+        named = {each.name: each for each in reversed(inputs) if each is not None}
         return tuple(reversed(named.values()))
 
 

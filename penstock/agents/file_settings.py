@@ -69,8 +69,8 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
         if not isinstance(node.value, dict):
             return node.wrong_type(self.expected)
         for key in ELSEWHERE.keys() & node.value.keys():
-            found = f"{quoted(key)} is not a member of {node.title}"
-            message = f"{found}: it is {ELSEWHERE[key]} in a file"
+            problem = f"{quoted(key)} is not a member of {node.title}"
+            message = f"{problem}: it is {ELSEWHERE[key]} in a file"
             node.refuse("unknown-key", message, at=node.at(key).key_place)
         own = {key: value for key, value in node.value.items() if key not in ELSEWHERE}
         read = read_fields(replace(node, value=own), SETTINGS)

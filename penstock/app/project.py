@@ -323,8 +323,8 @@ def _scripts(
         runtime_config=settings.runtime_config,
     )
     loader = make_loader(sandbox, usual)
-    found: tuple[Bundle, list[Tool]] = read(bundle, settings.root, loader, settings.cache_path)
-    return with_engines(found[0], sandbox), found[1]
+    loaded: tuple[Bundle, list[Tool]] = read(bundle, settings.root, loader, settings.cache_path)
+    return with_engines(loaded[0], sandbox), loaded[1]
 
 
 def _prompt_prefix(

@@ -49,7 +49,11 @@ def check_types(project: Project) -> list[Diagnostic]:
     with TemporaryDirectory(prefix="penstock-types-") as folder:
         place = _Workspace(Path(folder).resolve(), project)
         with ThreadPoolExecutor(MAX_THREADS) as pool:
-            return [found for some in pool.map(place.check, place.groups()) for found in some]
+            return [
+                finding
+                for findings in pool.map(place.check, place.groups())
+                for finding in findings
+            ]
 
 
 class _Group(Struct, frozen=True):

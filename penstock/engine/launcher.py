@@ -198,12 +198,12 @@ class InlineLauncher:
         # they would fill it, and no other log would ever be found. A sweep over 5,000 blocked logs
         # takes 35 ms; a `NOT IN` would need a parameter for each, and SQLite takes 32,766.
         limit = 2 * self._limits.activations + len(self._broken) + self._activations.blocked
-        found = await self._log.pending(limit=limit, among=self._attended)
-        if len(found) < limit:
-            waiting = {pending.log_id for pending in found}
+        due = await self._log.pending(limit=limit, among=self._attended)
+        if len(due) < limit:
+            waiting = {pending.log_id for pending in due}
             self._broken &= waiting
             self._activations.forget_blocked(waiting)
-        for pending in found:
+        for pending in due:
             log_id = pending.log_id
             is_left = log_id in self._broken or self._activations.is_blocked(log_id)
             if not (is_left or log_id in self._running):

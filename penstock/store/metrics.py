@@ -162,7 +162,7 @@ class Metrics:
     async def _page(self, span: MetricsRange, log_id: LogId, seq: int) -> Sequence[RowOf[Any]]:
         """Return the next events, in the order of their logs."""
         each = events.c
-        wanted = (
+        query = (
             select(each.log_id, *map(each.__getitem__, _COLUMNS))
             .join(logs, logs.c.log_id == each.log_id)
             .where(logs.c.agent == span.agent, each.kind.in_(_KINDS))
@@ -171,7 +171,7 @@ class Metrics:
             .order_by(each.log_id, each.seq)
             .limit(PAGE)
         )
-        return await self._database.read(lambda connection: connection.execute(wanted).all())
+        return await self._database.read(lambda connection: connection.execute(query).all())
 
     async def _record(self, log_id: LogId, row: Any) -> Record | None:
         try:

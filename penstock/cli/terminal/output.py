@@ -60,7 +60,7 @@ def pretty(value: Any) -> str:
 
 def _escaped(text: str) -> str:
     """Escape control characters in JSON. json.dumps escapes only those below U+0020."""
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", without_surrogates(text))
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", without_surrogates(text))
 
 
 def say(text: str = "", *, end: str = "\n") -> None:

@@ -167,8 +167,8 @@ def _output_text(body: dict[str, Any], text: str | None) -> str:
     return compact(envelope["output"])
 
 
-def _no_object(kind: str, found: Any, why: str) -> str:
-    shown = cut(found if isinstance(found, str) else repr(found), _FOUND_CHARACTERS)
+def _no_object(kind: str, value: Any, why: str) -> str:
+    shown = cut(value if isinstance(value, str) else repr(value), _FOUND_CHARACTERS)
     return f"a body of {kind!r} is one JSON object, found {shown!r}: {why}"
 
 

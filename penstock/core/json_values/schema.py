@@ -88,8 +88,8 @@ class Schema:
                 return []
             if is_costly(self._schema, value, MAX_CHOICES):
                 return self._inside(value, levels)
-            found = chain.from_iterable(map(_problems, self._errors(value)))
-            return list(islice(found, MAX_PROBLEMS))
+            problems = chain.from_iterable(map(_problems, self._errors(value)))
+            return list(islice(problems, MAX_PROBLEMS))
         except ValueError as error:
             return [Problem("", cut(f"is not JSON: {error}", MESSAGE_CHARACTERS))]
 
