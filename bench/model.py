@@ -30,8 +30,8 @@ from penstock.models.model import (
     TextDelta,
     ToolDefinition,
 )
-from penstock.models.openai import OpenAIModel
 from penstock.models.providers import ModelConfig
+from penstock.models.wires.openai import OpenAIModel
 
 WORDS = 200
 THOUGHTS = 20

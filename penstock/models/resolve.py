@@ -19,7 +19,6 @@ from penstock.core.errors import ConfigError, ModelRefused
 from penstock.core.late import is_installed, late
 from penstock.core.limits import Limits
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
-from penstock.models.openai_request import has_thinking
 from penstock.models.providers import (
     ADAPTED,
     COMPATIBLE,
@@ -30,6 +29,7 @@ from penstock.models.providers import (
     key_variable,
     provider_of,
 )
+from penstock.models.wires.openai_request import has_thinking
 
 MAX_MODELS = 1000
 """Most models in use at once; each name `provider:model` is one."""
@@ -144,10 +144,10 @@ class ModelRegistry:
             offline: Callable[..., Model] = late("penstock.models.offline:OfflineModel")
             return offline(card=config.card)
         if config.provider in COMPATIBLE:
-            make: MakeModel = late("penstock.models.openai:OpenAIModel")
+            make: MakeModel = late("penstock.models.wires.openai:OpenAIModel")
             return make(_with_address(config), self._limits)
         if config.provider in NATIVE:
-            native: MakeModel = late("penstock.models.anthropic:AnthropicModel")
+            native: MakeModel = late("penstock.models.wires.anthropic:AnthropicModel")
             return native(_with_address(_with_model(config)), self._limits)
         return _adapted(config, self._limits)
 
@@ -205,7 +205,7 @@ class LazyModel:
     def _loaded(self) -> Model:
         try:
             make: MakeModel = late(
-                "penstock.models.pydantic_ai:PydanticAIModel",
+                "penstock.models.wires.pydantic_ai:PydanticAIModel",
                 extra="anthropic",
                 what=f"the model {self._config.name!r}",
             )
@@ -279,5 +279,7 @@ def _provider_problem(provider: str) -> str | None:
     """Return what a provider lacks here, or an empty text; None for an unknown provider."""
     if not is_installed("pydantic_ai"):
         return None
-    problem: Callable[[str], str | None] = late("penstock.models.pydantic_ai:provider_problem")
+    problem: Callable[[str], str | None] = late(
+        "penstock.models.wires.pydantic_ai:provider_problem"
+    )
     return problem(provider)

@@ -29,9 +29,9 @@ from penstock.models.model import (
     ToolDefinition,
 )
 from penstock.models.offline import OfflineModel
-from penstock.models.openai import OpenAIModel
 from penstock.models.providers import ModelConfig
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say, think
+from penstock.models.wires.openai import OpenAIModel
 from tests.kit.llama import llama_server
 from tests.kit.model_server import Canned, called, delta, events, fake_server
 
@@ -249,7 +249,7 @@ def _adapted(wire: str, url: str, situation: str) -> Model:
     forced: Any = {"type": "any"} if wire == "anthropic" else "required"
     extra = {"tool_choice": forced} if situation == "calls" else {}
     place = url if wire == "anthropic" else f"{url}/v1"
-    make = late("penstock.models.pydantic_ai:PydanticAIModel")
+    make = late("penstock.models.wires.pydantic_ai:PydanticAIModel")
     made: Model = make(_config(provider, place, extra), Limits())
     return made
 

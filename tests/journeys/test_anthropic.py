@@ -13,10 +13,10 @@ from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.messages import UserMessage
 from penstock.core.task import TaskStatus
-from penstock.models.anthropic import AnthropicModel
 from penstock.models.model import ModelRequest
 from penstock.models.providers import ModelConfig
 from penstock.models.resolve import ModelRegistry
+from penstock.models.wires.anthropic import AnthropicModel
 from penstock.testing.clock import settle
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.logs import events

@@ -12,8 +12,8 @@ from penstock.chat.requests import NewRun
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage
 from penstock.models.model import ModelRequest, ToolDefinition
-from penstock.models.openai import OpenAIModel
 from penstock.models.providers import ModelConfig
+from penstock.models.wires.openai import OpenAIModel
 from tests.kit.designed import AGENT, FLOW
 from tests.kit.flows import task_of
 from tests.kit.llama import Constrained, llama_server

@@ -12,7 +12,6 @@ from penstock.chat.requests import NewMessage
 from penstock.cli.interaction.conversation import frames as frames_of
 from penstock.core.call import Effect
 from penstock.core.limits import Limits
-from penstock.models.openai import OpenAIModel
 from penstock.models.providers import ModelConfig
 from penstock.models.scripted import (
     SCRIPTED,
@@ -25,6 +24,7 @@ from penstock.models.scripted import (
     spend,
     wait,
 )
+from penstock.models.wires.openai import OpenAIModel
 from penstock.testing.runtime import memory_runtime
 from tests.kit.assistant import agent
 from tests.kit.logs import code, kinds, settled

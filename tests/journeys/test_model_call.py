@@ -16,7 +16,6 @@ from penstock.core.ids import ASSISTANT
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelEvent, ModelRequest
-from penstock.models.openai import OpenAIModel
 from penstock.models.providers import ModelConfig
 from penstock.models.scripted import (
     Hold,
@@ -27,6 +26,7 @@ from penstock.models.scripted import (
     say,
     wait,
 )
+from penstock.models.wires.openai import OpenAIModel
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.assistant import agent

@@ -13,9 +13,9 @@ from penstock import Agent, tool
 from penstock.core.late import late
 from penstock.core.limits import Limits
 from penstock.models.model import Model, ModelRequest, ToolDefinition
-from penstock.models.openai import OpenAIModel
 from penstock.models.providers import ModelConfig
-from penstock.models.wire_names import WireNames
+from penstock.models.wires.openai import OpenAIModel
+from penstock.models.wires.wire_names import WireNames
 from penstock.testing.runtime import memory_runtime
 from tests.kit.model_server import (
     Canned,
@@ -113,7 +113,7 @@ def model_of(wire: str, url: str) -> Model:
     )
     if wire == "openai":
         return OpenAIModel(config, Limits())
-    made: Model = late("penstock.models.pydantic_ai:PydanticAIModel")(config, Limits())
+    made: Model = late("penstock.models.wires.pydantic_ai:PydanticAIModel")(config, Limits())
     return made
 
 

@@ -7,13 +7,13 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.core.messages import UserMessage
-from penstock.models.anthropic import AnthropicModel
 from penstock.models.model import ModelCard, ModelRequest, TextDelta
 from penstock.models.offline import OfflineModel
-from penstock.models.openai import OpenAIModel
 from penstock.models.providers import ModelConfig
 from penstock.models.resolve import MAX_MODELS, LazyModel, ModelRegistry
 from penstock.models.scripted import ScriptedModel, say
+from penstock.models.wires.anthropic import AnthropicModel
+from penstock.models.wires.openai import OpenAIModel
 from tests.kit.model_server import Canned, delta, events, fake_server
 
 URL = "http://127.0.0.1:1/v1"

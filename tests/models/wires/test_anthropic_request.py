@@ -11,10 +11,10 @@ from pydantic import TypeAdapter
 from penstock.core.call import ToolCall
 from penstock.core.ids import CallId
 from penstock.core.messages import AssistantMessage, Carry, Message, ToolMessage, UserMessage
-from penstock.models.anthropic_request import AnthropicBody, claude_card, to_wire
 from penstock.models.model import ModelRequest, OutputFormat, ToolDefinition
 from penstock.models.providers import ModelConfig
-from penstock.models.wire_names import WireNames
+from penstock.models.wires.anthropic_request import AnthropicBody, claude_card, to_wire
+from penstock.models.wires.wire_names import WireNames
 
 PROVIDER = "anthropic@h"
 ADD = ToolDefinition(name="add", description="Add", parameters={"type": "object"})

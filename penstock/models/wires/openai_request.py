@@ -8,7 +8,7 @@ from typing import Any
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from penstock.models.model import ModelRequest
 from penstock.models.providers import ModelConfig
-from penstock.models.wire_names import WireNames
+from penstock.models.wires.wire_names import WireNames
 
 _OWN_HOST = "api.openai.com"
 _REASONS = re.compile(r"o\d|gpt-5")

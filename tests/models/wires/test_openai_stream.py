@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.errors import ModelRefused, ModelUnavailable
 from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta
-from penstock.models.openai_stream import ChatStream, error_text, stream_error
+from penstock.models.wires.openai_stream import ChatStream, error_text, stream_error
 from tests.kit.model_server import called, delta, events
 
 

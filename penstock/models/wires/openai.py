@@ -1,18 +1,18 @@
 """The adapter for the OpenAI chat API, without an SDK: OpenAI, vLLM, Ollama, llama.cpp.
 
-Proof: tests/models/test_openai.py and tests/contracts/test_model.py.
+Proof: tests/models/wires/test_openai.py and tests/contracts/test_model.py.
 """
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from penstock.core.limits import Limits
-from penstock.models.http import Endpoint, bearer
 from penstock.models.model import Finished, ModelEvent, ModelRequest, estimate, spent
-from penstock.models.openai_request import to_wire
-from penstock.models.openai_stream import ChatStream
 from penstock.models.providers import ModelConfig
-from penstock.models.wire_names import WireNames
+from penstock.models.wires.http import Endpoint, bearer
+from penstock.models.wires.openai_request import to_wire
+from penstock.models.wires.openai_stream import ChatStream
+from penstock.models.wires.wire_names import WireNames
 
 
 class OpenAIModel:

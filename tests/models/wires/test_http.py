@@ -4,8 +4,8 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.core.limits import Limits
-from penstock.models.http import Endpoint, bearer, usable_key
 from penstock.models.providers import ModelConfig
+from penstock.models.wires.http import Endpoint, bearer, usable_key
 
 
 def config(key: str | None, base_url: str = "http://u:p@h:81/v1") -> ModelConfig:

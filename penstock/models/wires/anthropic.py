@@ -4,7 +4,8 @@ Guarantees that a reply counts as complete only after `message_stop`, that its s
 `Limits.reply_bytes`, and that any bytes lead to events or a ModelError. Unknown events, blocks and
 deltas are ignored. Thinking is kept verbatim with its signature, in the order of the blocks: the
 provider refuses the next request if a block is changed. A reply whose blocks cannot be repeated
-faithfully has no carry. Proof: tests/models/test_anthropic.py and tests/journeys/test_anthropic.py.
+faithfully has no carry. Proof: tests/models/wires/test_anthropic.py and
+tests/journeys/test_anthropic.py.
 """
 
 import logging
@@ -23,8 +24,6 @@ from penstock.core.json_values.json_text import parse_json
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage, Carry, Usage
 from penstock.core.text import cut
-from penstock.models.anthropic_request import claude_card, to_wire
-from penstock.models.http import Endpoint, usable_key
 from penstock.models.model import (
     CallDelta,
     Finished,
@@ -36,9 +35,11 @@ from penstock.models.model import (
     failure,
     with_price,
 )
-from penstock.models.openai_stream import SHOWN_CHARS, error_text
 from penstock.models.providers import ModelConfig
-from penstock.models.wire_names import WireNames
+from penstock.models.wires.anthropic_request import claude_card, to_wire
+from penstock.models.wires.http import Endpoint, usable_key
+from penstock.models.wires.openai_stream import SHOWN_CHARS, error_text
+from penstock.models.wires.wire_names import WireNames
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUna
 from penstock.core.limits import Limits
 from penstock.core.messages import Usage, UserMessage
 from penstock.models.model import Finished, ModelEvent, ModelRequest, TextDelta
-from penstock.models.openai import OpenAIModel
 from penstock.models.providers import ModelConfig
+from penstock.models.wires.openai import OpenAIModel
 from tests.kit.model_server import Canned, FakeServer, delta, events, fake_server
 
 KEY = "sk-very-secret"

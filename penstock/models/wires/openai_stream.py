@@ -6,7 +6,7 @@ otherwise ModelUnavailable, which may be retried), that its size is bounded by
 
 The hard part is which call a piece of a tool call belongs to. Servers send an index, or an id, or
 neither; some repeat name and id in each piece, some send several calls under one index. `_slot` and
-`_starts_new_call` decide. Each variant is a row in tests/models/test_openai_stream.py.
+`_starts_new_call` decide. Each variant is a row in tests/models/wires/test_openai_stream.py.
 """
 
 import json

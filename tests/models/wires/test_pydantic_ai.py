@@ -58,7 +58,7 @@ def _loaded() -> None:
 
 
 def _model(provider: str, url: str, **config: Any) -> Model:
-    make = late("penstock.models.pydantic_ai:PydanticAIModel")
+    make = late("penstock.models.wires.pydantic_ai:PydanticAIModel")
     address = url.removesuffix("/v1") if provider == "anthropic" else url
     made: Model = make(
         ModelConfig(

@@ -4,7 +4,7 @@ Guarantees one attempt per request, errors without the key (providers repeat it)
 connecting and for silence between bytes, and a connection that is reused after a complete reply and
 closed after any other. A request is sent a second time only if a kept connection turns out to be
 closed before the response starts. Redirects and proxies of the environment are not followed. Proof:
-tests/models/test_openai.py and tests/journeys/test_anthropic.py.
+tests/models/wires/test_openai.py and tests/journeys/test_anthropic.py.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from penstock.core.json_values.json_text import parse_json
 from penstock.core.limits import KIB, Limits
 from penstock.core.text import ERROR_CHARS, cut, one_line
 from penstock.models.model import ModelEvent, failure
-from penstock.models.openai_stream import SHOWN_CHARS, error_text, without_key
 from penstock.models.providers import CONNECT_SECONDS, ModelConfig
+from penstock.models.wires.openai_stream import SHOWN_CHARS, error_text, without_key
 
 MAX_IDLE = 32
 """Maximum number of idle connections."""

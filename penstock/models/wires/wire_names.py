@@ -6,7 +6,7 @@ may invent `my tool!` and then has that call in its history. A name that fits is
 other keeps the characters that fit, plus eight digits of its SHA-256: the same in every request,
 whatever the other tools, so that a provider's prompt cache stays valid. If that name is taken in
 the request, more digits are added; offered tools come before invented ones. Proof:
-tests/models/test_wire_names.py.
+tests/models/wires/test_wire_names.py.
 """
 
 import re

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.core.errors import ModelRefused, ModelUnavailable
 from penstock.core.messages import Usage
-from penstock.models.anthropic import AnthropicStream
 from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta
+from penstock.models.wires.anthropic import AnthropicStream
 from tests.kit.model_server import anthropic_reply, block, blocks_of
 
 THINKING = block(

@@ -3,7 +3,7 @@
 Guarantees the contract of `Model` on top of a library with other habits: no retries of its own (the
 SDK's are switched off), our HTTP client with our timeouts, a key only to the configured address,
 errors without the key, and a reply that was cut off is never taken for a complete one. The library
-is slow to import, so this file is loaded late. Proof: tests/models/test_pydantic_ai.py and
+is slow to import, so this file is loaded late. Proof: tests/models/wires/test_pydantic_ai.py and
 tests/contracts/test_model.py.
 """
 
@@ -42,9 +42,9 @@ from penstock.models.model import (
     spent,
 )
 from penstock.models.names import OFF
-from penstock.models.openai_stream import error_text, without_key
 from penstock.models.providers import CONNECT_SECONDS, PROVIDERS, ModelConfig
-from penstock.models.wire_names import WireNames
+from penstock.models.wires.openai_stream import error_text, without_key
+from penstock.models.wires.wire_names import WireNames
 
 _FAILURES = (AssertionError, RuntimeError, ValueError, httpx2.HTTPError)
 """The exceptions of the library and its SDKs. The library's own are RuntimeErrors."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.core.messages import Usage
 from penstock.models.model import CallDelta, Finished, ModelRequest, TextDelta, ToolDefinition
-from penstock.models.wire_names import WireNames
+from penstock.models.wires.wire_names import WireNames
 
 FORM = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 

@@ -9,9 +9,9 @@ from penstock.core.call import ToolCall
 from penstock.core.ids import CallId
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from penstock.models.model import ModelRequest, ToolDefinition
-from penstock.models.openai_request import to_wire
 from penstock.models.providers import ModelConfig
-from penstock.models.wire_names import WireNames
+from penstock.models.wires.openai_request import to_wire
+from penstock.models.wires.wire_names import WireNames
 
 ADD = ToolDefinition(name="add", description="Add", parameters={"type": "object"})
 CALL = ToolCall(CallId("tc_1"), "add", {"a": 1})

@@ -10,7 +10,7 @@ the provider's ids of its calls. Cache points are added after hashing: at the en
 prompt, at the last block, and at the block that was the last one of the previous request.
 
 Properties of models are from pydantic-ai 2.68.0, `profiles/anthropic.py`. A model that is not in
-its lists has no capability. Proof: tests/models/test_anthropic_request.py.
+its lists has no capability. Proof: tests/models/wires/test_anthropic_request.py.
 """
 
 import json
@@ -27,7 +27,7 @@ from penstock.core.messages import AssistantMessage, Carry, Message, ToolMessage
 from penstock.models.model import ModelCard, ModelRequest
 from penstock.models.names import OFF
 from penstock.models.providers import ModelConfig
-from penstock.models.wire_names import WireNames
+from penstock.models.wires.wire_names import WireNames
 
 log = logging.getLogger(__name__)
 
