@@ -44,7 +44,9 @@ class OutputFormat(Struct, frozen=True, kw_only=True, gc=False):
     """The JSON Schema that the text of a reply must match."""
 
     name: str
+    """Letters, digits, `_` and `-`, at most 64 of them."""
     schema: Json
+    """In the dialect of the model's provider: `Fitted.schema` of `models.structured`."""
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True, gc=False):

@@ -1,0 +1,1 @@
+"""Schemas of typed output in the form that each provider enforces."""
