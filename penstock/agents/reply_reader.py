@@ -16,8 +16,12 @@ from penstock.core.call import ToolCall
 from penstock.core.errors import ModelUnavailable
 from penstock.core.events.events import ReplyReceived
 from penstock.core.ids import CallId, MessageId
-from penstock.core.json_values.json_text import JSON_DEPTH, parse_json, without_surrogates
-from penstock.core.json_values.schema import is_deeper
+from penstock.core.json_values.json_text import (
+    JSON_DEPTH,
+    is_deeper,
+    parse_json,
+    without_surrogates,
+)
 from penstock.core.limits import World
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
 from penstock.models.model import (

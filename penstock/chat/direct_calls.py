@@ -75,7 +75,8 @@ class DirectCalls:
         except Suspend:
             park(held, task, arrivals_before=arrivals_before)
             return
-        withdraw(held, task)
+        if task.waits.waiting:
+            withdraw(held, task)
         ended = TaskEnded(
             status=TaskStatus.SUCCEEDED if envelope.error is None else TaskStatus.FAILED,
             usage=task.spent.usage(),
@@ -178,7 +179,8 @@ class CommandWork:
         except Suspend:
             park(held, task, arrivals_before=arrivals_before)
             return
-        withdraw(held, task)
+        if task.waits.waiting:
+            withdraw(held, task)
         ended = TaskEnded(
             status=TaskStatus.SUCCEEDED,
             message_id=MessageId(self._new_id("msg")),

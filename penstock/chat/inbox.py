@@ -87,7 +87,7 @@ class TaskStarter:
         """Return whether nothing precedes a message of this profile, as far as the cache knows."""
         if message.session_id is None:
             return True
-        state = self._activations.find(LogId(message.session_id))
+        state = self._activations.states.find(LogId(message.session_id))
         if state is None or state.opened is None or not state.is_idle:
             return False
         opened = state.opened
@@ -110,7 +110,7 @@ class TaskStarter:
         started = self._start(agent, received, profile)
         if started is None:
             return None
-        state = self._activations.find(log_id)
+        state = self._activations.states.find(log_id)
         head = 0 if state is None else state.seq
         records = await self._activations.begin(
             log_id, [*entries, Entry(started, task_id)], head=head

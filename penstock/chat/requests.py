@@ -10,8 +10,7 @@ from penstock.core.errors import InvalidRequest, NotFound
 from penstock.core.events.events import CallRequested, Entry, MessageReceived, Record, SessionOpened
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import ASSISTANT, LogId, MessageId, SessionId, TaskId
-from penstock.core.json_values.json_text import JSON_DEPTH, as_stored
-from penstock.core.json_values.schema import is_deeper
+from penstock.core.json_values.json_text import JSON_DEPTH, as_stored, is_deeper
 from penstock.core.limits import Limits, World
 from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.profile import Profile

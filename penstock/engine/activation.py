@@ -36,7 +36,7 @@ from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import World
 from penstock.core.task import Missing, names_of
 from penstock.engine.held_log import HeldLog, LeaseKeeper
-from penstock.engine.session_state import SessionState, StateCache
+from penstock.engine.session_state import StateCache
 from penstock.engine.suspend import expire, next_expiry, withdraw
 from penstock.engine.task_body import (
     MissingParts,
@@ -67,7 +67,8 @@ class Activations:
         self._limits = world.limits
         self._held: dict[LogId, HeldLog] = {}
         self._keeper = LeaseKeeper(self._held, world.limits.lease_seconds / RENEWALS)
-        self._states = StateCache(log, self._held)
+        self.states = StateCache(log, self._held)
+        """States of logs that no activation works on. `observe` follows this process's commits."""
         self._started: dict[LogId, tuple[Lease, float]] = {}
         """Leases acquired by `begin`, with the time; the next `run` of the log uses them."""
         self._unreleased: dict[LogId, Lease] = {}
@@ -146,25 +147,13 @@ class Activations:
         and not after the event was accepted.
         """
         if log_id not in self._started:
-            await self._states.ensure_readable(log_id)
-
-    async def drop_erased(self) -> None:
-        """Drop cached states of logs in which another process erased something."""
-        await self._states.drop_erased()
-
-    def find(self, log_id: LogId) -> SessionState | None:
-        """Return the cached state of a log that no activation works on."""
-        return self._states.find(log_id)
+            await self.states.ensure_readable(log_id)
 
     def awaited(self, log_id: LogId) -> set[LogId]:
         """Return the runs that a cached log waits for; empty if the log is not cached."""
-        state = self._states.find(log_id)
+        state = self.states.find(log_id)
         current = None if state is None else state.current
         return set() if current is None else {LogId(run_id) for run_id in current.waits.awaited}
-
-    def observe(self, records: Sequence[Record]) -> None:
-        """Update cached states with events that this process committed."""
-        self._states.observe(records)
 
     def is_blocked(self, log_id: LogId) -> bool:
         """Return whether the log's task still needs something that this process lacks."""
@@ -197,7 +186,7 @@ class Activations:
 
     def forget(self, log_id: LogId) -> None:
         """Drop everything cached about a log in which something was erased."""
-        self._states.forget(log_id)
+        self.states.forget(log_id)
         self._blocked.pop(log_id, None)
 
     async def _acquired(self, log_id: LogId) -> Lease | None:
@@ -230,7 +219,7 @@ class Activations:
             log.info("the work on log %s stops: it was erased", log_id)
 
     async def _hold(self, lease: Lease, since: float) -> Moment | None:
-        state = await self._states.take(lease)
+        state = await self.states.take(lease)
         if lease.recoveries >= SUSPECT:
             message = "log %s resumes on probation: the process died %d times in a row at its place"
             log.warning(message, lease.log_id, lease.recoveries)
@@ -257,17 +246,20 @@ class Activations:
     async def _until_done(self, held: HeldLog) -> Moment | None:
         state = held.state
         # A crash between the commit of an end and its notification left the waiters uninformed.
-        await self._notify(held, state.current)
+        if state.current is not None:
+            await self._notify(held, state.current)
         while True:
-            await expire(held, self._clock)
+            if state.has_questions:
+                await expire(held, self._clock)
             while (task := state.next_task()) is not None:
                 await self._check(held, task)
                 await self._work_or_block(held, task)
-                await expire(held, self._clock)
+                if state.has_questions:
+                    await expire(held, self._clock)
             wake_at = next_expiry(state)
             if await held.release(wake_at=wake_at):
                 break
-        self._states.keep(state)
+        self.states.keep(state)
         return wake_at
 
     async def _check(self, held: HeldLog, task: TaskState) -> None:
@@ -308,9 +300,9 @@ class Activations:
         """Run the body of one task. Its errors end here: the task fails, the log continues."""
         _resume(held, task)
         _end_queued(held)
-        stop = TaskStop(task.task_id)
+        stop = TaskStop(task.task_id, asyncio.current_task())
         try:
-            if not task.cancel_requested and not self._gives_up(held, task):
+            if not (task.cancel_requested or (held.recovers and self._gives_up(held, task))):
                 held.when_cancelled(partial(_cancel, held, stop))
                 await self._body.work(held, task)
         except Cancel:
@@ -341,9 +333,9 @@ class Activations:
         await held.commit()
         await self._notify(held, task)
 
-    async def _notify(self, held: HeldLog, task: TaskState | None) -> None:
+    async def _notify(self, held: HeldLog, task: TaskState) -> None:
         """Notify the run's waiters if the task has ended."""
-        if task is not None and task.is_ended:
+        if task.is_ended:
             await self._body.notify(held, task)
 
     async def _fail(self, held: HeldLog, task: TaskState) -> None:
@@ -352,8 +344,9 @@ class Activations:
         self._end(held, task, failed(task, internal_error(FAULT)))
 
     def _gives_up(self, held: HeldLog, task: TaskState) -> bool:
+        """End a task whose process died too often at the same place. Return whether it ended."""
         lease = held.lease
-        if not held.recovers or lease.alone < self._limits.recoveries:
+        if lease.alone < self._limits.recoveries:
             return False
         self._end(held, task, failed(task, crashed(task, lease)))
         return True

@@ -30,6 +30,7 @@ from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.errors import LeaseLost, StoreError
 from penstock.core.events.events import (
+    OUTSIDE,
     CallSettled,
     CancelRequested,
     Entry,
@@ -61,7 +62,6 @@ class HeldLog:
         "__weakref__",
         "_added",
         "_clock",
-        "_is_scheduled",
         "_later",
         "_lease_seconds",
         "_log",
@@ -70,6 +70,7 @@ class HeldLog:
         "_open_changes",
         "_safe_until",
         "_sent",
+        "_soon",
         "begins",
         "lease",
         "lost",
@@ -89,8 +90,8 @@ class HeldLog:
         self._sent: list[tuple[Awaitable[Sequence[Record]], float]] = []
         self._open_changes: dict[CallPath, None] = {}
         """Calls added with a change; their outcome is known after the write."""
-        self._is_scheduled = False
-        """Whether `submit_soon` has scheduled a submit."""
+        self._soon: asyncio.Handle | None = None
+        """The submit that `submit_soon` has scheduled."""
         self._later: asyncio.TimerHandle | None = None
         self._on_cancel: Callable[[TaskId], None] | None = None
         self._on_lost: Callable[[], object] | None = None
@@ -130,10 +131,13 @@ class HeldLog:
 
     def submit(self) -> None:
         """Hand all added events to the store, without waiting."""
-        # This write includes everything that the timer was waiting to send.
+        # This write includes everything that a scheduled one was waiting to send.
         if self._later is not None:
             self._later.cancel()
             self._later = None
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
         if self._added:
             added, self._added = self._added, []
             now = self._clock.monotonic()
@@ -141,9 +145,8 @@ class HeldLog:
 
     def submit_soon(self) -> None:
         """Submit in the next pass of the event loop, with everything added until then."""
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            asyncio.get_running_loop().call_soon(self._submit_scheduled)
+        if self._soon is None:
+            self._soon = asyncio.get_running_loop().call_soon(self.submit)
 
     def submit_later(self) -> None:
         """Submit within 2 ms, with everything added until then.
@@ -230,10 +233,6 @@ class HeldLog:
         """Whether the lease was not acquired, used or renewed for `seconds`."""
         return self._clock.monotonic() >= self._safe_until - self._lease_seconds + seconds
 
-    def _submit_scheduled(self) -> None:
-        self._is_scheduled = False
-        self.submit()
-
     def _apply_records(self, records: Sequence[Record]) -> None:
         state = self.state
         for record in records:
@@ -248,7 +247,8 @@ class HeldLog:
             if record.seq <= state.seq:
                 continue
             state.seq = record.seq
-            if not is_outside(record.event):
+            # Most records are our own, and their type tells that.
+            if type(record.event) not in OUTSIDE or not is_outside(record.event):
                 continue
             state.apply(record.event, record.task_id, record.path, record.at)
             if isinstance(record.event, CancelRequested) and self._on_cancel and record.task_id:

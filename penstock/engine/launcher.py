@@ -186,7 +186,7 @@ class InlineLauncher:
     async def _sweep(self) -> None:
         while True:
             try:
-                await self._activations.drop_erased()
+                await self._activations.states.drop_erased()
                 await self._wake_pending()
             except StoreError as error:
                 message = "pending logs could not be read; the next sweep tries again: %s"

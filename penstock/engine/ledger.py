@@ -35,7 +35,6 @@ from penstock.core.events.events import (
     QuestionAsked,
     StateWritten,
 )
-from penstock.core.json_values.json_text import fingerprint
 from penstock.core.stored_changes import Change
 from penstock.core.task import Question, QuestionStatus
 from penstock.engine.budget import Budget
@@ -61,7 +60,8 @@ class Occurrences:
     def path(self, tool_id: str, input: str) -> CallPath:
         """Return the path of the next call of a tool; `input` is canonical JSON."""
         shown = tool_id if tool_id.isidentifier() else _UNFIT.sub("_", tool_id)
-        name = f"{shown}#{fingerprint(self._key, tool_id, input)}"
+        message = f"{tool_id}\n{input}".encode("utf-8", "surrogatepass")
+        name = f"{shown}#{blake2b(message, digest_size=8, key=self._key).hexdigest()}"
         self._seen[name] = occurrence = self._seen.get(name, 0) + 1
         ending = "" if occurrence == 1 else f".{occurrence}"
         return CallPath(f"{self._parent}/{name}{ending}")
@@ -182,10 +182,10 @@ class Ledger:
             computed_ms=self.computed_ms(path, attempt) + computed_ms,
         )
 
-    def attempt(self, path: CallPath) -> int:
-        """Return the number of the attempt to resume, counted from 1."""
+    def attempt(self, path: CallPath) -> tuple[int, int]:
+        """Return the attempt to resume, from 1, and how many milliseconds it has worked."""
         parked = self.task.waits.parked.get(path)
-        return 1 if parked is None else parked.attempt
+        return (1, 0) if parked is None else (parked.attempt, parked.active_ms)
 
     def active_ms(self, path: CallPath, attempt: int) -> int:
         """Return the milliseconds that an attempt worked before it waited; 0 if it did not wait."""

@@ -113,6 +113,11 @@ class SessionState:
         """Whether no task is running, queued or suspended."""
         return not self.queue and (self.current is None or self.current.is_ended)
 
+    @property
+    def has_questions(self) -> bool:
+        """Whether the current task has open questions, which may expire."""
+        return self.current is not None and bool(self.current.waits.waiting)
+
     def next_task(self) -> TaskState | None:
         """Return the task to run next: the current one, or a queued one that may run now."""
         current = self.current
@@ -225,7 +230,8 @@ class SessionState:
             self.queue[task_id].started = event
             return
         self.current = task = self.queue.pop(task_id, None) or TaskState(task_id, None)
-        task.started, self.last_at = event, at
+        task.start(event)
+        self.last_at = at
         # Kept in `past`: superseding an older message restores the messages before it.
         if event.is_fresh:
             self.past.append(self.messages)
@@ -245,7 +251,7 @@ class SessionState:
     def _end(self, task: TaskState, event: TaskEnded) -> None:
         task.is_ended = True
         # No model replied to a command, so no other event brings its answer to the messages.
-        if task.is_command and event.content:
+        if event.content and task.is_command:
             self.messages.add(AssistantMessage(event.content), event.content)
 
 

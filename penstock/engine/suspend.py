@@ -77,7 +77,7 @@ def park(held: HeldLog, task: TaskState, *, arrivals_before: int) -> None:
 async def expire(held: HeldLog, clock: Clock) -> None:
     """Close open questions whose time is up; an answer that is already in the log wins."""
     task = held.state.current
-    if task is None or not task.waits.waiting or task.is_ended:
+    if task is None or task.is_ended:
         return
     now = clock.now()
     for question in list(task.waits.waiting.values()):

@@ -82,33 +82,31 @@ class TaskBody(Struct, frozen=True, kw_only=True):
     called again after a crash."""
 
 
-class TaskStop:
+class TaskStop(Struct):
     """Cancels the work on one task at most once."""
 
-    __slots__ = ("_here", "_task_id", "was_used")
-
-    def __init__(self, task_id: TaskId) -> None:
-        self._task_id = task_id
-        self._here = asyncio.current_task()
-        self.was_used = False
+    task_id: TaskId
+    here: "asyncio.Task[None] | None"
+    """The asyncio task in which the work runs."""
+    was_used: bool = False
 
     def __call__(self, task_id: TaskId) -> None:
         """Cancel the work, if `task_id` is this task."""
-        if task_id == self._task_id and self._here is not None and not self.was_used:
+        if task_id == self.task_id and self.here is not None and not self.was_used:
             self.was_used = True
-            self._here.cancel("the task was cancelled")
+            self.here.cancel("the task was cancelled")
 
     @property
     def is_wanted(self) -> bool:
         """Whether the whole activation is being cancelled, and not only this task."""
-        return not self.was_used and self._here is not None and self._here.cancelling() > 0
+        return not self.was_used and self.here is not None and self.here.cancelling() > 0
 
     async def absorb(self, clock: Clock) -> None:
         """Consume the cancellation, if it has not been delivered yet."""
         # asyncio delivers a requested cancellation at the next await: let it happen here.
         with suppress(asyncio.CancelledError):
             await clock.sleep(0)
-        if self._here is not None and self._here.uncancel():
+        if self.here is not None and self.here.uncancel():
             raise asyncio.CancelledError  # the launcher is stopping as well
 
 

@@ -5,8 +5,9 @@ suspend), `spent` the amounts (read by the budget), `records` what tools left (r
 SessionState routes events here; each method applies one kind of event at a cost that does not grow
 with the history. `tick` numbers order what has no place in the log yet.
 
-A process caches up to 512 folded logs, with their queued tasks, so fields that few tasks need are
-created on first access (`_first_use`): a thousand waiting tasks then take a megabyte less. Shown by
+A process caches up to 512 folded logs, with their queued tasks. So fields that a task needs only
+once it runs are created when it starts (`start`), and fields that few tasks need on first access
+(`_first_use`): a thousand queued tasks then take a megabyte less. Shown by
 tests/engine/test_task_state.py and test_session_state.py.
 """
 
@@ -107,26 +108,19 @@ class Waits:
     are remembered and compared with what is awaited.
     """
 
-    asked: dict[CallPath, int] = field(init=False)
+    asked: dict[CallPath, int] = field(default_factory=dict)
     """Calls with a question, with the session's tick at which it was asked or answered."""
-    waiting: dict[QuestionId, Question] = field(init=False)
-    answers: dict[CallPath, QuestionAnswered] = field(init=False)
-    questions: dict[QuestionId, CallPath] = field(init=False)
-    parked: dict[CallPath, ParkedCall] = field(init=False)
+    waiting: dict[QuestionId, Question] = field(default_factory=dict)
+    answers: dict[CallPath, QuestionAnswered] = field(default_factory=dict)
+    questions: dict[QuestionId, CallPath] = field(default_factory=dict)
+    parked: dict[CallPath, ParkedCall] = field(default_factory=dict)
     """Calls that wait or will be retried, including those not written to the log yet."""
-    awaited: dict[TaskId, None] = field(init=False)
+    awaited: dict[TaskId, None] = field(default_factory=dict)
     """Flow runs that calls wait for, including those not written to the log yet."""
-    ended_runs: dict[TaskId, None] = field(init=False)
+    ended_runs: dict[TaskId, None] = field(default_factory=dict)
     """Runs that have ended."""
-    awaited_ends: int = 0
-    """How many runs were awaited when their end arrived."""
-
-    __getattr__ = _first_use
-
-    @property
-    def arrivals(self) -> int:
-        """How many answers and ends of runs have arrived; `park` compares two readings."""
-        return len(self.answers) + self.awaited_ends
+    arrivals: int = 0
+    """How many answers and awaited ends of runs have arrived; `park` compares two readings."""
 
     def awaits(self, awaited: str) -> bool:
         """Return whether this id is an open question or an unfinished run that a call awaits."""
@@ -146,6 +140,7 @@ class Waits:
             self.asked.pop(path, None)  # a call that still needs the answer asks again
         # The first answer of a person wins over an expiry that this process added at the same time.
         elif path and (event.by is not None or path not in self.answers):
+            self.arrivals += path not in self.answers
             self.answers[path] = event
             self.asked[path] = tick
 
@@ -161,7 +156,7 @@ class Waits:
         if run_id not in self.awaited:
             return False
         del self.awaited[run_id]
-        self.awaited_ends += 1
+        self.arrivals += 1
         return True
 
 
@@ -169,16 +164,14 @@ class Waits:
 class ToolRecords:
     """Records of tools and scripts of a task in the log, in addition to the outcomes of calls."""
 
-    delivered: dict[CallPath, tuple[int, int]] = field(init=False)
+    delivered: dict[CallPath, tuple[int, int]] = field(default_factory=dict)
     """Calls of scripts: the tick at which they settled, and the script's clock then."""
-    notes: dict[tuple[CallPath, str], int] = field(init=False)
+    notes: dict[tuple[CallPath, str], int] = field(default_factory=dict)
     """How many author's events each call emitted, by type and by line."""
-    values: dict[tuple[str, str], StateWritten] = field(init=False)
+    values: dict[tuple[str, str], StateWritten] = field(default_factory=dict)
     """Values in the state of tools, by tool and key."""
-    secrets: dict[SecretGiven, None] = field(init=False)
+    secrets: dict[SecretGiven, None] = field(default_factory=dict)
     """Secrets that tools received, in order of first use."""
-
-    __getattr__ = _first_use
 
 
 @dataclass(slots=True)
@@ -201,7 +194,7 @@ class TaskState:
     entered: dict[CallPath, int] = field(init=False)
     """Write calls, with the session's tick of their last entry."""
     entries: dict[CallPath, int] = field(init=False)
-    waits: Waits = field(default_factory=Waits)
+    waits: Waits = field(init=False)
     spent: Spent = field(default_factory=Spent)
     records: ToolRecords = field(init=False)
     is_suspended: bool = False
@@ -215,6 +208,12 @@ class TaskState:
     """Text of the project's prompt script; None until it has run."""
 
     __getattr__ = _first_use
+
+    def start(self, event: TaskStarted) -> None:
+        """Record the start, and create what a running task reads in every call."""
+        self.started = event
+        self.agents, self.entered, self.entries = {}, {}, {}
+        self.waits, self.records = Waits(), ToolRecords()
 
     def dialogue_at(self, frame: CallPath | None) -> Dialogue:
         """Return the dialogue of the agent in a frame; without a frame, of the main agent."""
@@ -322,12 +321,8 @@ class TaskState:
 
 
 _SELDOM: Mapping[str, Callable[[], Any]] = {
-    **{
-        each.name: dict
-        for group in (TaskState, Waits, ToolRecords)
-        for each in fields(group)
-        if not each.init
-    },
+    **{each.name: dict for each in fields(TaskState) if not each.init},
     "flow_events": list,
+    "waits": Waits,
     "records": ToolRecords,
 }

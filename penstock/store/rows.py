@@ -26,7 +26,7 @@ from sqlalchemy import Connection
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.errors import NotFound, StoreCorrupt
-from penstock.core.events.codec import decode, encode, kind_of
+from penstock.core.events.codec import decode, encode_all
 from penstock.core.events.events import Entry, Record
 from penstock.core.ids import BlobId, LogId, TaskId
 from penstock.core.text import cut
@@ -39,6 +39,7 @@ Draft = tuple[Moment, TaskId | None, CallPath | None, str, str, BlobId | None]
 A tuple, because the database driver takes it as it is."""
 Row = tuple[int, Moment, TaskId | None, CallPath | None, str, str, BlobId | None]
 """A row as it is read: seq, then the fields of a draft."""
+_MAX_CHARACTER_BYTES = 4
 _BODY_OF: Callable[[Draft], str] = itemgetter(4)
 
 
@@ -49,9 +50,13 @@ class EventRows:
         self._blobs = blobs
         self._body_bytes = body_bytes
 
-    def are_small(self, drafts: Sequence[Draft]) -> bool:
-        """Whether every body is small enough for the table."""
-        return all(map(self._is_small, map(_BODY_OF, drafts)))
+    def drafts(self, entries: Sequence[Entry], at: Moment) -> tuple[list[Draft], bool]:
+        """Return drafts that contain their whole bodies, and whether all fit in the table."""
+        drafts = drafts_of(entries, at)
+        limit = self._body_bytes // _MAX_CHARACTER_BYTES
+        # most bodies are so short that their bytes need not be counted
+        is_short = all(len(draft[4]) <= limit for draft in drafts)
+        return drafts, is_short or all(map(self._is_small, map(_BODY_OF, drafts)))
 
     async def put_away(self, drafts: Sequence[Draft]) -> list[Draft]:
         """Store the large bodies as blobs. Return the drafts with references to them."""
@@ -107,9 +112,10 @@ class EventRows:
 
 def drafts_of(entries: Sequence[Entry], at: Moment) -> list[Draft]:
     """Convert entries to drafts that contain their whole bodies."""
+    bodies = encode_all([entry.event for entry in entries])
     return [
-        (at, entry.task_id, entry.path, kind_of(entry.event), encode(entry.event), None)
-        for entry in entries
+        (at, entry.task_id, entry.path, kind, body, None)
+        for entry, (kind, body) in zip(entries, bodies, strict=True)
     ]
 
 

@@ -55,6 +55,7 @@ class ActiveCall:
         "spec",
         "tool",
         "trace",
+        "worked_ms",
     )
 
     spec: ToolSpec
@@ -79,6 +80,8 @@ class ActiveCall:
         self.nest: NestedCalls | None = None
         """Set once the call is reserved in the budget."""
         self.began: float | None = None
+        self.worked_ms = 0
+        """How long the attempt worked in earlier entries."""
         self.invocation: Invocation | None = None
         """The newest entry of the call."""
 

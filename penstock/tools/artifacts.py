@@ -18,8 +18,13 @@ from penstock.core.call_errors import CallError, InvalidOutput, OutputTooLarge
 from penstock.core.envelope import Envelope, ErrorDetail, Json
 from penstock.core.events.events import CallSettled, StoredFile
 from penstock.core.ids import ArtifactId, BlobId, NewId
-from penstock.core.json_values.json_text import JSON_DEPTH, compact, exact, without_surrogates
-from penstock.core.json_values.schema import is_deeper
+from penstock.core.json_values.json_text import (
+    JSON_DEPTH,
+    compact,
+    exact,
+    is_deeper,
+    without_surrogates,
+)
 from penstock.core.limits import Limits
 from penstock.core.text import ERROR_CHARS, cut, one_line, preview
 from penstock.store.blobs import Blobs

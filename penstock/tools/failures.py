@@ -29,8 +29,14 @@ from penstock.core.envelope import ErrorDetail, Json
 from penstock.core.errors import LeaseLost, Signal
 from penstock.core.events.events import CallRetried
 from penstock.core.exhaustion import exhaustion_of
-from penstock.core.json_values.json_text import JSON_DEPTH, compact, is_larger, without_surrogates
-from penstock.core.json_values.schema import Problem, is_deeper
+from penstock.core.json_values.json_text import (
+    JSON_DEPTH,
+    compact,
+    is_deeper,
+    is_larger,
+    without_surrogates,
+)
+from penstock.core.json_values.schema import Problem
 from penstock.core.limits import KIB
 from penstock.core.text import ERROR_CHARS, cut, size_text
 from penstock.resources.redact import Redactor

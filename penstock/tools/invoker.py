@@ -217,7 +217,7 @@ class Edition:
                 raise Cancel
         active_call.began = self.world.clock.monotonic()
         wait_until = active_call.began + spec.timeout_ms / 1000
-        attempt = ledger.attempt(call.path)
+        attempt, active_call.worked_ms = ledger.attempt(call.path)
         while True:
             try:
                 return await self._attempt(tool, input, active_call, attempt)
@@ -236,7 +236,7 @@ class Edition:
                 # so a process that takes over must continue with the same number.
                 await ledger.held.commit()
                 await self._back_off(spec, spec.retry.backoff_ms(attempt) / 1000, ledger)
-                attempt += 1
+                attempt, active_call.worked_ms = attempt + 1, 0
 
     async def _back_off(self, spec: ToolSpec, seconds: float, ledger: Ledger) -> None:
         """Wait before the next attempt, at most for the rest of the task's time."""
@@ -250,8 +250,8 @@ class Edition:
     ) -> Any:
         spec, ledger, path = active_call.spec, active_call.ledger, active_call.call.path
         secrets = active_call.caller.secrets
-        before, left = ledger.active_ms(path, attempt), ledger.budget.seconds_left()
-        seconds = (spec.timeout_ms - before) / 1000
+        seconds = (spec.timeout_ms - active_call.worked_ms) / 1000
+        left = ledger.budget.seconds_left()
         if seconds <= 0:
             raise out_of_time(spec, seconds, left)
         allowed, began = max(min(seconds, left), 0), self.world.clock.monotonic()
@@ -307,9 +307,11 @@ class Edition:
 
     async def _settle(self, active_call: ActiveCall, envelope: Envelope) -> Envelope:
         call, caller, ledger = active_call.call, active_call.caller, active_call.ledger
-        withdraw(ledger.held, ledger.task, below=call.path)
+        if ledger.task.waits.waiting:
+            withdraw(ledger.held, ledger.task, below=call.path)
         clip_at, secrets = caller.clip_at, caller.secrets
-        envelope = redacted(envelope, secrets)
+        if secrets.has_any:
+            envelope = redacted(envelope, secrets)
         try:
             shown = await self.resources.artifacts.show(envelope, active_call.form, clip_at=clip_at)
         except CallError as error:

@@ -32,7 +32,7 @@ from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.logs import events, settled
 from tests.kit.tools import Act
 
-WRITES = 10
+WRITES = 9
 
 STORY = [
     call("a"),

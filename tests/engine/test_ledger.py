@@ -84,6 +84,16 @@ def test_the_order_of_arrival_does_not_count() -> None:
     )
 
 
+def test_a_path_depends_on_the_key_the_tool_and_the_input() -> None:
+    def hash_of(key: bytes, tool_id: str, input: str) -> str:
+        return Occurrences("p", key).path(tool_id, input).rpartition("#")[2]
+
+    base = hash_of(b"key", "tool", "{}")
+    assert (len(base), base) == (16, hash_of(b"key", "tool", "{}"))
+    others = [(b"kez", "tool", "{}"), (b"key", "toom", "{}"), (b"key", "tool", "[]")]
+    assert len({base, *[hash_of(*each) for each in others]}) == 4
+
+
 def test_a_path_reveals_no_secret_without_the_key() -> None:
     one, other = (Occurrences("p", bytes([n]) * 32).path("t", '{"pin":"0000"}') for n in (1, 2))
     assert one != other
@@ -281,14 +291,11 @@ async def test_entries_are_counted_over_parking_and_crashes() -> None:
 
 async def test_an_attempt_that_waits_is_resumed_with_its_own_time_and_any_other_has_none() -> None:
     ledger, path = await a_ledger(), path_of("a")
-    assert (ledger.attempt(path), ledger.active_ms(path, 1), ledger.computed_ms(path, 1)) == (
-        1,
-        0,
-        0,
-    )
+    assert ledger.attempt(path) == (1, 0)
+    assert (ledger.active_ms(path, 1), ledger.computed_ms(path, 1)) == (0, 0)
     ledger.park(path, attempt=2, seconds=1.5, computed_ms=700)
     ledger.park(path, attempt=2, seconds=0.25, computed_ms=50)
-    assert ledger.attempt(path) == 2
+    assert ledger.attempt(path) == (2, 1750)
     assert [ledger.active_ms(path, attempt) for attempt in (1, 2, 3)] == [0, 1750, 0]
     assert [ledger.computed_ms(path, attempt) for attempt in (1, 2, 3)] == [0, 750, 0]
     assert [ledger.entry(each) for each in (path, path_of("b"))] == [3, 1]
@@ -353,7 +360,7 @@ async def test_a_failed_attempt_and_an_author_s_event_are_in_the_log() -> None:
         (OUTER, failed),
         (OUTER, told),
     ]
-    assert ledger.attempt(OUTER) == 2
+    assert ledger.attempt(OUTER) == (2, 0)
 
 
 async def test_an_outcome_that_a_script_waits_for_is_sent_a_moment_later() -> None:

@@ -58,8 +58,8 @@ SIZES = [("x" * 10, True), ("x" * 11, False), ("é" * 5, True), ("é" * 6, False
 async def test_a_body_over_its_limit_in_bytes_goes_to_the_blobs(
     rows: EventRows, text: str, *, stays: bool
 ) -> None:
-    drafts = drafts_of([note(text)], AT)
-    assert rows.are_small(drafts) is stays
+    drafts, are_small = rows.drafts([note(text)], AT)
+    assert are_small is stays
     ((*_, body, blob_id),) = await rows.put_away(drafts)
     assert (blob_id is None, body != "") == (stays, stays)
 

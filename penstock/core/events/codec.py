@@ -14,7 +14,7 @@ Proof: tests/core/events/test_codec.py, with stored bodies of earlier versions.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from msgspec import Struct
@@ -89,22 +89,27 @@ def kind_of(event: Event) -> str:
 def to_wire(event: Event) -> dict[str, Any]:
     """Return the body of the event."""
     wire = _BY_TYPE[type(event)].write(event)
-    if type(event) is CallSettled and not _is_said_by(compact(event.envelope.output), event, wire):
-        wire["context"] = event.context
+    if type(event) is CallSettled:
+        wire["envelope"] = event.envelope.to_wire()
+        if not _determines_context(compact(event.envelope.output), event):
+            wire["context"] = event.context
     return wire
 
 
 def encode(event: Event) -> str:
     """Return the body of the event as compact JSON."""
-    wire = _BY_TYPE[type(event)].write(event)
-    if type(event) is not CallSettled:
-        return compact(wire)
-    output = compact(event.envelope.output)
-    if _is_said_by(output, event, wire):
-        del wire["envelope"]
-        return f"{compact(wire)[:-1]},{_OUTPUT}{output}}}}}"
-    wire["context"] = event.context
-    return compact(wire)
+    ((_, body),) = encode_all((event,))
+    return body
+
+
+def encode_all(events: Sequence[Event]) -> list[tuple[str, str]]:
+    """Return the kind of each event, and its body as compact JSON."""
+    forms = [_BY_TYPE[type(event)] for event in events]
+    wires = [form.write(event) for form, event in zip(forms, events, strict=True)]
+    return [
+        (form.kind, _settled_text(event, wire) if type(event) is CallSettled else compact(wire))
+        for form, event, wire in zip(forms, events, wires, strict=True)
+    ]
 
 
 def from_wire(kind: str, body: Json) -> Event:
@@ -145,11 +150,22 @@ def _read(form: "_Form", body: Any, text: str | None) -> Event:
 _OUTPUT = '"envelope":{"status":"success","output":'
 
 
-def _is_said_by(output: str, event: CallSettled, wire: dict[str, Any]) -> bool:
-    """Remove the context from the body. Return whether the output determines it."""
-    context = wire.pop("context", None)
+_APART = frozenset({(CallSettled, "context"), (CallSettled, "envelope")})
+"""Fields that `_Form.write` leaves to `_settled_text`."""
+
+
+def _settled_text(event: CallSettled, wire: dict[str, Any]) -> str:
+    """Return the body of an outcome, without the context if the output determines it."""
+    output = compact(event.envelope.output)
+    if _determines_context(output, event):
+        return f"{compact(wire)[:-1]},{_OUTPUT}{output}}}}}"
+    wire["envelope"], wire["context"] = event.envelope.to_wire(), event.context
+    return compact(wire)
+
+
+def _determines_context(output: str, event: CallSettled) -> bool:
     text = event.envelope.output if event.is_text else output
-    return context == text and event.envelope.status is Status.SUCCESS
+    return event.context == text and event.envelope.status is Status.SUCCESS
 
 
 def _output_text(body: dict[str, Any], text: str | None) -> str:
@@ -194,6 +210,7 @@ class _Form:
         self._fields = [
             (each.name, each.default, pairs[each.name].write if each.name in pairs else None)
             for each in fields(cls)
+            if (cls, each.name) not in _APART
         ]
         self._known = {each.name for each in fields(cls)}
         self._required = [each.name for each in fields(cls) if each.required]

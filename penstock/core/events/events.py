@@ -387,10 +387,11 @@ def is_outside(event: Event) -> bool:
     """Whether the event needs no lease: a person or a client sent it, not the holder."""
     if type(event) is QuestionAnswered:
         return event.by is not None
-    return type(event) in _OUTSIDE
+    return type(event) in OUTSIDE
 
 
-_OUTSIDE = frozenset(
+OUTSIDE = frozenset(
     {SessionOpened, MessageReceived, CallRequested, FlowRequested}
-    | {RunEnded, CancelRequested, MessagesErased}
+    | {RunEnded, CancelRequested, MessagesErased, QuestionAnswered}
 )
+"""The types of outside events. A QuestionAnswered without a person is the holder's own."""

@@ -19,7 +19,6 @@ Proof: tests/core/json_values/test_json_text.py.
 import json
 import math
 from collections.abc import Callable
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -54,6 +53,7 @@ _checked = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 _decode = msgspec.json.Decoder().decode
 # the same rules as `_CAREFUL_DECODER`, and 3 to 20 times as fast; but its messages are worse
 _SHOWN = 20
+_NESTING = (dict, list, tuple)
 _FLAT = frozenset({str, int, bool, type(None)})
 _NUMBER_BYTES = 32
 """Upper bound for a float or a small integer and the comma after it."""
@@ -115,10 +115,15 @@ def is_larger(value: Any, most: int) -> bool:
     return _max_bytes(value) > most and len(compact(value).encode()) > most
 
 
-def fingerprint(key: bytes, tool_id: str, text: str) -> str:
-    """Return a keyed hash of a tool and its canonical arguments: 16 hexadecimal characters."""
-    message = f"{tool_id}\n{text}".encode("utf-8", "surrogatepass")
-    return blake2b(message, digest_size=8, key=key).hexdigest()
+def is_deeper(value: Any, depth: int) -> bool:
+    """Whether a value has more than `depth` levels of nesting. Needs no recursion."""
+    level = [value] if isinstance(value, _NESTING) else []
+    for _ in range(depth):
+        inner = [each.values() if isinstance(each, dict) else each for each in level]
+        level = [one for each in inner for one in each if isinstance(one, _NESTING)]
+        if not level:
+            return False
+    return bool(level)
 
 
 def without_surrogates(text: str) -> str:

@@ -188,17 +188,6 @@ def json_problems(value: Any, depth: int) -> Iterator[Problem]:
             yield Problem(pointer(list(path)), "is not a finite number; send null or a string")
 
 
-def is_deeper(value: Any, depth: int) -> bool:
-    """Whether a value has more than `depth` levels of nesting. Needs no recursion."""
-    level = [value] if isinstance(value, _NESTING) else []
-    for _ in range(depth):
-        inner = [each.values() if isinstance(each, dict) else each for each in level]
-        level = [one for each in inner for one in each if isinstance(one, _NESTING)]
-        if not level:
-            return False
-    return bool(level)
-
-
 def _has_more_inside(value: Any, most: int) -> bool:
     """Whether a value contains more than `most` values, at any depth."""
     count, waiting = 0, [value]
@@ -231,7 +220,6 @@ _ANY_OF = (
     jsonschema_rs.ValidationErrorKind.OneOfNotValid,
 )
 _HARMLESS = frozenset({str, bool, type(None)})
-_NESTING = (dict, list, tuple)
 
 
 def _problems(error: jsonschema_rs.ValidationError) -> list[Problem]:

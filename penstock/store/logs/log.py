@@ -31,9 +31,9 @@ class Lease(Struct, frozen=True, kw_only=True):
     """Grows with every holder; writes with an older epoch are refused."""
     head: int
     """The number of the newest event when the lease was acquired."""
-    crashed: bool
+    crashed: bool = False
     """The previous holder did not release it."""
-    recoveries: int
+    recoveries: int = 0
     """How many holders in a row did not release it, and appended only REPEATED events."""
     alone: int = 0
     """How many of these deaths are blamed on this log alone."""

@@ -28,6 +28,7 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 from penstock.core.clock import Moment
 from penstock.core.errors import NameTaken, NotFound, SessionBusy
 from penstock.core.events.events import (
+    OUTSIDE,
     REPEATED,
     CallRequested,
     Entry,
@@ -69,10 +70,6 @@ class LeaseProgress(Struct):
     """Until when another process reads the live text of this log, in milliseconds."""
     may_have_text: bool = False
     """Pieces of a live reply may be stored; the event that completes the reply deletes them."""
-
-    def now(self) -> "LeaseProgress":
-        """Return a copy; this object changes with each append."""
-        return LeaseProgress(self.epoch, self.written, self.known, self.outside)
 
 
 class PendingAppend:
@@ -338,7 +335,8 @@ class BeginUnit(Struct):
         """Return the progress under the new epoch, and the records."""
         send, cursor = self.send, connection.connection.cursor()
         count = len(send.entries)
-        outside = sum(is_outside(each.event) for each in send.entries)
+        # The type is enough: no task starts with an answer.
+        outside = sum(type(each.event) in OUTSIDE for each in send.entries)
         if self.head == 0:
             profile_id, agent = owner_of(send.log_id, send.entries[0].event)
             held = (count, outside, self.owner, self.lease_until, count)

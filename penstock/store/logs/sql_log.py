@@ -16,6 +16,7 @@ Proof: tests/contracts/test_log.py, tests/store/logs/test_sql_log.py.
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import partial
 from operator import attrgetter
 
@@ -52,7 +53,7 @@ from penstock.store.logs.quarantine import Quarantine, QuarantinedLog
 from penstock.store.logs.sql_live_text import SqlLiveText
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import erased_since, given_for
-from penstock.store.rows import CheckRange, Draft, EventRows, ReadPage, blobs_of, drafts_of, head_of
+from penstock.store.rows import CheckRange, Draft, EventRows, ReadPage, Row, blobs_of, head_of
 from penstock.store.statements import Statements
 
 _ALL = 2**62
@@ -99,8 +100,8 @@ class SqlLog:
         on_way: OnWay | None = None,
     ) -> Sequence[Record]:
         """Append outside events, and mark the log as needing a run."""
-        drafts = drafts_of(entries, self._clock.now())
-        if not self._rows.are_small(drafts):
+        drafts, are_small = self._rows.drafts(entries, self._clock.now())
+        if not are_small:
             drafts = await self._rows.put_away(drafts)
         unit = SendUnit(self._sql, self._projections, log_id, entries, drafts, head)
         sent = PendingAppend(self._rows, log_id)
@@ -118,8 +119,8 @@ class SqlLog:
     ) -> tuple[Lease, Sequence[Record]] | None:
         """Append outside events and the start of their task, and acquire the lease, atomically."""
         now = self._clock.now()
-        drafts = drafts_of(entries, now)
-        if not self._rows.are_small(drafts):
+        drafts, are_small = self._rows.drafts(entries, now)
+        if not are_small:
             return None
         send = SendUnit(self._sql, self._projections, log_id, entries, drafts)
         unit = BeginUnit(send, owner, now + self._lease_ms, head)
@@ -137,16 +138,10 @@ class SqlLog:
         if not records:
             return None
         progress = self._held[log_id]
-        self.live_text.set_followed(log_id, progress.epoch, progress.followed_until)
-        lease = Lease(
-            log_id=log_id,
-            epoch=progress.epoch,
-            head=records[-1].seq,
-            crashed=False,
-            recoveries=0,
-            is_started=True,
-        )
-        return lease, records
+        if progress.followed_until:
+            self.live_text.set_followed(log_id, progress.epoch, progress.followed_until)
+        head = records[-1].seq
+        return Lease(log_id=log_id, epoch=progress.epoch, head=head, is_started=True), records
 
     async def acquire(self, log_id: LogId, owner: str) -> Lease | None:
         """Acquire the lease if it is free or expired, or its owner is dead on this host."""
@@ -161,7 +156,8 @@ class SqlLog:
             return None
         head, outside = taken.head, taken.outside
         self._held[log_id] = LeaseProgress(taken.epoch, head - outside, head, outside)
-        self.live_text.set_followed(log_id, taken.epoch, taken.followed_until)
+        if taken.followed_until:
+            self.live_text.set_followed(log_id, taken.epoch, taken.followed_until)
         return Lease(
             log_id=log_id,
             epoch=taken.epoch,
@@ -184,8 +180,9 @@ class SqlLog:
             appended.settle(error=lost(log_id))
             return appended
         entries, kinds = tuple(entries), {type(entry.event) for entry in entries}
-        expected, until = progress.now(), now + self._lease_ms
-        drafts = drafts_of(entries, now)
+        # a copy: the progress changes with each append
+        expected, until = copy(progress), now + self._lease_ms
+        drafts, are_small = self._rows.drafts(entries, now)
         parts = (self._sql, self._projections, log_id, entries, kinds, drafts, until)
         unit = AppendUnit(*parts, expected)
         if TaskEnded in kinds or any(map(_CHANGE_OF, entries)):
@@ -197,7 +194,7 @@ class SqlLog:
         progress.written += len(entries)
         done = partial(self._appended, unit, appended)
         submit = partial(self._writer.submit, unit, done, order=log_id, joint=append_all)
-        if log_id not in self._slow and self._rows.are_small(drafts):
+        if log_id not in self._slow and are_small:
             submit()
         else:
             self._submit_later(unit, appended, submit)

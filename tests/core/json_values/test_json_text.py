@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.core.json_values.json_text import (
     canonical,
     compact,
-    fingerprint,
+    is_deeper,
     is_larger,
     parse_json,
     parse_json_at,
@@ -222,17 +222,30 @@ def test_lone_surrogates_become_the_replacement_character(text: str, clean: str)
     assert without_surrogates(text) == clean
 
 
-def test_a_fingerprint_depends_on_the_key_the_tool_and_the_text() -> None:
-    base = fingerprint(b"key", "tool", "{}")
-    assert (len(base), base) == (16, fingerprint(b"key", "tool", "{}"))
-    others = [(b"kez", "tool", "{}"), (b"key", "toom", "{}"), (b"key", "tool", "[]")]
-    assert len({base, *[fingerprint(*each) for each in others]}) == 4
-    assert fingerprint(b"", "a\nb", "c") != fingerprint(b"", "a", "b\nd")
-
-
 @given(json_values)
 @example(value=-(10**31))
 @example(value=[2**4000] * 3)
 def test_the_size_of_a_value_is_its_bytes_as_json(value: Any) -> None:
     size = len(compact(value).encode())
     assert (is_larger(value, size), is_larger(value, size - 1)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "depth", "expected"),
+    [
+        (1, 0, False),
+        ([], 0, True),
+        ([], 1, False),
+        ([1, "[[["], 1, False),
+        ([[], []], 1, True),
+        ({"a": [1]}, 1, True),
+        ({"a": [1]}, 2, False),
+        (((1,),), 1, True),
+        (nested(200), 200, False),
+        (nested(201), 200, True),
+        (nested(100_000), 200, True),
+    ],
+    ids=range(11),
+)
+def test_deeper_than(value: Any, depth: int, expected: bool) -> None:
+    assert is_deeper(value, depth) is expected

@@ -9,7 +9,6 @@ from penstock.core.json_values.schema import (
     Problem,
     Schema,
     check_schema,
-    is_deeper,
     json_problems,
     json_type,
     pointer,
@@ -199,27 +198,6 @@ def test_nesting_without_end_is_one_problem() -> None:
     circle: list[Any] = []
     circle.append(circle)
     assert len(list(json_problems(circle, 200))) == 1
-
-
-@pytest.mark.parametrize(
-    ("value", "depth", "expected"),
-    [
-        (1, 0, False),
-        ([], 0, True),
-        ([], 1, False),
-        ([1, "[[["], 1, False),
-        ([[], []], 1, True),
-        ({"a": [1]}, 1, True),
-        ({"a": [1]}, 2, False),
-        (((1,),), 1, True),
-        (nested(200), 200, False),
-        (nested(201), 200, True),
-        (nested(100_000), 200, True),
-    ],
-    ids=range(11),
-)
-def test_deeper_than(value: Any, depth: int, expected: bool) -> None:
-    assert is_deeper(value, depth) is expected
 
 
 def test_a_pointer_escapes_tildes_and_slashes() -> None:
