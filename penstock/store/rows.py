@@ -27,7 +27,7 @@ from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.errors import NotFound, StoreCorrupt
 from penstock.core.events.codec import decode, encode_all
-from penstock.core.events.events import Entry, Record
+from penstock.core.events.events import Entry, Record, is_outside
 from penstock.core.ids import BlobId, LogId, TaskId
 from penstock.core.text import cut
 from penstock.store.blobs import Blobs
@@ -92,6 +92,10 @@ class EventRows:
             if size is not None and (size := size - len(complete[5])) <= 0:
                 break
         return records
+
+    async def outside(self, log_id: LogId, rows: Sequence[Row]) -> list[Record]:
+        """Convert rows to records, and leave out those of holders."""
+        return [each for each in await self.records(log_id, rows) if is_outside(each.event)]
 
     async def _with_body(self, log_id: LogId, row: Row) -> Row:
         seq, at, task_id, path, kind, _, blob_id = row

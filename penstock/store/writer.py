@@ -20,7 +20,7 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from itertools import groupby
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from penstock.core.errors import StoreClosed, StoreError
+from penstock.core.events.events import Record
 from penstock.store.failures import failure_of, final_error, is_conflict
 
 BATCH_UNITS = 512
@@ -42,6 +43,9 @@ Done = TypeVar("Done")
 
 Joint = Callable[[Connection, list[Any]], Sequence[Any]]
 """Runs many units of one kind at once and returns their outcomes. Raises if any unit fails."""
+
+ReadBefore = Callable[[], Awaitable[Sequence[Record]]]
+"""Reads the records that others wrote directly before some records."""
 
 Outcome = Callable[[Any, BaseException | None], None]
 """Receives a unit's result or its error, on the event loop, in the order of the commits."""
@@ -64,6 +68,52 @@ class Work:
         self.joint = joint
         self.outcome: Any = None
         self.error: BaseException | None = None
+
+
+class PendingWrite:
+    """Records that are being written; cancelling one waiter does not affect the others."""
+
+    __slots__ = ("_before", "_error", "_records", "_waiters", "is_abandoned", "is_settled")
+
+    def __init__(self) -> None:
+        self._waiters: list[asyncio.Future[None]] = []
+        self._records: Sequence[Record] = ()
+        self._before: ReadBefore | None = None
+        self._error: BaseException | None = None
+        self.is_settled = False
+        self.is_abandoned = False
+        """The task that submitted it was cancelled."""
+
+    @property
+    def is_written(self) -> bool:
+        """Whether there are records, and they are on disk."""
+        return bool(self._records)
+
+    def settle(
+        self,
+        records: Sequence[Record] = (),
+        *,
+        before: ReadBefore | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """Set the outcome: the records and how to read those before them, or an error."""
+        self._records, self._before, self._error = records, before, error
+        self.is_settled = True
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def __await__(self) -> Generator[Any, None, Sequence[Record]]:
+        """Wait for the commit. Return the records before these, then these."""
+        if not self.is_settled:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            yield from waiter
+        if self._error is not None:
+            raise self._error
+        if self._before is None:
+            return self._records
+        return [*(yield from self._before().__await__()), *self._records]
 
 
 class Writer:

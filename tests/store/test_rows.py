@@ -1,7 +1,5 @@
 """Events as rows, and back; large bodies that no event names after all are swept."""
 
-import asyncio
-from collections.abc import Awaitable, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +17,6 @@ from penstock.store.blobs import Blobs
 from penstock.store.changes import loosen
 from penstock.store.database import Database
 from penstock.store.erasure import Erasure
-from penstock.store.logs.log_units import PendingAppend
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.projections import Page
 from penstock.store.rows import (
@@ -234,47 +231,7 @@ async def test_lists_show_the_neighbours_of_a_damaged_row(
     assert OTHER in {each.log_id for each in await log.pending(limit=10)}
 
 
-RECORD = Record(LOG, 3, Moment(0), None, None, NoteEmitted(event_type="t"))
-
-
-@pytest.fixture
-def appended(blobs: Blobs) -> PendingAppend:
-    return PendingAppend(EventRows(blobs, 100), LOG)
-
-
-async def wait(for_: Awaitable[Sequence[Record]]) -> Sequence[Record]:
-    return await for_
-
-
-async def test_all_waiters_get_the_result(appended: PendingAppend) -> None:
-    waiting = [asyncio.ensure_future(wait(appended)) for _ in range(3)]
-    await settle()
-    appended.settle([RECORD])
-    assert await asyncio.gather(*waiting) == [[RECORD]] * 3
-    assert await appended == [RECORD]
-
-
-async def test_a_cancelled_waiter_does_not_affect_others(appended: PendingAppend) -> None:
-    impatient, patient = (asyncio.ensure_future(wait(appended)) for _ in range(2))
-    await settle()
-    impatient.cancel()
-    await settle()
-    appended.settle([RECORD])
-    assert await patient == [RECORD]
-    assert impatient.cancelled()
-
-
-async def test_all_waiters_get_the_error(appended: PendingAppend) -> None:
-    waiting = asyncio.ensure_future(wait(appended))
-    await settle()
-    appended.settle(error=LeaseLost("gone"))
-    for each in (waiting, appended):
-        with pytest.raises(LeaseLost, match="gone"):
-            await each
-
-
-async def test_events_from_outside_are_in_order_with_own_ones(appended: PendingAppend) -> None:
+async def test_only_events_from_outside_are_read_as_such(rows: EventRows) -> None:
     own = (1, Moment(0), None, None, "note_emitted", '{"event_type":"t"}', None)
     slipped = (2, Moment(0), None, None, "cancel_requested", "{}", None)
-    appended.settle([RECORD], slipped=[own, slipped])
-    assert [each.seq for each in await appended] == [2, 3]
+    assert [each.seq for each in await rows.outside(LOG, [own, slipped])] == [2]

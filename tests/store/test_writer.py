@@ -2,19 +2,24 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import psycopg
 import pytest
 from sqlalchemy import Connection, select, text
 
+from penstock.core.clock import Moment
 from penstock.core.errors import LeaseLost, StoreClosed, StoreError, StoreFull, StoreLocked
+from penstock.core.events.events import CancelRequested, NoteEmitted, Record
+from penstock.core.ids import LogId
 from penstock.store.database import Database, open_database
 from penstock.store.tables import installation
+from penstock.store.writer import PendingWrite
 from penstock.testing.clock import settle
 
 Unit = Callable[[Connection], object]
+LOG = LogId("conv_1")
 
 
 def put(name: str, error: BaseException | None = None) -> Unit:
@@ -293,3 +298,50 @@ def test_a_database_that_outlives_its_loop_closes_itself(
         if thread.name == "penstock-writer":
             thread.join(5)
     assert "was not closed before its event loop" in caplog.text
+
+
+RECORD = Record(LOG, 3, Moment(0), None, None, NoteEmitted(event_type="t"))
+
+
+async def wait(for_: Awaitable[Sequence[Record]]) -> Sequence[Record]:
+    return await for_
+
+
+async def test_all_waiters_get_the_result() -> None:
+    appended = PendingWrite()
+    waiting = [asyncio.ensure_future(wait(appended)) for _ in range(3)]
+    await settle()
+    appended.settle([RECORD])
+    assert await asyncio.gather(*waiting) == [[RECORD]] * 3
+    assert await appended == [RECORD]
+
+
+async def test_a_cancelled_waiter_does_not_affect_others() -> None:
+    appended = PendingWrite()
+    impatient, patient = (asyncio.ensure_future(wait(appended)) for _ in range(2))
+    await settle()
+    impatient.cancel()
+    await settle()
+    appended.settle([RECORD])
+    assert await patient == [RECORD]
+    assert impatient.cancelled()
+
+
+async def test_all_waiters_get_the_error() -> None:
+    appended = PendingWrite()
+    waiting = asyncio.ensure_future(wait(appended))
+    await settle()
+    appended.settle(error=LeaseLost("gone"))
+    for each in (waiting, appended):
+        with pytest.raises(LeaseLost, match="gone"):
+            await each
+
+
+async def test_records_of_others_come_before_own_ones() -> None:
+    appended, slipped = PendingWrite(), Record(LOG, 2, Moment(0), None, None, CancelRequested())
+
+    async def read() -> list[Record]:
+        return [slipped]
+
+    appended.settle([RECORD], before=read)
+    assert await appended == [slipped, RECORD]

@@ -17,8 +17,7 @@ log, so the UPDATE of each later append matches no row and they fail with LeaseL
 Proof: tests/store/logs/test_log_units.py, tests/contracts/test_log.py.
 """
 
-import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -37,7 +36,6 @@ from penstock.core.events.events import (
     Record,
     SessionOpened,
     TaskEnded,
-    is_outside,
 )
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId, ProfileId, TaskId
@@ -45,7 +43,6 @@ from penstock.store.changes import Changes, drop_task, loosen
 from penstock.store.projections import HAVE_CONSEQUENCES, ProjectionWriter
 from penstock.store.rows import (
     Draft,
-    EventRows,
     Row,
     blobs_of,
     drafts_of,
@@ -70,64 +67,6 @@ class LeaseProgress(Struct):
     """Until when another process reads the live text of this log, in milliseconds."""
     may_have_text: bool = False
     """Pieces of a live reply may be stored; the event that completes the reply deletes them."""
-
-
-class PendingAppend:
-    """Records that are being written; cancelling one waiter does not affect the others."""
-
-    __slots__ = (
-        "_error",
-        "_records",
-        "_rows",
-        "_slipped",
-        "_waiters",
-        "is_abandoned",
-        "is_settled",
-        "log_id",
-    )
-
-    def __init__(self, rows: EventRows, log_id: LogId) -> None:
-        self._rows = rows
-        self.log_id = log_id
-        self._waiters: list[asyncio.Future[None]] = []
-        self._records: Sequence[Record] = ()
-        self._slipped: Sequence[Row] = ()
-        self._error: BaseException | None = None
-        self.is_settled = False
-        self.is_abandoned = False
-        """The task that submitted it was cancelled."""
-
-    @property
-    def is_written(self) -> bool:
-        """Whether there are records, and they are on disk."""
-        return bool(self._records)
-
-    def settle(
-        self,
-        records: Sequence[Record] = (),
-        *,
-        slipped: Sequence[Row] = (),
-        error: BaseException | None = None,
-    ) -> None:
-        """Set the outcome: the records and the outside rows before them, or an error."""
-        self._records, self._slipped, self._error = records, slipped, error
-        self.is_settled = True
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def __await__(self) -> Generator[Any, None, Sequence[Record]]:
-        """Wait for the commit. Return the outside records before these, then these."""
-        if not self.is_settled:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            yield from waiter
-        if self._error is not None:
-            raise self._error
-        if not self._slipped:
-            return self._records
-        slipped = yield from self._rows.records(self.log_id, self._slipped).__await__()
-        return [*(record for record in slipped if is_outside(record.event)), *self._records]
 
 
 class AppendOutcome(NamedTuple):

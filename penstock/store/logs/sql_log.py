@@ -45,7 +45,6 @@ from penstock.store.logs.log_units import (
     AppendUnit,
     BeginUnit,
     LeaseProgress,
-    PendingAppend,
     SendUnit,
     append_all,
 )
@@ -53,8 +52,9 @@ from penstock.store.logs.quarantine import Quarantine, QuarantinedLog
 from penstock.store.logs.sql_live_text import SqlLiveText
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import erased_since, given_for
-from penstock.store.rows import CheckRange, Draft, EventRows, ReadPage, Row, blobs_of, head_of
+from penstock.store.rows import CheckRange, Draft, EventRows, ReadPage, blobs_of, head_of
 from penstock.store.statements import Statements
+from penstock.store.writer import PendingWrite
 
 _ALL = 2**62
 _MIN_EVENTS = 16
@@ -104,7 +104,7 @@ class SqlLog:
         if not are_small:
             drafts = await self._rows.put_away(drafts)
         unit = SendUnit(self._sql, self._projections, log_id, entries, drafts, head)
-        sent = PendingAppend(self._rows, log_id)
+        sent = PendingWrite()
         await self._writer.room()
         self._writer.submit(unit, partial(self._sent, sent, drafts), order=log_id)
         if on_way is not None:
@@ -124,9 +124,9 @@ class SqlLog:
             return None
         send = SendUnit(self._sql, self._projections, log_id, entries, drafts)
         unit = BeginUnit(send, owner, now + self._lease_ms, head)
-        pending = PendingAppend(self._rows, log_id)
+        pending = PendingWrite()
         await self._writer.room()
-        self._writer.submit(unit, partial(self._begun, pending), order=log_id)
+        self._writer.submit(unit, partial(self._begun, log_id, pending), order=log_id)
         try:
             records = await pending
         except asyncio.CancelledError:
@@ -174,7 +174,7 @@ class SqlLog:
     def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
         """Append as the holder, after all appends that were submitted before."""
         log_id, now = lease.log_id, self._clock.now()
-        appended = PendingAppend(self._rows, log_id)
+        appended = PendingWrite()
         progress = self._held.get(log_id)
         if progress is None or progress.epoch != lease.epoch:
             appended.settle(error=lost(log_id))
@@ -271,7 +271,7 @@ class SqlLog:
         return await self._database.read(ReadPending(now, dead, limit, among))
 
     def _submit_later(
-        self, unit: AppendUnit, appended: PendingAppend, submit: Callable[[], None]
+        self, unit: AppendUnit, appended: PendingWrite, submit: Callable[[], None]
     ) -> None:
         """Submit after the large bodies of this append, and of earlier ones, are blobs."""
         log_id = unit.log_id
@@ -299,7 +299,7 @@ class SqlLog:
     def _appended(
         self,
         unit: AppendUnit,
-        appended: PendingAppend,
+        appended: PendingWrite,
         advance: AppendOutcome | None,
         error: BaseException | None,
     ) -> None:
@@ -321,24 +321,27 @@ class SqlLog:
         ]
         for listener in self._listeners:
             listener(records)
-        appended.settle(records, slipped=advance.slipped)
+        slipped = advance.slipped
+        read_slipped = partial(self._rows.outside, log_id, slipped) if slipped else None
+        appended.settle(records, before=read_slipped)
 
     def _begun(
         self,
-        pending: PendingAppend,
+        log_id: LogId,
+        pending: PendingWrite,
         outcome: tuple[LeaseProgress, Sequence[Record]] | None,
         error: BaseException | None,
     ) -> None:
         records: Sequence[Record] | None = None
         if outcome is not None:
             progress, records = outcome
-            self._held[pending.log_id] = progress
+            self._held[log_id] = progress
         self._sent(pending, (), records, error)
         if pending.is_abandoned and pending.is_written:
-            self._release_abandoned(pending.log_id)
+            self._release_abandoned(log_id)
 
     def _sent(
-        self, sent: PendingAppend, drafts: Sequence[Draft], records: _Records, error: _Error
+        self, sent: PendingWrite, drafts: Sequence[Draft], records: _Records, error: _Error
     ) -> None:
         if records is not None:
             for listener in self._listeners:
