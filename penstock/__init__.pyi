@@ -11,6 +11,9 @@ from penstock.core.errors import PenstockError as PenstockError
 from penstock.core.limits import Limits as Limits
 from penstock.core.profile import Profile as Profile
 from penstock.core.task import TaskStatus as TaskStatus
+from penstock.models.model import Model as Model
+from penstock.models.model import ModelCard as ModelCard
+from penstock.models.prices import Prices as Prices
 from penstock.tools.python.context import ToolContext as ToolContext
 from penstock.tools.python.function import tool as tool
 from penstock.tools.python.options import Retry as Retry
@@ -20,8 +23,11 @@ __all__ = [
     "ChatSettings",
     "Envelope",
     "Limits",
+    "Model",
+    "ModelCard",
     "NewMessage",
     "PenstockError",
+    "Prices",
     "Profile",
     "Reply",
     "Retry",

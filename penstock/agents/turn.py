@@ -39,7 +39,7 @@ from penstock.core.messages import Message
 from penstock.core.text import cut
 from penstock.engine.bus import Bus, LiveReply
 from penstock.engine.dialogue import Dialogue, Round
-from penstock.models.model import Model, ModelRequest, price, wait_seconds, without_carries
+from penstock.models.model import Model, ModelRequest, spent, wait_seconds, without_carries
 from penstock.tools.cancellable import Deadline
 
 log = logging.getLogger(__name__)
@@ -244,7 +244,8 @@ class Turns:
         card, budget = self._agent_model.model.card, self._call_runner.ledger.budget
         full = self._agent_model.settings.llm_max_tokens
         for size in (full,) if closing is None else (full, min(full, CLOSING_TOKENS)):
-            reserved = ReservedModelCall(size, tokens + size, price(card, tokens, size))
+            cost = spent(card, tokens, size).cost_usd
+            reserved = ReservedModelCall(size, tokens + size, cost)
             if budget.reserve_model(reserved.tokens, reserved.cost_usd):
                 return reserved
         return None

@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from functools import cache, partial
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -36,12 +37,14 @@ from penstock.app.settings_sections import (
 from penstock.app.settings_sources import PathInSettings, Sources, settings_error
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.limits import Limits
+from penstock.models.prices import open_prices
 from penstock.models.providers import PROVIDERS, ModelConfig, key_variable
 from penstock.models.resolve import ModelRegistry
 
 FILE = "penstock.toml"
 PREFIX = "PENSTOCK_"
 DATABASE_FILE = "penstock.db"
+PRICES_FILE = "prices.json"
 
 
 FIXED_LIMITS = frozenset(
@@ -127,6 +130,7 @@ class Settings(BaseModel):
 
     _root: Path = PrivateAttr(default=Path())
     _user_cache: Path = PrivateAttr(default=Path())
+    _user_data: Path = PrivateAttr(default=Path())
     _keys: dict[str, SecretStr] = PrivateAttr(default_factory=dict)
     """API keys of models, by environment variable."""
 
@@ -144,6 +148,11 @@ class Settings(BaseModel):
     def cache_path(self) -> Path:
         """Return the folder of compiled code, absolute."""
         return (self._root / self.cache_dir).resolve() if self.cache_dir else self._user_cache
+
+    @property
+    def price_files(self) -> tuple[Path, Path]:
+        """Return the tables of prices that win over the one that ships: the project's first."""
+        return self.data_path / PRICES_FILE, self._user_data / PRICES_FILE
 
     @property
     def database(self) -> str:
@@ -175,6 +184,7 @@ class Settings(BaseModel):
             default=self.models.default,
             limits=self.limits,
             keys=keys,
+            prices=cache(partial(open_prices, self.price_files)),
         )
 
 
@@ -194,9 +204,13 @@ def load(root: Path, **overrides: Any) -> Settings:
         variables.update(provider.key_env)
     keys = {variable: os.environ.get(variable, "") for variable in variables}
     settings._root = root.resolve()  # noqa: SLF001  private to this file
-    settings._user_cache = _cache_of_user()  # noqa: SLF001
+    settings._user_cache = _folder_of_user("XDG_CACHE_HOME", ".cache")  # noqa: SLF001
+    settings._user_data = _folder_of_user("XDG_DATA_HOME", ".local/share")  # noqa: SLF001
     settings._keys = {each: SecretStr(key) for each, key in keys.items() if key}  # noqa: SLF001
     return settings
+
+
+_AS_WRITTEN = {"provider", "model", "base_url", "context_tokens", "extra"}
 
 
 def _config(name: str, entry: ModelEntry, keys: Mapping[str, str]) -> ModelConfig:
@@ -205,13 +219,15 @@ def _config(name: str, entry: ModelEntry, keys: Mapping[str, str]) -> ModelConfi
         name=name,
         api_key=keys.get(variable or ""),
         key_env=variable,
-        **entry.model_dump(exclude={"api_key_env"}),
+        capabilities=entry.capabilities,
+        prices=entry.prices,
+        **entry.model_dump(include=_AS_WRITTEN),
     )
 
 
-def _cache_of_user() -> Path:
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(named) if Path(named).is_absolute() else Path.home() / ".cache") / "penstock"
+def _folder_of_user(variable: str, usual: str) -> Path:
+    named = os.environ.get(variable, "")
+    return (Path(named) if Path(named).is_absolute() else Path.home() / usual) / "penstock"
 
 
 def _described(error: Mapping[str, Any], sources: Sources) -> str:

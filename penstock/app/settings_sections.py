@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from penstock.core.json_values.schema import Schema
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, MANAGE, READ, Profile
+from penstock.models.prices import Prices
 from penstock.resources.channels import Channel, ChannelKind
 from penstock.resources.hosts import read_patterns, read_private
 from penstock.resources.signed_links import LINK_SECONDS
@@ -51,8 +52,61 @@ class ModelEntry(BaseModel):
     """USD per million input tokens."""
     output_price: float | None = Field(default=None, ge=0)
     """USD per million output tokens."""
+    cached_input_price: float | None = Field(default=None, ge=0)
+    """USD per million input tokens that the provider reads from its cache."""
+    cache_write_price: float | None = Field(default=None, ge=0)
+    """USD per million input tokens that the provider writes to its cache."""
+    cache_write_long_price: float | None = Field(default=None, ge=0)
+    """The same for an hour or longer."""
     extra: dict[str, Any] = Field(default_factory=dict)
     """Members to add to the body of every request; `null` removes one."""
+    tools: bool | None = None
+    """Whether the model can call tools."""
+    images: bool | None = None
+    """Whether messages may contain images."""
+    pdf: bool | None = None
+    """Whether messages may contain PDF files."""
+    audio: bool | None = None
+    """Whether messages may contain audio."""
+    tool_images: bool | None = None
+    """Whether results of tools may contain images."""
+    json_schema: bool | None = None
+    """Whether the provider can hold a reply to a JSON Schema."""
+    forced_tool_choice: bool | None = None
+    """Whether a request can force a call."""
+    binds_thinking: bool | None = None
+    """Whether signed thinking is valid only after the exact request that it followed."""
+    thinking_modes: tuple[str, ...] | None = None
+    """`adaptive`, `enabled`, `disabled` and `between_tools`, as Anthropic names them."""
+    efforts: tuple[str, ...] | None = None
+    """The levels of effort that the model accepts, lowest first."""
+    max_output: int | None = Field(default=None, gt=0)
+    """The most output tokens of one reply."""
+    sampling: bool | None = None
+    """Whether the model accepts a temperature and `top_p`."""
+
+    @property
+    def prices(self) -> Prices:
+        """The prices that are set."""
+        return Prices(
+            input=self.input_price,
+            output=self.output_price,
+            cached=self.cached_input_price,
+            cache_write=self.cache_write_price,
+            cache_write_long=self.cache_write_long_price,
+        )
+
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        """The members of the card that are set."""
+        values = {name: getattr(self, name) for name in _CAPABILITIES}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+_CAPABILITIES = (
+    *("tools", "images", "pdf", "audio", "tool_images", "json_schema", "forced_tool_choice"),
+    *("binds_thinking", "thinking_modes", "efforts", "max_output", "sampling"),
+)
 
 
 class ModelSection(BaseModel):

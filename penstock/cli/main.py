@@ -34,7 +34,10 @@ class Command(Struct, frozen=True):
     name: str
     sentence: str
     load: Callable[[], Any]
-    """Returns the command's function, or a mapping from sub-command names to functions."""
+    """Returns the command's function, or a mapping from sub-command names to functions.
+
+    The function of the empty name runs if no sub-command is given.
+    """
 
 
 COMMANDS = (
@@ -91,6 +94,11 @@ COMMANDS = (
         "doctor",
         "Report what is installed, unreachable or misconfigured.",
         lambda: late("penstock.cli.doctor:doctor"),
+    ),
+    Command(
+        "models",
+        "List models and their prices, or use newer prices.",
+        lambda: late("penstock.cli.models:COMMANDS"),
     ),
     Command(
         "keys",
@@ -174,16 +182,20 @@ def _is_text(argument: str) -> bool:
 @cache
 def _loaded(row: Command) -> Any:
     part = row.load()
+    is_group = isinstance(part, Mapping)
+    has_default = is_group and "" in part
     app = typer.Typer(
         help=row.sentence,
         add_completion=False,
-        no_args_is_help=True,
+        no_args_is_help=not has_default,
         rich_markup_mode=None,
     )
-    is_group = isinstance(part, Mapping)
     if is_group:
-        app.callback()(_nothing)
-    for name, function in (part if is_group else {row.name: part}).items():
+        app.callback(invoke_without_command=has_default)(part.get("", _nothing))
+    functions = part if is_group else {row.name: part}
+    for name, function in functions.items():
+        if not name:
+            continue
         full_name = f"{row.name} {name}" if is_group else name
         app.command(name, epilog=examples_of(full_name))(function)
     return get_command(app)
@@ -243,6 +255,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "penstock answer q_1 approve",
         "penstock answer q_1 reject --note 'not on a Friday'",
     ),
+    "models update": ("penstock models update prices.json --user",),
     "keys create": ("penstock keys create ci --permission read --permission chat --days 90",),
     "vault set": ('printf %s "$TOKEN" | penstock vault set profile weather_token',),
 }

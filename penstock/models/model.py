@@ -18,8 +18,8 @@ from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage, Carry, Message, Usage
 from penstock.core.text import CHARACTERS_PER_TOKEN
+from penstock.models.prices import UNKNOWN, Prices
 
-PRICED_TOKENS = 1_000_000
 RETRY_AFTER_SECONDS = 30
 """The longest Retry-After that is honoured."""
 WAITS = RetryPolicy(initial_backoff_ms=1000, multiplier=4)
@@ -169,10 +169,8 @@ class ModelCard(Struct, frozen=True, kw_only=True, gc=False):
     """The name of the provider, such as `openai`; any word for a model of your own."""
     context_tokens: int | None = None
     """The size of the context window in tokens; None if unknown."""
-    input_price: float | None = None
-    """USD per million input tokens; None if unknown."""
-    output_price: float | None = None
-    """USD per million output tokens; None if unknown."""
+    prices: Prices = UNKNOWN
+    """USD per million tokens."""
     tools: bool = True
     """Whether the model can call tools."""
     family: str = ""
@@ -207,12 +205,18 @@ class ModelCard(Struct, frozen=True, kw_only=True, gc=False):
 
 @runtime_checkable
 class Model(Protocol):
-    """A language model.
+    """A language model. Any object with these members is one.
 
     Contract: `stream` makes one attempt and no retries (`models/model.py` decides about retries).
     It raises ModelUnavailable, which may be retried, or ModelRefused. Closing the iterator closes
     the connection. The last event is Finished; if the provider ends the stream early, `stream`
     raises ModelUnavailable. No SDK is imported before the first request.
+
+    Example:
+        >>> from penstock import Model
+        >>> from penstock.models.scripted import ScriptedModel, say
+        >>> isinstance(ScriptedModel([say("Hello")]), Model)
+        True
     """
 
     @property
@@ -221,7 +225,18 @@ class Model(Protocol):
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield the events of the reply as they arrive. Use `aclosing` if you may stop early."""
+        """Yield the events of the reply as they arrive. Use `aclosing` if you may stop early.
+
+        Args:
+            request: All that the model sees.
+
+        Yields:
+            Deltas of reasoning, text and calls, then Finished.
+
+        Raises:
+            ModelUnavailable: The request may be repeated.
+            ModelRefused: The provider refused the request.
+        """
         ...
 
     async def close(self) -> None:
@@ -240,21 +255,14 @@ def without_carries(request: ModelRequest) -> ModelRequest:
 
 def with_price(card: ModelCard, usage: Usage) -> Usage:
     """Return the usage with its price, if the model has one."""
-    return replace(usage, cost_usd=price(card, usage.input_tokens, usage.output_tokens))
+    if card.prices is UNKNOWN:
+        return usage
+    return replace(usage, cost_usd=card.prices.cost(usage))
 
 
 def spent(card: ModelCard, input_tokens: int, output_tokens: int) -> Usage:
     """Return the usage of one reply, with its price if the model has one."""
-    cost = price(card, input_tokens, output_tokens)
-    return Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost)
-
-
-def price(card: ModelCard, input_tokens: int, output_tokens: int) -> float | None:
-    """Return the price of these tokens in USD; None if the model has no price."""
-    if card.input_price is None or card.output_price is None:
-        return None
-    total = input_tokens * card.input_price + output_tokens * card.output_price
-    return total / PRICED_TOKENS
+    return with_price(card, Usage(input_tokens=input_tokens, output_tokens=output_tokens))
 
 
 def estimate(card: ModelCard, request: ModelRequest, output_chars: int) -> Usage:

@@ -8,15 +8,17 @@ table. Proof: tests/models/test_prices.py. The table is written by `scripts/pric
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from penstock.core.errors import ConfigError
 from penstock.core.json_values.json_text import parse_json
+from penstock.core.messages import Usage
 
 VERSION = 1
 MAX_TABLE_BYTES = 8_000_000
@@ -25,9 +27,12 @@ MAX_PRICE = 100_000.0
 MAX_PATTERN_CHARS = 500
 PRICED_TOKENS = 1_000_000
 SHIPPED = Path(__file__).with_name("prices.json")
+SHIPPED_NAME = "the table that ships with penstock"
 
 Tiers = tuple[tuple[int, float], ...]
 """`(from, price)`, lowest first: a price is that of requests of more input tokens than `from`."""
+Rate = float | Tiers
+"""A price of one kind of tokens."""
 
 _PARTS = ("input", "output", "cached", "cache_write", "cache_write_long")
 _SAME_AS = {
@@ -42,50 +47,95 @@ _SAME_AS = {
 """Names of providers that bill as another one in the table."""
 
 
-class TokenCounts(Struct, frozen=True, kw_only=True):
-    """The tokens of one reply. `input` counts all of the input, cached and written, too."""
+class Prices(Struct, frozen=True, kw_only=True):
+    """The prices of a model in USD per million tokens; None is unknown.
 
-    input: int
-    output: int
-    cached: int = 0
-    cache_write: int = 0
-    cache_write_long: int = 0
+    A part without a price of its own costs as much as plain input.
 
+    Example:
+        >>> from penstock import Prices
+        >>> from penstock.core.messages import Usage
+        >>> prices = Prices(input=4, output=20, cached=0.2)
+        >>> prices.cost(Usage(input_tokens=1_000_000, cached_tokens=500_000))
+        2.1
+    """
 
-class Price(Struct, frozen=True, kw_only=True):
-    """The prices of one model in USD per million tokens; None if unknown."""
+    input: Rate | None = None
+    """Input tokens."""
+    output: Rate | None = None
+    """Output tokens, with reasoning."""
+    cached: Rate | None = None
+    """Input tokens that the provider read from its cache."""
+    cache_write: Rate | None = None
+    """Input tokens that the provider wrote to its cache for a short time."""
+    cache_write_long: Rate | None = None
+    """Input tokens that the provider wrote to its cache for an hour or longer."""
 
-    input: Tiers | None = None
-    output: Tiers | None = None
-    cached: Tiers | None = None
-    cache_write: Tiers | None = None
-    cache_write_long: Tiers | None = None
-    context_tokens: int | None = None
+    def cost(self, usage: Usage) -> float | None:
+        """Return the price of one reply.
 
-    def cost(self, counts: TokenCounts) -> float | None:
-        """Return the price of one reply in USD; None if input or output has no price."""
+        Args:
+            usage: The tokens of the reply.
+
+        Returns:
+            USD; None if input or output has no price.
+        """
         if self.input is None or self.output is None:
             return None
+        read = usage.input_tokens
         parts = (
-            (self.cached, counts.cached),
-            (self.cache_write, counts.cache_write),
-            (self.cache_write_long, counts.cache_write_long),
+            (self.cached, usage.cached_tokens),
+            (self.cache_write, usage.cache_write_tokens),
+            (self.cache_write_long, usage.cache_write_long_tokens),
         )
-        plain = max(counts.input - sum(count for _, count in parts), 0)
-        total = plain * _rate(self.input, counts.input)
+        plain = max(read - sum(count for _, count in parts), 0)
+        total = plain * _rate(self.input, read)
         for price, count in parts:
-            total += count * _rate(self.input if price is None else price, counts.input)
-        total += counts.output * _rate(self.output, counts.input)
+            if count:
+                total += count * _rate(self.input if price is None else price, read)
+        total += usage.output_tokens * _rate(self.output, read)
         return total / PRICED_TOKENS
+
+    def over(self, other: "Prices") -> "Prices":
+        """Return these prices, completed with others.
+
+        Args:
+            other: The prices for parts that have none here.
+
+        Returns:
+            The price of each part.
+        """
+        mine = {name: value for name, value in asdict(self).items() if value is not None}
+        return replace(other, **mine)
+
+
+UNKNOWN = Prices()
+
+
+class KnownModel(Struct, frozen=True, kw_only=True):
+    """The row of one model."""
+
+    prices: Prices
+    context_tokens: int | None = None
 
 
 class PriceTable:
     """Prices by provider and name of the model."""
 
-    def __init__(self, date: str, source: str, rows: Mapping[str, tuple[list[str], Price]]) -> None:
+    def __init__(
+        self,
+        rows: Mapping[str, tuple[list[str], KnownModel]],
+        *,
+        date: str,
+        source: str,
+        file: str,
+    ) -> None:
         self.date = date
+        """The day of the prices, `2026-11-22`."""
         self.source = source
-        self.rows: Mapping[str, Price] = {key: price for key, (_, price) in rows.items()}
+        self.file = file
+        """Where the table is from."""
+        self.rows: Mapping[str, KnownModel] = {key: known for key, (_, known) in rows.items()}
         self._exact: dict[tuple[str, str], str] = {}
         self._patterns: dict[str, list[tuple[re.Pattern[str], str]]] = {}
         for key, (patterns, _) in rows.items():
@@ -97,8 +147,8 @@ class PriceTable:
                 else:
                     self._exact.setdefault((provider, pattern.lower()), key)
 
-    def find(self, provider: str, model: str) -> Price | None:
-        """Return the price of a provider's model; None if the table does not have it."""
+    def find(self, provider: str, model: str) -> KnownModel | None:
+        """Return what the table has of a provider's model, or None."""
         known, name = _SAME_AS.get(provider, provider), model.lower()
         if (key := self._exact.get((known, name))) is None:
             patterns = self._patterns.get(known, ())
@@ -109,7 +159,22 @@ class PriceTable:
 @cache
 def shipped_prices() -> PriceTable:
     """Return the table that ships with penstock."""
-    return read_prices(SHIPPED.read_bytes(), "prices.json")
+    return read_prices(SHIPPED.read_bytes(), SHIPPED_NAME)
+
+
+def open_prices(files: Sequence[Path]) -> PriceTable:
+    """Return the table in the first of these files that exists, else the one that ships.
+
+    Raises ConfigError for a table that is broken or cannot be read.
+    """
+    for file in files:
+        try:
+            return read_prices(file.read_bytes(), str(file))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise ConfigError(f"the table of prices {file} cannot be read: {error}") from error
+    return shipped_prices()
 
 
 def read_prices(text: bytes, file: str) -> PriceTable:
@@ -124,13 +189,15 @@ def read_prices(text: bytes, file: str) -> PriceTable:
         raise ConfigError(f"{file} is not JSON: {error}") from error
     for problem in _problems(table):
         raise ConfigError(f"{file}: {problem}")
-    rows = {key: (row["match"], _price(row)) for key, row in table["models"].items()}
-    return PriceTable(table["date"], table["source"], rows)
+    rows = {key: (row["match"], _known(row)) for key, row in table["models"].items()}
+    return PriceTable(rows, date=table["date"], source=table["source"], file=file)
 
 
-def _rate(tiers: Tiers, input_tokens: int) -> float:
+def _rate(rate: Rate, input_tokens: int) -> float:
     """Return the price of the highest tier that begins below the input; the first one for none."""
-    return next((price for start, price in reversed(tiers) if input_tokens > start), tiers[0][1])
+    if not isinstance(rate, tuple):
+        return rate
+    return next((price for start, price in reversed(rate) if input_tokens > start), rate[0][1])
 
 
 def _problems(table: Any) -> Iterator[str]:
@@ -207,12 +274,12 @@ def _is_number(value: Any) -> bool:
     return type(value) in {int, float} and (type(value) is int or math.isfinite(value))
 
 
-def _price(row: Mapping[str, Any]) -> Price:
-    parts = {part: _tiers(row[part]) for part in _PARTS if row.get(part) is not None}
-    return Price(context_tokens=row.get("context"), **parts)
+def _known(row: Mapping[str, Any]) -> KnownModel:
+    parts = {part: _parsed_rate(row[part]) for part in _PARTS if row.get(part) is not None}
+    return KnownModel(prices=Prices(**parts), context_tokens=row.get("context"))
 
 
-def _tiers(value: Any) -> Tiers:
+def _parsed_rate(value: Any) -> Rate:
     if not isinstance(value, list):
-        return ((0, float(value)),)
+        return float(value)
     return tuple((start, float(price)) for start, price in value)

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 from http import HTTPStatus
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.models.model import ModelCard
+from penstock.models.prices import UNKNOWN, Prices, PriceTable
 
 CONNECT_SECONDS = 10
 """How long a model's server may take to accept a connection. A server that is up accepts in less
@@ -112,11 +115,30 @@ class ModelConfig:
     key_env: str | None = None
     """The environment variable of the key, for messages."""
     context_tokens: int | None = None
-    input_price: float | None = None
-    """USD per million tokens."""
-    output_price: float | None = None
+    prices: Prices = UNKNOWN
+    """USD per million tokens; a part that is unknown is looked up in the table of prices."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Members added to the body of every request; a member that is null is removed from it."""
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    """Members of the card that the operator sets. They win over what the model's name tells."""
+
+    def of_operator(self, card: ModelCard) -> ModelCard:
+        """Return the card with the capabilities that the operator sets."""
+        return replace(card, **self.capabilities) if self.capabilities else card
+
+    def known(self, table: PriceTable) -> "ModelConfig":
+        """Return the configuration with the prices and the window that the table has.
+
+        A price holds at the provider's own address and for its usual tier only.
+        """
+        if (found := table.find(self.provider, self.model)) is None:
+            return self
+        is_usual = self.is_at_home and "service_tier" not in self.extra
+        return replace_fields(
+            self,
+            context_tokens=self.context_tokens or found.context_tokens,
+            prices=self.prices.over(found.prices) if is_usual else self.prices,
+        )
 
     @property
     def is_at_home(self) -> bool:
@@ -148,11 +170,11 @@ class ModelConfig:
     @property
     def card(self) -> ModelCard:
         """The card of the model."""
-        return ModelCard(
+        card = ModelCard(
             model_id=self.name,
             name=self.model or self.name,
             provider=self.provider,
             context_tokens=self.context_tokens,
-            input_price=self.input_price,
-            output_price=self.output_price,
+            prices=self.prices,
         )
+        return self.of_operator(card)

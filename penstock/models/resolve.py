@@ -19,6 +19,7 @@ from penstock.core.errors import ConfigError, ModelRefused
 from penstock.core.late import is_installed, late
 from penstock.core.limits import Limits
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
+from penstock.models.prices import PriceTable, shipped_prices
 from penstock.models.providers import (
     ADAPTED,
     COMPATIBLE,
@@ -55,16 +56,19 @@ class ModelRegistry:
         default: str = OFFLINE,
         limits: Limits | None = None,
         keys: Mapping[str, str] | None = None,
+        prices: Callable[[], PriceTable] = shipped_prices,
         problem_of: Callable[[str], str | None] | None = None,
     ) -> None:
         """Register the configured models. `keys` maps environment variables to providers' keys.
 
+        `prices` returns the table of known models; it is read when the first of them is used.
         `problem_of` checks a provider that is not in our list. By default Pydantic AI does.
         """
         self._configs = {OFFLINE: ModelConfig(name=OFFLINE, provider=OFFLINE)}
         self._configs |= {config.name: config for config in configs}
         self._limits = limits or Limits()
         self._keys = keys or {}
+        self._prices = prices
         self._problem_of = problem_of or _provider_problem
         self._made: dict[str, Model] = {}
         self.default = default
@@ -122,11 +126,22 @@ class ModelRegistry:
 
     def cards(self) -> list[ModelCard]:
         """Return the card of each named model, the default first, then by name."""
-        cards = {name: config.card for name, config in self._configs.items()}
+        cards = {name: self._known(config).card for name, config in self._configs.items()}
         cards |= {name: model.card for name, model in self._made.items()}
         return sorted(
             cards.values(), key=lambda card: (card.model_id != self.default, card.model_id)
         )
+
+    def named(self, name: str) -> ModelCard:
+        """Return the card of a model, also if it lacks a key. Raises ConfigError."""
+        if (model := self.find(name)) is not None:
+            return model.card
+        config = self._known(self._configs.get(name) or self._named_by_provider(name))
+        if config.provider in NATIVE:
+            describe: Callable[[ModelCard], ModelCard]
+            describe = late("penstock.models.wires.anthropic_request:claude_card")
+            return config.of_operator(describe(config.card))
+        return config.card
 
     async def close(self) -> None:
         """Close the connections of every model that was used."""
@@ -139,7 +154,7 @@ class ModelRegistry:
                 log.warning("the model %r could not be closed: %s", name, error)
 
     def _make(self, name: str) -> Model:
-        config = self._configs.get(name) or self._named_by_provider(name)
+        config = self._known(self._configs.get(name) or self._named_by_provider(name))
         if config.provider == OFFLINE:
             offline: Callable[..., Model] = late("penstock.models.offline:OfflineModel")
             return offline(card=config.card)
@@ -150,6 +165,10 @@ class ModelRegistry:
             native: MakeModel = late("penstock.models.wires.anthropic:AnthropicModel")
             return native(_with_address(_with_model(config)), self._limits)
         return _adapted(config, self._limits)
+
+    def _known(self, config: ModelConfig) -> ModelConfig:
+        """Return the configuration with what the table of known models says."""
+        return config if config.provider == OFFLINE else config.known(self._prices())
 
     def _named_by_provider(self, name: str) -> ModelConfig:
         """Return the configuration for `provider:model`.

@@ -12,6 +12,7 @@ from penstock.chat.requests import NewMessage
 from penstock.cli.interaction.conversation import frames as frames_of
 from penstock.core.call import Effect
 from penstock.core.limits import Limits
+from penstock.models.prices import Prices
 from penstock.models.providers import ModelConfig
 from penstock.models.scripted import (
     SCRIPTED,
@@ -72,7 +73,7 @@ async def test_a_closing_call_writes_less_when_the_budget_is_short(
     assert (reply.content, model.requests[-1].max_tokens) == (content, max_tokens)
 
 
-PRICED = replace(SCRIPTED, input_price=1.0, output_price=10.0)
+PRICED = replace(SCRIPTED, prices=Prices(input=1.0, output=10.0))
 
 
 async def test_a_used_up_budget_ends_with_a_closing_call() -> None:

@@ -14,13 +14,13 @@ from penstock.models.model import (
     ToolDefinition,
     estimate,
     failure,
-    price,
     spent,
     wait_seconds,
 )
+from penstock.models.prices import Prices
 
 FREE = ModelCard(model_id="m", name="m", provider="p")
-PRICED = ModelCard(model_id="m", name="m", provider="p", input_price=3, output_price=15)
+PRICED = ModelCard(model_id="m", name="m", provider="p", prices=Prices(input=3, output=15))
 
 
 def test_a_price_is_per_million_tokens() -> None:
@@ -29,11 +29,10 @@ def test_a_price_is_per_million_tokens() -> None:
 
 
 @pytest.mark.parametrize(
-    "card", [replace(PRICED, input_price=None), replace(PRICED, output_price=None)]
+    "card", [replace(PRICED, prices=Prices(output=15)), replace(PRICED, prices=Prices(input=3))]
 )
 def test_a_model_with_half_a_price_has_none(card: ModelCard) -> None:
     assert spent(card, 1000, 100).cost_usd is None
-    assert price(card, 1000, 100) is None
 
 
 def test_uncounted_text_is_estimated_at_four_characters_per_token() -> None:

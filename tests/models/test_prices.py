@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from genai_prices.data import providers
 from genai_prices.types import TieredPrices
 
 from penstock.core.errors import ConfigError
-from penstock.models.prices import SHIPPED, Price, TokenCounts, read_prices, shipped_prices
+from penstock.core.messages import Usage as Used
+from penstock.models.prices import SHIPPED, Prices, open_prices, read_prices, shipped_prices
 from scripts.prices import PROVIDERS, table, text_of
 
 RISE = "must have tiers that begin at 0 and rise"
@@ -25,14 +27,14 @@ GOOD: dict[str, Any] = {
 }
 
 
-def counts(**given: int) -> TokenCounts:
-    return TokenCounts(**{"input": 0, "output": 0, **given})
+def counts(**given: int) -> Used:
+    return Used(**{f"{name}_tokens": count for name, count in given.items()})
 
 
-def known(provider: str, model: str) -> Price:
+def known(provider: str, model: str) -> Prices:
     found = shipped_prices().find(provider, model)
     assert found is not None
-    return found
+    return found.prices
 
 
 def test_each_part_of_the_input_has_its_price() -> None:
@@ -79,11 +81,13 @@ def test_every_name_has_the_price_of_the_source() -> None:
         for model in provider.models if provider.id in PROVIDERS else ():
             theirs = provider.find_model(model.id)
             ours = shipped_prices().find(provider.id, model.id)
-            if theirs is None or ours is None or ours.input is None:
+            if theirs is None or ours is None or not isinstance(ours.prices.input, float | tuple):
                 continue
             price = theirs.get_prices(day).input_mtok
             base = price.base if isinstance(price, TieredPrices) else price
-            assert float(base or 0) == ours.input[0][1], (provider.id, model.id)
+            mine = ours.prices.input
+            first = mine[0][1] if isinstance(mine, tuple) else mine
+            assert float(base or 0) == first, (provider.id, model.id)
             compared += 1
     assert compared > 200
 
@@ -91,14 +95,32 @@ def test_every_name_has_the_price_of_the_source() -> None:
 def test_holes_in_a_row() -> None:
     one = ((0, 1.0),)
     used = counts(input=1_000_000, cached=500_000, cache_write=100_000, output=1_000_000)
-    assert Price(input=one, output=one).cost(used) == 2, "cached and writes cost as input"
-    assert Price(input=one).cost(used) is None
-    assert Price(output=one).cost(used) is None
-    assert Price().cost(counts()) is None
+    assert Prices(input=one, output=one).cost(used) == 2, "cached and writes cost as input"
+    assert Prices(input=one).cost(used) is None
+    assert Prices(output=one).cost(used) is None
+    assert Prices().cost(counts()) is None
+
+
+def test_prices_over_others_replace_those_that_they_have() -> None:
+    mine, table = Prices(input=1.0, cached=0.0), Prices(input=((0, 2.0),), output=3.0, cached=1.0)
+    assert mine.over(table) == Prices(input=1.0, output=3.0, cached=0.0)
+
+
+def test_the_first_table_that_exists_is_used(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    assert open_prices((first, second)) is shipped_prices()
+    second.write_text(json.dumps(GOOD))
+    found = open_prices((first, second))
+    assert (found.file, list(found.rows)) == (str(second), ["a:m"])
+    first.write_text("{")
+    with pytest.raises(ConfigError, match=r"first\.json is not JSON"):
+        open_prices((first, second))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        open_prices((tmp_path,))
 
 
 def test_more_cached_than_read_costs_no_less_than_nothing() -> None:
-    price = Price(input=((0, 1.0),), output=((0, 1.0),), cached=((0, 0.5),))
+    price = Prices(input=((0, 1.0),), output=((0, 1.0),), cached=((0, 0.5),))
     assert price.cost(counts(input=1_000_000, cached=2_000_000)) == 1
 
 
@@ -140,8 +162,9 @@ def test_no_table_is_read_before_a_price_is_asked_for() -> None:
 
 def test_a_good_table_is_read() -> None:
     found = read_prices(json.dumps(GOOD).encode(), "mine.json")
-    price = found.find("a", "m-12")
-    assert price is not None
+    row = found.find("a", "m-12")
+    assert row is not None
+    price = row.prices
     assert price.cost(counts(input=100, output=1_000_000)) == pytest.approx(2.0001)
     assert price.cost(counts(input=101, output=1_000_000)) == pytest.approx(3.000101)
 

@@ -1,9 +1,13 @@
 """Providers by name, and which variable holds the key of each."""
 
+from typing import Any
+
 import pytest
+from msgspec.structs import replace
 
 from penstock.app.settings_sections import ModelEntry
-from penstock.models.model import ModelCard
+from penstock.models.model import ModelCard, spent
+from penstock.models.prices import Prices, shipped_prices
 from penstock.models.providers import (
     ADAPTED,
     COMPATIBLE,
@@ -61,10 +65,15 @@ def test_an_unlisted_provider_requires_nothing() -> None:
 
 def test_the_card_has_only_public_members() -> None:
     config = ModelConfig(
-        name="fast", provider="openai", model="gpt", api_key="sk", context_tokens=9, input_price=1
+        name="fast",
+        provider="openai",
+        model="gpt",
+        api_key="sk",
+        context_tokens=9,
+        prices=Prices(input=1),
     )
     assert config.card == ModelCard(
-        model_id="fast", name="gpt", provider="openai", context_tokens=9, input_price=1
+        model_id="fast", name="gpt", provider="openai", context_tokens=9, prices=Prices(input=1)
     )
     assert "sk" not in repr(config)
 
@@ -91,3 +100,36 @@ def test_advice_about_a_missing_model_names_its_settings() -> None:
     assert config.advice(404) == "check base_url and model"
     assert ModelConfig(name="fast", provider="openai").advice(404) == "check model"
     assert config.advice(500) == ""
+
+
+OPUS: dict[str, Any] = {"name": "o", "provider": "anthropic", "model": "claude-opus-5-5"}
+
+
+@pytest.mark.parametrize(
+    ("given", "cost"),
+    [
+        ({}, 4),
+        ({"base_url": "http://127.0.0.1:1"}, None),
+        ({"extra": {"service_tier": "flex"}}, None),
+        ({"prices": Prices(input=1)}, 1),
+        ({"prices": Prices(input=1, output=1), "base_url": "http://127.0.0.1:1"}, 1),
+        ({"model": "claude-of-tomorrow"}, None),
+    ],
+    ids=["listed", "elsewhere", "other tier", "one set", "set elsewhere", "unknown"],
+)
+def test_the_operators_price_wins_over_the_table(given: dict[str, Any], cost: float | None) -> None:
+    card = ModelConfig(**{**OPUS, **given}).known(shipped_prices()).card
+    assert spent(card, 1_000_000, 0).cost_usd == cost
+
+
+def test_the_window_is_the_operators_or_that_of_the_table() -> None:
+    table = shipped_prices()
+    assert ModelConfig(**OPUS).known(table).card.context_tokens == 1_000_000
+    assert ModelConfig(**OPUS, context_tokens=9).known(table).card.context_tokens == 9
+
+
+def test_the_operators_capabilities_win() -> None:
+    config = ModelConfig(**OPUS, capabilities={"images": True, "efforts": ("low",)})
+    assert (config.card.images, config.card.efforts) == (True, ("low",))
+    derived = replace(config.card, images=False, pdf=True)
+    assert config.of_operator(derived) == replace(config.card, pdf=True)

@@ -332,7 +332,7 @@ class AnthropicModel:
     def __init__(self, config: ModelConfig, limits: Limits) -> None:
         address = (config.base_url or "").rstrip("/").removesuffix("/v1")
         config = replace_fields(config, base_url=address)
-        self.card = claude_card(config.card)
+        self.card = config.of_operator(claude_card(config.card))
         self._config = config
         self._limits = limits
         key = usable_key(config)

@@ -25,6 +25,7 @@ from penstock.models.model import (
     TextDelta,
     ToolDefinition,
 )
+from penstock.models.prices import Prices
 from penstock.models.providers import ModelConfig
 from penstock.models.resolve import LazyModel, ModelRegistry
 from tests.kit.model_server import (
@@ -153,7 +154,7 @@ async def test_a_reply_on_the_openai_wire_streams() -> None:
     ("config", "cost"),
     [
         ({"model": "claude-opus-4-6"}, 7 * 5e-6 + 1 * 25e-6),
-        ({"model": "claude-opus-4-6", "input_price": 1, "output_price": 2}, 9e-6),
+        ({"model": "claude-opus-4-6", "prices": Prices(input=1, output=2)}, 9e-6),
         ({"model": "m"}, None),
     ],
 )
