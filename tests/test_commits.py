@@ -66,7 +66,7 @@ def test_a_subject_in_the_form_is_accepted(subject: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("subject", "said"),
+    ("subject", "message"),
     [
         ("", "must be `area: "),
         ("keep entries in one table", "must be `area: "),
@@ -86,8 +86,8 @@ def test_a_subject_in_the_form_is_accepted(subject: str) -> None:
         (f"core: {'x' * 67}", "at most 72 characters, found 73"),
     ],
 )
-def test_a_subject_in_another_form_is_refused(subject: str, said: str) -> None:
-    assert said in mistake(subject)
+def test_a_subject_in_another_form_is_refused(subject: str, message: str) -> None:
+    assert message in mistake(subject)
 
 
 @pytest.mark.programs

@@ -34,9 +34,9 @@ def pytest_itemcollected(item):
 
 
 @pytest.mark.parametrize(
-    ("extras", "wanted"), [("sheets,google", "'.[sheets,google]'"), ("", 'test -z "" ||')]
+    ("extras", "expected"), [("sheets,google", "'.[sheets,google]'"), ("", 'test -z "" ||')]
 )
-def test_make_install_installs_the_extras_it_is_given(extras: str, wanted: str) -> None:
+def test_make_install_installs_the_extras_it_is_given(extras: str, expected: str) -> None:
     made = subprocess.run(
         ["/usr/bin/env", "make", "--dry-run", "install", f"EXTRAS={extras}", "PREFIX=/nowhere"],
         cwd=ROOT,
@@ -45,7 +45,7 @@ def test_make_install_installs_the_extras_it_is_given(extras: str, wanted: str) 
         check=True,
     )
     (line,) = [each for each in made.stdout.splitlines() if each.startswith("test -z")]
-    assert wanted in line
+    assert expected in line
 
 
 @pytest.mark.slow("starts pytest once for each command")

@@ -203,16 +203,16 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("head", "said"), WRONG)
-def test_an_invalid_field_excludes_the_agent_and_is_named(head: str, said: str) -> None:
+@pytest.mark.parametrize(("head", "expected"), WRONG)
+def test_an_invalid_field_excludes_the_agent_and_is_named(head: str, expected: str) -> None:
     """`"{field}" must be {wanted}, found {found}`, error, at the value."""
     errors = [each for each in said_of_head(head) if " error " in each]
-    assert errors == [f"3 error {said}"]
+    assert errors == [f"3 error {expected}"]
     assert parse_agent(f"---\nname: a\n{head}\n---\n", "a.md").agent is None
 
 
 @pytest.mark.parametrize(
-    ("head", "said"),
+    ("head", "expected"),
     [
         (
             "description: d",
@@ -236,8 +236,8 @@ def test_an_invalid_field_excludes_the_agent_and_is_named(head: str, said: str) 
         ),
     ],
 )
-def test_an_agent_needs_a_name(head: str, said: str) -> None:
-    assert said_of(f"---\n{head}\n---\n") == [said]
+def test_an_agent_needs_a_name(head: str, expected: str) -> None:
+    assert said_of(f"---\n{head}\n---\n") == [expected]
 
 
 UNKNOWN = [
@@ -252,9 +252,9 @@ UNKNOWN = [
 ]
 
 
-@pytest.mark.parametrize(("head", "said"), UNKNOWN)
-def test_an_unknown_field_is_a_warning_and_the_agent_works(head: str, said: str) -> None:
-    assert said_of_head(head) == [f"3 warning unknown-field: {said}"]
+@pytest.mark.parametrize(("head", "expected"), UNKNOWN)
+def test_an_unknown_field_is_a_warning_and_the_agent_works(head: str, expected: str) -> None:
+    assert said_of_head(head) == [f"3 warning unknown-field: {expected}"]
     assert profile_of(head) is not None
 
 
@@ -310,15 +310,15 @@ def test_unquoted_forms_are_converted_to_their_types() -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "said"),
+    ("head", "expected"),
     [
         ("max_turns: many", 'error bad-value: "max_turns" must'),
         ("interactive: perhaps", 'error wrong-type: "interactive" must'),
     ],
 )
-def test_values_of_another_type_are_still_refused(head: str, said: str) -> None:
+def test_values_of_another_type_are_still_refused(head: str, expected: str) -> None:
     found = said_of_head(f"{head}\nmodel: @x")
-    assert found[0].startswith(f"3 {said.replace('bad-value', 'wrong-type')}")
+    assert found[0].startswith(f"3 {expected.replace('bad-value', 'wrong-type')}")
 
 
 SEED = """---

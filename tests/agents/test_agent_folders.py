@@ -235,23 +235,23 @@ def test_no_two_files_of_one_folder_have_an_agent_of_one_name(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("first", "then", "said"),
+    ("first", "then", "expected"),
     [
         ("agents", ".pi/flows/agents", "is hidden by the one in agents/scout.md"),
         (".pi/flows/agents", "agents", "hides the one in .pi/flows/agents/scout.md"),
     ],
 )
 def test_an_agent_that_hides_another_or_is_hidden_is_reported(
-    tmp_path: Path, first: str, then: str, said: str
+    tmp_path: Path, first: str, then: str, expected: str
 ) -> None:
     """D4: "Within local: `agents/`, `flows/` before `.pi/flows/…`; the loser gives `hidden`"."""
     written(tmp_path, f"{first}/scout.md")
     found = written(tmp_path, f"{then}/scout.md")
     (warning,) = found.diagnostics
-    assert (warning.code, warning.message) == ("hidden", f'agent "scout" {said}')
+    assert (warning.code, warning.message) == ("hidden", f'agent "scout" {expected}')
     assert found.is_written
     advice = "write agents/scout.md instead, or choose another name"
-    assert warning.suggestion == (advice if said.startswith("is hidden") else None)
+    assert warning.suggestion == (advice if expected.startswith("is hidden") else None)
 
 
 def test_an_agent_with_errors_does_not_affect_others(tmp_path: Path) -> None:

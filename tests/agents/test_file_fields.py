@@ -24,7 +24,7 @@ def test_every_field_has_an_expected_value_and_a_meaning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "wanted"),
+    ("values", "expected"),
     [
         ({"interactive": "false", "max_turns": "3"}, {"interactive": False, "max_turns": 3}),
         ({"fork_session": "true"}, {"fork_session": True}),
@@ -45,6 +45,8 @@ def test_every_field_has_an_expected_value_and_a_meaning() -> None:
         ({"max_turns": ["3"], "outputs": None}, {"max_turns": ["3"], "outputs": None}),
     ],
 )
-def test_texts_of_some_fields_are_converted(values: dict[str, Any], wanted: dict[str, Any]) -> None:
+def test_texts_of_some_fields_are_converted(
+    values: dict[str, Any], expected: dict[str, Any]
+) -> None:
     """Values read this way are strings and are converted by the field (`true`, `3`)."""
-    assert converted(values) == wanted
+    assert converted(values) == expected

@@ -90,9 +90,9 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "said"), WRONG)
-def test_an_invalid_setting_is_reported_with_its_line(settings: str, said: str) -> None:
-    assert said_of(text_of(settings), KnownNames(tools=("mail", "m"))) == [f"6 error {said}"]
+@pytest.mark.parametrize(("settings", "expected"), WRONG)
+def test_an_invalid_setting_is_reported_with_its_line(settings: str, expected: str) -> None:
+    assert said_of(text_of(settings), KnownNames(tools=("mail", "m"))) == [f"6 error {expected}"]
 
 
 @pytest.mark.parametrize(

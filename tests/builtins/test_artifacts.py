@@ -83,7 +83,7 @@ async def test_a_text_is_read_to_its_end_and_no_character_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pointer", "said"),
+    ("pointer", "message"),
     [
         ("/nothing", "nothing is at '/nothing': at / is an object with 'a/b', 'title'"),
         ("/a~1b/items/200", "at /a~1b/items is an array of 200 items"),
@@ -92,11 +92,13 @@ async def test_a_text_is_read_to_its_end_and_no_character_is_cut() -> None:
         ("/title/x", "at /title is a value without parts"),
     ],
 )
-async def test_a_pointer_to_nothing_reports_its_longest_valid_part(pointer: str, said: str) -> None:
+async def test_a_pointer_to_nothing_reports_its_longest_valid_part(
+    pointer: str, message: str
+) -> None:
     bench, (artifact,) = await made("object")
     envelope = await read(bench, artifact, json_pointer=pointer)
     assert envelope.error
-    assert said in envelope.error.message
+    assert message in envelope.error.message
     assert envelope.error.details == {"reason": "not_found"}
 
 

@@ -70,7 +70,7 @@ async def test_a_question_with_a_type_gives_its_answer(
 
 
 @pytest.mark.parametrize(
-    ("input", "body", "said"),
+    ("input", "body", "expected"),
     [
         ({"type": "input"}, {"value": 5}, "answer must be text"),
         ({"type": "input"}, {"text": "x" * 10_001}, "answer must be text"),
@@ -90,10 +90,10 @@ async def test_a_question_with_a_type_gives_its_answer(
     ],
 )
 async def test_a_bad_answer_leaves_the_question_open(
-    input: dict[str, Any], body: dict[str, Any], said: str
+    input: dict[str, Any], body: dict[str, Any], expected: str
 ) -> None:
     bench = await asked(input)
-    with pytest.raises(InvalidAnswer, match=said):
+    with pytest.raises(InvalidAnswer, match=expected):
         await bench.answer(body)
     assert len(bench.questions) == 1
 

@@ -318,7 +318,7 @@ UNLISTED = 'File "{}" is not listed in skill "docs". Listed: api.md, gone.md, bi
 
 
 @pytest.mark.parametrize(
-    ("skill", "file", "said"),
+    ("skill", "file", "expected"),
     [
         ("dox", "api.md", 'Skill "dox" not found. Available: bare, docs.'),
         ("docs", "secret.md", UNLISTED.format("secret.md")),
@@ -330,14 +330,14 @@ UNLISTED = 'File "{}" is not listed in skill "docs". Listed: api.md, gone.md, bi
     ],
 )
 async def test_an_unreadable_topic_is_an_error_text(
-    books: HandbookCatalog, skill: str, file: str, said: str
+    books: HandbookCatalog, skill: str, file: str, expected: str
 ) -> None:
     """T14: "or an error string if the skill or file is not found"; T16: unlisted is refused."""
     bench = await bench_over(books)
     envelope = await bench.call("skill_read", {"skill": skill, "file": file})
     assert envelope.status is Status.FAILED
     assert envelope.error is not None
-    assert (envelope.error.code, envelope.error.message) == ("TOOL_FAILED", said)
+    assert (envelope.error.code, envelope.error.message) == ("TOOL_FAILED", expected)
 
 
 @pytest.mark.parametrize("input", [{}, {"skill": "docs"}, {"skill": "d", "file": "f", "x": 1}])

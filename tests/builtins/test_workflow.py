@@ -81,7 +81,7 @@ async def test_the_output_is_the_result_of_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "code", "said"),
+    ("reply", "code", "message"),
     [
         (wanted("demu", n="x"), "NOT_FOUND", "Did you mean 'demo'?"),
         (wanted("demo"), "INVALID_INPUT", "/inputs/n: is required"),
@@ -93,12 +93,12 @@ async def test_the_output_is_the_result_of_the_run() -> None:
     ],
 )
 async def test_a_run_that_cannot_start_is_reported(
-    reply: ScriptedReply, code: str, said: str
+    reply: ScriptedReply, code: str, message: str
 ) -> None:
     envelope = await ran(reply)
     assert envelope.error is not None
     assert envelope.error.code == code
-    assert said in envelope.error.message
+    assert message in envelope.error.message
 
 
 async def test_a_run_that_fails_names_its_step() -> None:

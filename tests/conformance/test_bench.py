@@ -52,18 +52,18 @@ def test_a_bench_prints_one_flat_line(
 
 
 @pytest.mark.parametrize(
-    ("text", "calls", "said"),
+    ("text", "calls", "expected"),
     [
         ("done", 1, "1 of 2 calls"),
         ("other", 2, "text 'other'"),
     ],
 )
-def test_a_run_that_did_less_is_refused(text: str, calls: int, said: str) -> None:
+def test_a_run_that_did_less_is_refused(text: str, calls: int, expected: str) -> None:
     run = script.start(1, 2)
     for _, arguments in run.next(1)[:calls]:
         run.add(**arguments)
     run.next(3)
-    with pytest.raises(AssertionError, match=said):
+    with pytest.raises(AssertionError, match=expected):
         run.check(text)
 
 
@@ -125,12 +125,12 @@ def test_a_bar_follows_the_speed_of_the_machine_but_for_memory() -> None:
     assert rows["server MiB with those streams"][1:4] == ["110", "111", "MISSED"]
 
 
-@pytest.mark.parametrize(("warm", "said"), [(2.0, "met"), (2.1, "MISSED")])
-def test_a_long_conversation_is_compared_with_a_new_one(warm: float, said: str) -> None:
+@pytest.mark.parametrize(("warm", "expected"), [(2.0, "met"), (2.1, "MISSED")])
+def test_a_long_conversation_is_compared_with_a_new_one(warm: float, expected: str) -> None:
     line = {"bench": "fold", "target": "penstock", "cold_10k_ms": 90.0, "new_first_event_ms": 2.0}
     rows = rows_of([line | {"warm_first_event_ms": warm}])
     name = "first event after 10,000 events, as soon as in a new conversation, ms"
-    assert rows[name][:4] == ["≤ 2", "2.00", f"{warm:.2f}", said]
+    assert rows[name][:4] == ["≤ 2", "2.00", f"{warm:.2f}", expected]
 
 
 def test_a_streamed_reply_is_compared_with_an_sdk() -> None:

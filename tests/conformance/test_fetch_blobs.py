@@ -106,7 +106,7 @@ def test_a_damaged_blob_is_fetched_again(registry: Registry, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("pin", "value", "said"),
+    ("pin", "value", "expected"),
     [
         ("tarball", "sha512-other", "plain@1: wanted sha512-other, found sha512-"),
         ("sha256", "other", "plain.wasm: wanted SHA-256 other, found "),
@@ -114,12 +114,12 @@ def test_a_damaged_blob_is_fetched_again(registry: Registry, tmp_path: Path) -> 
     ],
 )
 def test_an_unpinned_blob_is_not_used(
-    registry: Registry, tmp_path: Path, pin: str, value: object, said: str
+    registry: Registry, tmp_path: Path, pin: str, value: object, expected: str
 ) -> None:
     registry.pins["plain.wasm"][pin] = value
     with pytest.raises(SystemExit) as refused:
         registry.fetcher().fetch(tmp_path / "blobs", registry.npm)
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(expected)
     assert list((tmp_path / "blobs").iterdir()) == []
 
 

@@ -68,11 +68,11 @@ MEANINGS: list[tuple[Exception, type[StoreError], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "kind", "said"), MEANINGS)
+@pytest.mark.parametrize(("error", "kind", "expected"), MEANINGS)
 def test_a_failure_is_classified_by_its_cause(
-    error: Exception, kind: type[StoreError], said: str
+    error: Exception, kind: type[StoreError], expected: str
 ) -> None:
     found = failure(error)
     assert type(found) is kind
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=expected):
         raise found

@@ -233,14 +233,14 @@ SORTED = [
 ]
 
 
-@pytest.mark.parametrize(("sort", "is_descending", "wanted"), SORTED)
+@pytest.mark.parametrize(("sort", "is_descending", "expected"), SORTED)
 async def test_sessions_are_sorted_and_pages_fit_together(
     log: Log,
     lists: Projections,
     clock: FakeClock,
     sort: SessionSort,
     is_descending: bool | None,
-    wanted: list[str],
+    expected: list[str],
 ) -> None:
     """Titles are compared without case, and equal ones are ordered by id."""
     for number, title in enumerate(["École", "_a", "Tea", "tea"], 1):
@@ -255,7 +255,7 @@ async def test_sessions_are_sorted_and_pages_fit_together(
         part, count = await lists.sessions(profile_id=ANN, sort=sort, page=page)
         found += [each.session_id for each in part]
         assert count == 4
-    assert found == wanted
+    assert found == expected
 
 
 # ---- questions -----------------------------------------------------------------------------------

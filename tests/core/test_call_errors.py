@@ -71,10 +71,12 @@ WRONG_CODES = {
 }
 
 
-@pytest.mark.parametrize(("code", "said"), WRONG_CODES.items())
-def test_a_code_that_a_tool_may_not_choose_is_a_mistake_of_its_author(code: str, said: str) -> None:
+@pytest.mark.parametrize(("code", "expected"), WRONG_CODES.items())
+def test_a_code_that_a_tool_may_not_choose_is_a_mistake_of_its_author(
+    code: str, expected: str
+) -> None:
     """Spec: "`code` `^[A-Z][A-Z0-9_]{0,63}$`, not a code of §8 (except the two named there)"."""
-    with pytest.raises(ValueError, match=said) as caught:
+    with pytest.raises(ValueError, match=expected) as caught:
         call_errors.ToolFailed("no ink", code)
     assert "'no ink'" in str(caught.value)
 
@@ -113,7 +115,7 @@ def test_tool_errors_have_a_reason(
 
 
 @pytest.mark.parametrize(
-    ("members", "said"),
+    ("members", "expected"),
     [
         ({"details": [1]}, "must be a dict of JSON, not list"),
         ({"details": {"x": object()}}, "object is not JSON serializable"),
@@ -121,6 +123,6 @@ def test_tool_errors_have_a_reason(
         ({"suggestion": 5}, r"the suggestion of ToolFailed\('no'\) must be a text"),
     ],
 )
-def test_details_that_the_log_cannot_store_raise_type_error(members: Any, said: str) -> None:
-    with pytest.raises(TypeError, match=said):
+def test_details_that_the_log_cannot_store_raise_type_error(members: Any, expected: str) -> None:
+    with pytest.raises(TypeError, match=expected):
         call_errors.ToolFailed("no", **members)

@@ -61,10 +61,10 @@ def test_informational_commands_need_not_wait(content: str, tells: bool) -> None
 
 
 @pytest.mark.parametrize(
-    ("said", "is_text", "value"),
+    ("expected", "is_text", "value"),
     [("3", True, "3"), ("3", False, 3), ("x", False, "x"), ("[" * 100_000, False, "[" * 100_000)],
 )
 def test_an_answer_is_a_text_or_json_where_it_is_some(
-    said: str, is_text: bool, value: object
+    expected: str, is_text: bool, value: object
 ) -> None:
-    assert MissingArgument(question="?", is_text=is_text).value_of(said) == value
+    assert MissingArgument(question="?", is_text=is_text).value_of(expected) == value

@@ -21,7 +21,7 @@ def test_three_statuses_are_final() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "answer", "said"),
+    ("status", "answer", "expected"),
     [
         (QuestionStatus.OPEN, None, "open"),
         (QuestionStatus.ANSWERED, {"text": "May"}, "answered"),
@@ -31,6 +31,6 @@ def test_three_statuses_are_final() -> None:
         (QuestionStatus.CANCELLED, EXPIRED, "expired"),
     ],
 )
-def test_an_unanswered_question_expires(status: QuestionStatus, answer: Any, said: str) -> None:
-    assert standing(status, answer) == said
-    assert is_withdrawn(status, answer) == (said == "cancelled")
+def test_an_unanswered_question_expires(status: QuestionStatus, answer: Any, expected: str) -> None:
+    assert standing(status, answer) == expected
+    assert is_withdrawn(status, answer) == (expected == "cancelled")

@@ -12,16 +12,16 @@ SIZES = [(2**20, "1 MiB"), (3 * 2**19, "1536 KiB"), (1000, "1000 bytes")]
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "expected"),
     [(0, "0 dry runs"), (1, "1 dry run"), (2, "2 dry runs")],
 )
-def test_a_count_agrees_with_its_noun(number: int, said: str) -> None:
-    assert count(number, "dry run") == said
+def test_a_count_agrees_with_its_noun(number: int, expected: str) -> None:
+    assert count(number, "dry run") == expected
 
 
-@pytest.mark.parametrize(("size", "said"), SIZES)
-def test_sizes_are_round_where_they_are(size: int, said: str) -> None:
-    assert size_text(size) == said
+@pytest.mark.parametrize(("size", "expected"), SIZES)
+def test_sizes_are_round_where_they_are(size: int, expected: str) -> None:
+    assert size_text(size) == expected
 
 
 PREVIEWS: list[tuple[Any, str]] = [

@@ -206,7 +206,7 @@ def test_an_invalid_answer_is_refused_with_field_and_issue(
 
 
 @pytest.mark.parametrize(
-    ("said", "value"),
+    ("expected", "value"),
     [
         ("1", "red"),
         (" 2 ", "blue"),
@@ -217,16 +217,16 @@ def test_an_invalid_answer_is_refused_with_field_and_issue(
         ("", None),
     ],
 )
-def test_an_option_by_its_number_its_name_or_an_alias(said: str, value: str | None) -> None:
-    found = find_option(COLORS, said)
+def test_an_option_by_its_number_its_name_or_an_alias(expected: str, value: str | None) -> None:
+    found = find_option(COLORS, expected)
     assert (found.value if found else None) == value
 
 
 @pytest.mark.parametrize(
-    ("asked", "said", "body"),
+    ("asked", "message", "body"),
     [
-        *((CONFIRM, said, {"value": True}) for said in ("yes", "Y", " YES ", "true")),
-        *((CONFIRM, said, {"value": False}) for said in ("no", "N", "false")),
+        *((CONFIRM, message, {"value": True}) for message in ("yes", "Y", " YES ", "true")),
+        *((CONFIRM, message, {"value": False}) for message in ("no", "N", "false")),
         (CONFIRM, "perhaps", {"text": "perhaps"}),
         (SELECT, "2", {"value": "blue"}),
         (SELECT, " crimson", {"value": "red"}),
@@ -251,12 +251,12 @@ def test_an_option_by_its_number_its_name_or_an_alias(said: str, value: str | No
     ],
 )
 def test_a_person_answers_in_words_in_a_chat_and_at_a_terminal(
-    asked: Question, said: str, body: dict[str, Any]
+    asked: Question, message: str, body: dict[str, Any]
 ) -> None:
     """14.2: "In chats and terminals `yes no y n` answer confirm, and numbers choose options"."""
     has_schema = asked.schema is not None
     words = answer_in_words(
-        said, kind=asked.kind, options=asked.options, form=asked.form, has_schema=has_schema
+        message, kind=asked.kind, options=asked.options, form=asked.form, has_schema=has_schema
     )
     assert words == body
 

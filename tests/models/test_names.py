@@ -14,7 +14,7 @@ NAMES = ModelNames(roles={"coding": "openai/gpt-x:high", "mine": "@coding", "fas
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         (None, None),
         ("", None),
@@ -36,9 +36,9 @@ NAMES = ModelNames(roles={"coding": "openai/gpt-x:high", "mine": "@coding", "fas
         ("@planning", None),
     ],
 )
-def test_a_name_means_a_model(text: str | None, wanted: str | None) -> None:
+def test_a_name_means_a_model(text: str | None, expected: str | None) -> None:
     """4.2: `@role`, `id`, `id:thinking`, `provider/id[:thinking]`."""
-    assert NAMES.model(text) == wanted
+    assert NAMES.model(text) == expected
 
 
 def test_an_undefined_role_is_not_a_model() -> None:
@@ -61,7 +61,7 @@ def test_a_role_may_refer_to_an_unset_role() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         (None, None),
         ("small", None),
@@ -75,9 +75,11 @@ def test_a_role_may_refer_to_an_unset_role() -> None:
         ("@planning", None),
     ],
 )
-def test_a_thinking_level_may_follow_a_name_or_a_role(text: str | None, wanted: str | None) -> None:
+def test_a_thinking_level_may_follow_a_name_or_a_role(
+    text: str | None, expected: str | None
+) -> None:
     """A suffix after the last `:` is a thinking level only if it is one of the six words."""
-    assert NAMES.thinking(text) == wanted
+    assert NAMES.thinking(text) == expected
 
 
 async def test_every_request_has_the_level() -> None:

@@ -185,7 +185,7 @@ async def test_providers_of_the_library_are_looked_up_in_a_thread(name: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"),
+    ("name", "expected"),
     [
         (None, False),
         ("offline", False),
@@ -195,5 +195,5 @@ async def test_providers_of_the_library_are_looked_up_in_a_thread(name: str) -> 
         ("anthropic:claude-sonnet-4-5", True),
     ],
 )
-def test_some_models_have_no_thinking_levels(name: str | None, wanted: bool) -> None:
-    assert ModelRegistry([LOCAL]).has_thinking(name) is wanted
+def test_some_models_have_no_thinking_levels(name: str | None, expected: bool) -> None:
+    assert ModelRegistry([LOCAL]).has_thinking(name) is expected

@@ -17,7 +17,7 @@ ROLES = "known: architect, coding, compact, fast, planning, research, vision, wr
 
 
 @pytest.mark.parametrize(
-    ("head", "said"),
+    ("head", "expected"),
     [
         (
             "tools: [look_up, raed]",
@@ -91,8 +91,8 @@ ROLES = "known: architect, coding, compact, fast, planning, research, vision, wr
         ),
     ],
 )
-def test_a_missing_name_is_a_finding(head: str, said: str) -> None:
-    assert said_of_head(head, KNOWN) == [said]
+def test_a_missing_name_is_a_finding(head: str, expected: str) -> None:
+    assert said_of_head(head, KNOWN) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def single(line: int, text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "expected"),
     [
         (
             "See ${{input.b}}.",
@@ -175,9 +175,9 @@ def single(line: int, text: str) -> str:
     ],
 )
 def test_a_missing_variable_of_the_instructions_is_a_finding_with_its_line(
-    body: str, said: list[str]
+    body: str, expected: list[str]
 ) -> None:
-    assert said_of(f"---\nname: n\n\ninputs: [a]\n---\n\n{body}\n") == said
+    assert said_of(f"---\nname: n\n\ninputs: [a]\n---\n\n{body}\n") == expected
 
 
 def test_the_inputs_that_instructions_read_are_known_declared_or_not() -> None:

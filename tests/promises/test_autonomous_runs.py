@@ -63,7 +63,7 @@ async def run(place: MemoryStorage, *rules: Rule) -> tuple[Envelope, list[Any]]:
 
 
 @pytest.mark.parametrize(
-    ("module", "said"),
+    ("module", "expected"),
     [
         (MODULE.format("ask_user", 'question: "Which?", type: "input"'), "ask_user"),
         (MODULE.format("ask_user", 'question: "Which?"'), "ask_user"),
@@ -75,13 +75,13 @@ async def run(place: MemoryStorage, *rules: Rule) -> tuple[Envelope, list[Any]]:
     ids=["ask_user", "its other form", "a tool", "an agent", "a tool of an agent", "a wait"],
 )
 async def test_no_code_step_asks_and_none_waits_for_words(
-    code_environment: CodeEnvironment, module: str, said: str
+    code_environment: CodeEnvironment, module: str, expected: str
 ) -> None:
     """14.1: "inside an autonomous run every `ask_user`, also one of a script, is refused"."""
     files = MemoryFlows({FILE: HEAD + steps(CODE), f"{BESIDE}/count.js": module})
     envelope, events = await run(MemoryStorage(flows=files, code_environment=code_environment))
     assert envelope.output["status"] == "success"
-    assert SAID.format(said) in envelope.output["results"]["count"]["outputs"]["said"]
+    assert SAID.format(expected) in envelope.output["results"]["count"]["outputs"]["said"]
     assert not [each for each in events if isinstance(each, QuestionAsked)]
 
 

@@ -74,7 +74,7 @@ async def test_agent_steps_have_no_branch_and_artifacts_are_optional() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "task", "branch", "wanted"),
+    ("text", "task", "branch", "expected"),
     [
         (BRANCHES, "pick", "Quick", {"enum": ["Quick", "Deep"]}),
         (LOOP, "gate", "done", {"enum": ["make", "done", "loop", "exit"]}),
@@ -94,7 +94,7 @@ async def test_agent_steps_have_no_branch_and_artifacts_are_optional() -> None:
     ids=["decision", "loop", "fork", "fork of several"],
 )
 async def test_a_session_that_decides_is_offered_the_names_of_its_branches(
-    text: str, task: str, branch: Any, wanted: dict[str, Any]
+    text: str, task: str, branch: Any, expected: dict[str, Any]
 ) -> None:
     """T25: "guard injects a branch parameter whose allowed values are the defined branch names"."""
     said, others = finish("so", branch=branch), by_task({})
@@ -102,7 +102,7 @@ async def test_a_session_that_decides_is_offered_the_names_of_its_branches(
     envelope = await run_flow(text, model, autonomous=True)
     assert envelope.ok, envelope
     found = parameters(model, task)
-    assert found["properties"]["branch"] == wanted
+    assert found["properties"]["branch"] == expected
     assert "branch" in found["required"]
 
 

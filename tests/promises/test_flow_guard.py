@@ -77,7 +77,7 @@ async def test_paths_that_match_the_patterns_are_read(project: ProjectFolder, pa
 
 
 @pytest.mark.parametrize(
-    ("tool", "given", "said"),
+    ("tool", "given", "expected"),
     [
         ("read", {"path": "docs/sub/x.md"}, f'is not readable for agent "g". {READABLE}'),
         ("read", {"path": "README.md"}, f'is not readable for agent "g". {READABLE}'),
@@ -97,11 +97,11 @@ async def test_paths_that_match_the_patterns_are_read(project: ProjectFolder, pa
     ids=["G2", "G2 top", "G2 link", "G6", "G3", "G3 whole", "G3 link", "G4", "G7", "G7 own"],
 )
 async def test_other_paths_are_refused_with_the_specified_message(
-    project: ProjectFolder, tool: str, given: dict[str, Any], said: str
+    project: ProjectFolder, tool: str, given: dict[str, Any], expected: str
 ) -> None:
     """§12.2, through a session whose file has `access`."""
     error = error_of(await done(project, tool, **given))
-    assert (error.code, error.message) == ("NOT_PERMITTED", f'"{given["path"]}" {said}')
+    assert (error.code, error.message) == ("NOT_PERMITTED", f'"{given["path"]}" {expected}')
 
 
 @pytest.mark.slow("a search is a process of its own")
@@ -139,7 +139,7 @@ DENIED = 'command refused by bash.deny pattern "rm -rf *" (matched "{}").'
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         ("rm -rf build", DENIED.format("rm -rf build")),
         ("ls && rm -rf x", DENIED.format("rm -rf x")),
@@ -151,12 +151,12 @@ DENIED = 'command refused by bash.deny pattern "rm -rf *" (matched "{}").'
     ids=["G9", "G9 part", "G9 blanks", "G10", "G11", "G12"],
 )
 async def test_a_command_that_a_pattern_denies_does_not_run(
-    project: ProjectFolder, command: str, said: str
+    project: ProjectFolder, command: str, message: str
 ) -> None:
     """§12.3, through a session whose file has `access.bash.deny`."""
     error = error_of(await done(project, "bash", command=command))
     assert error.code == "NOT_PERMITTED"
-    assert said in error.message
+    assert message in error.message
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ async def test_a_command_that_none_denies_runs(project: ProjectFolder, command: 
 
 
 @pytest.mark.parametrize(
-    ("tool", "given", "more", "said"),
+    ("tool", "given", "more", "expected"),
     [
         (
             "edit",
@@ -195,11 +195,11 @@ async def test_a_command_that_none_denies_runs(project: ProjectFolder, command: 
     ids=["G5", "G13", "G14", "G18"],
 )
 async def test_an_undeclared_or_ungranted_tool_is_refused(
-    project: ProjectFolder, tool: str, given: dict[str, Any], more: dict[str, Any], said: str
+    project: ProjectFolder, tool: str, given: dict[str, Any], more: dict[str, Any], expected: str
 ) -> None:
     """T46: "agents only call tools they declared"."""
     error = error_of(await done(project, tool, **more, **given))
-    assert (error.code, error.message) == ("NOT_PERMITTED", said)
+    assert (error.code, error.message) == ("NOT_PERMITTED", expected)
 
 
 async def test_a_tool_of_a_plugin_that_is_declared_runs(project: ProjectFolder) -> None:

@@ -125,19 +125,19 @@ async def test_a_step_and_a_call_with_the_same_task_give_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("agent", "said"),
+    ("agent", "message"),
     [
         ("scuot", 'there is no agent "scuot"; did you mean "scout"?'),
         ("assistant", 'there is no agent "assistant"; there are flow-decision, judge'),
     ],
 )
-async def test_an_agent_that_is_not_in_the_catalog_is_refused(agent: str, said: str) -> None:
+async def test_an_agent_that_is_not_in_the_catalog_is_refused(agent: str, message: str) -> None:
     """T20: "Agent name (must be in the catalog)"."""
     model = chat_and({}, call("subagent", agent=agent, task="t"), say("Oh."))
     envelope = await asked_of(model)
     assert envelope.status is Status.VALIDATION_ERROR
     assert envelope.error is not None
-    assert said in envelope.error.message
+    assert message in envelope.error.message
 
 
 async def test_inputs_reach_the_body_and_unnamed_ones_follow_the_task() -> None:
@@ -165,20 +165,20 @@ async def test_the_call_returns_the_result_of_the_agent(status: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "code", "said"),
+    ("answer", "code", "message"),
     [
         (say("Hm."), "TOOL_FAILED", 'agent "scout" did not finish: 3 replies called no tool'),
         (finish(status="odd"), "TOOL_FAILED", "3 calls of finish were not valid"),
     ],
 )
 async def test_without_a_finish_the_call_fails_with_the_reason(
-    answer: ScriptedReply, code: str, said: str
+    answer: ScriptedReply, code: str, message: str
 ) -> None:
     model = chat_and({"t": answer}, call("subagent", agent="scout", task="t"), say("Oh."))
     envelope = await asked_of(model)
     assert envelope.error is not None
     assert envelope.error.code == code
-    assert said in envelope.error.message
+    assert message in envelope.error.message
 
 
 async def test_two_agents_at_once_each_finish_in_their_own_way() -> None:

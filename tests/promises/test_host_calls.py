@@ -120,7 +120,7 @@ async def test_flo_asks_the_host(
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "expected"),
     [
         ("flo.callTool('t')", 'flo.callTool takes an object, found "t"'),
         ("flo.callTool({ tool_id: '' })", 'flo.callTool: "tool_id" must not be empty'),
@@ -196,14 +196,14 @@ async def test_flo_asks_the_host(
     ],
 )
 async def test_a_mistake_is_a_type_error_in_words(
-    sandbox: Sandbox, expression: str, said: str
+    sandbox: Sandbox, expression: str, expected: str
 ) -> None:
     """Every host function that fails rejects with FloError or, for wrong arguments, TypeError."""
     bridge = FakeBridge()
     caught = f"await {expression}.then(() => ['nothing', ''], (e) => [e.name, e.message])"
     name, message = await value_of(sandbox, caught, bridge)
     assert (name, bridge.asked) == ("TypeError", [])
-    assert said in message
+    assert expected in message
 
 
 @pytest.mark.parametrize(

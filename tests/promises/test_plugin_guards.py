@@ -34,7 +34,7 @@ def failing(call: Call) -> str:
 
 
 @pytest.mark.parametrize(
-    ("guard", "said"),
+    ("guard", "expected"),
     [
         (lambda _: None, None),
         (lambda each: f"{each.tool_id} is off today", "read is off today"),
@@ -42,21 +42,21 @@ def failing(call: Call) -> str:
         (lambda _: False, "a guard returns None or a text, found bool"),
     ],
 )
-def test_a_guard_decides_about_a_call(guard: Any, said: str | None) -> None:
+def test_a_guard_decides_about_a_call(guard: Any, expected: str | None) -> None:
     """`factory(session) → guard(call) → None or text`."""
     guards = guards_of([lambda _: guard], SESSION)
     assert not isinstance(guards, str)
-    assert [each(a_call()) for each in guards] == [said]
+    assert [each(a_call()) for each in guards] == [expected]
 
 
 @pytest.mark.parametrize(
-    ("factory", "said"),
+    ("factory", "message"),
     [(failing, "could not be made: ValueError: no list"), (lambda _: 7, "7 cannot be called")],
 )
-def test_why_a_guard_could_not_be_made(factory: Any, said: str) -> None:
+def test_why_a_guard_could_not_be_made(factory: Any, message: str) -> None:
     made = guards_of([lambda _: lambda _: None, factory], SESSION)
     assert isinstance(made, str)
-    assert said in made
+    assert message in made
 
 
 async def run(
@@ -107,7 +107,7 @@ ALL_FILES = "read, write, edit, grep, find, ls, bash"
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "message"),
     [
         (call("agent_catalog"), "is not granted"),
         (call("skill_read", skill=1), "/skill"),
@@ -125,7 +125,7 @@ ALL_FILES = "read, write, edit, grep, find, ls, bash"
     ],
 )
 async def test_guards_are_asked_last(
-    project: ProjectFolder, asked: ScriptedReply, said: str
+    project: ProjectFolder, asked: ScriptedReply, message: str
 ) -> None:
     """§12: "paths → bash → guards of plugins"; §20: they run last."""
     heard: list[str] = []
@@ -139,7 +139,7 @@ async def test_guards_are_asked_last(
     more = f"{ALL_FILES}, agent_catalog\naccess:\n  write: [src/**]"
     envelope = await run(project, factory, model, tools=more)
     assert envelope.ok
-    assert said in model.requests[1].messages[-1].content
+    assert message in model.requests[1].messages[-1].content
     assert heard == ["finish"]
 
 

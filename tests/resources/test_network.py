@@ -23,9 +23,9 @@ UNPACKED = [
 ]
 
 
-@pytest.mark.parametrize("said", UNPACKED)
-async def test_a_packed_body_is_unpacked(said: bytes) -> None:
-    assert (await asked(says(said))).body == b"x" * 900
+@pytest.mark.parametrize("expected", UNPACKED)
+async def test_a_packed_body_is_unpacked(expected: bytes) -> None:
+    assert (await asked(says(expected))).body == b"x" * 900
 
 
 TOO_LARGE = [
@@ -42,9 +42,9 @@ TOO_LARGE = [
 ]
 
 
-@pytest.mark.parametrize("said", TOO_LARGE)
-async def test_an_answer_over_its_cap_is_cut(said: bytes) -> None:
-    assert type(await refusal(says(said))) is OutputTooLarge
+@pytest.mark.parametrize("expected", TOO_LARGE)
+async def test_an_answer_over_its_cap_is_cut(expected: bytes) -> None:
+    assert type(await refusal(says(expected))) is OutputTooLarge
 
 
 async def test_a_caller_may_want_more_or_less_of_an_answer() -> None:
@@ -63,10 +63,10 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("said", BROKEN)
-async def test_an_invalid_response_is_upstream_unavailable(said: bytes) -> None:
+@pytest.mark.parametrize("expected", BROKEN)
+async def test_an_invalid_response_is_upstream_unavailable(expected: bytes) -> None:
     """Egress: "only no answer rejects (`UPSTREAM_UNAVAILABLE`)"."""
-    assert type(await refusal(says(said))) is UpstreamUnavailable
+    assert type(await refusal(says(expected))) is UpstreamUnavailable
 
 
 @pytest.mark.parametrize("first", [b"", b"HTTP/1.1 200 OK\r\nx:", b"HTTP/1.1 200 OK\r\n\r\na"])

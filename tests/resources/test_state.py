@@ -60,10 +60,10 @@ BAD: list[tuple[StateVerb, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("verb", "wanted", "message"), BAD)
-def test_a_bad_shape_is_a_type_error(verb: StateVerb, wanted: Any, message: str) -> None:
+@pytest.mark.parametrize(("verb", "expected", "message"), BAD)
+def test_a_bad_shape_is_a_type_error(verb: StateVerb, expected: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
-        change(verb, **wanted)
+        change(verb, **expected)
 
 
 BAD_KEYS: list[tuple[dict[str, Any], str]] = [
@@ -79,11 +79,11 @@ BAD_KEYS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "message"), BAD_KEYS)
-def test_a_bad_key_is_a_type_error(wanted: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("expected", "message"), BAD_KEYS)
+def test_a_bad_key_is_a_type_error(expected: dict[str, Any], message: str) -> None:
     """T1: "Requests carry `scope_kind` and never `scope_id`"."""
     with pytest.raises(TypeError, match=message):
-        read_key(wanted)
+        read_key(expected)
 
 
 def test_a_prefix_may_be_empty_and_a_limit_left_out() -> None:

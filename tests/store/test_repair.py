@@ -228,15 +228,15 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize(("damage", "said"), UNFIT.items(), ids=list(UNFIT))
+@pytest.mark.parametrize(("damage", "expected"), UNFIT.items(), ids=list(UNFIT))
 async def test_a_row_that_does_not_fit_its_log_is_named_and_rebuilt(
-    damage: str, said: str, log: SqlLog, database: Database
+    damage: str, expected: str, log: SqlLog, database: Database
 ) -> None:
     await talk(log)
     assert await mismatched_rows(database) == []
     await database.write(partial(do, damage))
     found = await mismatched_rows(database)
-    assert any(each.startswith(said) for each in found), found
+    assert any(each.startswith(expected) for each in found), found
     assert (await rebuild(database, log)).left == ()
     assert (await mismatched_rows(database), await damaged_logs(database)) == ([], [])
 
@@ -249,14 +249,14 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize(("damage", "said"), ODD.items(), ids=list(ODD))
+@pytest.mark.parametrize(("damage", "expected"), ODD.items(), ids=list(ODD))
 async def test_a_log_with_an_inconsistent_row_is_named(
-    damage: str, said: str, log: SqlLog, database: Database
+    damage: str, expected: str, log: SqlLog, database: Database
 ) -> None:
     await talk(log)
     assert await damaged_logs(database) == []
     await database.write(partial(do, damage))
-    assert await damaged_logs(database) == [said]
+    assert await damaged_logs(database) == [expected]
     assert await mismatched_rows(database) == []
 
 
@@ -337,9 +337,9 @@ HOLES = [
 ]
 
 
-@pytest.mark.parametrize(("damage", "said"), HOLES)
+@pytest.mark.parametrize(("damage", "message"), HOLES)
 async def test_an_unreadable_log_is_reported_and_the_others_are_rebuilt(
-    database: Database, log: SqlLog, clock: FakeClock, damage: str, said: str
+    database: Database, log: SqlLog, clock: FakeClock, damage: str, message: str
 ) -> None:
     await live_a_little(log, clock)
     before = await database.read(projections)
@@ -348,7 +348,7 @@ async def test_an_unreadable_log_is_reported_and_the_others_are_rebuilt(
     await database.write(partial(do, "DELETE FROM tasks WHERE log_id = 'task_call'"))
     rebuilt = await rebuild(database, log)
     assert (rebuilt.logs, len(rebuilt.left)) == (2, 1)
-    assert said in rebuilt.left[0]
+    assert message in rebuilt.left[0]
     assert await database.read(projections) == before
 
 

@@ -95,7 +95,7 @@ def test_the_error_of_a_refused_output_reports_that_the_write_was_done(
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "expected"),
     [
         (NO, "no"),
         (ValueError("x" * 20), "ValueErro…"),
@@ -104,8 +104,8 @@ def test_the_error_of_a_refused_output_reports_that_the_write_was_done(
         (Silent(), "Silent"),
     ],
 )
-def test_an_exception_of_a_tool_becomes_a_message(error: BaseException, said: str) -> None:
-    assert str(failure(Act("add").spec, error, Redactor(), most=10)) == said
+def test_an_exception_of_a_tool_becomes_a_message(error: BaseException, expected: str) -> None:
+    assert str(failure(Act("add").spec, error, Redactor(), most=10)) == expected
 
 
 @pytest.mark.parametrize(

@@ -131,21 +131,21 @@ async def test_an_endless_input_is_refused_before_its_schema_recurses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (2**53, "is beyond ±(2^53-1); send it as a string"),
         (-(2**53), "is beyond"),
         (float("nan"), "is not a finite number"),
     ],
 )
-async def test_numbers_that_other_languages_change_are_refused(value: Any, said: str) -> None:
+async def test_numbers_that_other_languages_change_are_refused(value: Any, message: str) -> None:
     @tool(effect="none")
     async def take(value: Any) -> None:
         """Take anything."""
 
     envelope = await (await open_workbench(take)).call("take", {"value": value})
     assert envelope.error
-    assert said in envelope.error.message
+    assert message in envelope.error.message
 
 
 async def test_a_bad_input_never_becomes_a_question(counted: Counted) -> None:

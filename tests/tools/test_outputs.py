@@ -112,7 +112,7 @@ class Wide(IntEnum):
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (math.nan, "the output at / is nan; return None or a text"),
         ({"a": [1, math.inf]}, "the output at /a/1 is inf"),
@@ -130,11 +130,11 @@ class Wide(IntEnum):
         (Point, "is a type"),
     ],
 )
-def test_a_value_without_a_json_form_is_refused_with_its_place(value: Any, said: str) -> None:
+def test_a_value_without_a_json_form_is_refused_with_its_place(value: Any, message: str) -> None:
     """Not serialisable, NaN, depth: INVALID_OUTPUT, names the path."""
     with pytest.raises(InvalidOutput) as refused:
         to_json(value, DEPTH)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert refused.value.details
 
 

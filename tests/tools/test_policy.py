@@ -253,7 +253,7 @@ def test_a_deny_hides_the_tool_unless_it_depends_on_the_input(
 
 
 @pytest.mark.parametrize(
-    ("rules", "input", "said"),
+    ("rules", "input", "message"),
     [
         ([rule(ALLOW), rule(DENY, "t*")], {}, "[[rules]] 2, tool 't*'"),
         ([rule(DENY, agent="a*")], {}, "[[rules]] 1, tool '*', agent 'a*'"),
@@ -262,9 +262,9 @@ def test_a_deny_hides_the_tool_unless_it_depends_on_the_input(
         ([rule(DENY, when=Schema({"required": ["a"]}))], {"a": 1}, "[[rules]] 1, tool '*', when"),
     ],
 )
-def test_a_deny_names_its_rule(rules: list[Rule], input: Any, said: str) -> None:
+def test_a_deny_names_its_rule(rules: list[Rule], input: Any, message: str) -> None:
     spec = ToolSpec(tool_id="t", description="T", input_schema={})
-    assert said in RuleSet(rules).denial(spec, Caller(origin=Origin.MODEL), input)
+    assert message in RuleSet(rules).denial(spec, Caller(origin=Origin.MODEL), input)
 
 
 def test_a_permission_that_denies_is_named_first() -> None:

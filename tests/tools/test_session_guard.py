@@ -62,7 +62,7 @@ def test_each_cell_of_the_matrix_is_offered_and_runs_or_neither(
 
 
 @pytest.mark.parametrize(
-    ("session", "tool_id", "said"),
+    ("session", "tool_id", "expected"),
     [
         (
             FLOW,
@@ -112,9 +112,9 @@ def test_each_cell_of_the_matrix_is_offered_and_runs_or_neither(
     ],
 )
 def test_a_refusal_explains_the_limits_of_the_agent(
-    session: SessionGuard, tool_id: str, said: str
+    session: SessionGuard, tool_id: str, expected: str
 ) -> None:
-    assert refused(session, tool_id) == said
+    assert refused(session, tool_id) == expected
 
 
 @pytest.mark.parametrize("tool_id", ["read", "finish", "edit", "subagent", "ask_user"])

@@ -14,7 +14,7 @@ from tests.kit.tools import Act
 
 
 @pytest.mark.parametrize(
-    ("said", "is_cut_short"),
+    ("expected", "is_cut_short"),
     [
         ({"effect": Effect.READ}, False),
         ({"effect": Effect.NONE}, False),
@@ -24,9 +24,9 @@ from tests.kit.tools import Act
     ],
 )
 def test_only_a_write_to_the_world_may_have_happened(
-    said: dict[str, Any], is_cut_short: bool
+    expected: dict[str, Any], is_cut_short: bool
 ) -> None:
-    spec = ToolSpec(tool_id="t", description="", input_schema=ANY_INPUT, **said)
+    spec = ToolSpec(tool_id="t", description="", input_schema=ANY_INPUT, **expected)
     assert spec.is_cut_short is is_cut_short
 
 

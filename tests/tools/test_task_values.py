@@ -122,7 +122,7 @@ async def test_a_value_is_deleted_when_it_expires() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "ttl", "said"),
+    ("key", "value", "ttl", "message"),
     [
         ("", 1, None, "ValueError: a key is a text of 1 to 256 characters, not ''"),
         ("k" * 257, 1, None, "ValueError: a key is a text"),
@@ -132,7 +132,7 @@ async def test_a_value_is_deleted_when_it_expires() -> None:
     ],
 )
 async def test_an_invalid_key_value_or_time_is_refused(
-    key: str, value: Any, ttl: float | None, said: str
+    key: str, value: Any, ttl: float | None, message: str
 ) -> None:
     async def puts(state: ToolState) -> StateWrite:
         return await state.put(key, value, ttl)
@@ -140,7 +140,7 @@ async def test_an_invalid_key_value_or_time_is_refused(
     bench = await open_workbench(using(puts))
     envelope = await bench.call("uses")
     assert envelope.error
-    assert said in envelope.error.message
+    assert message in envelope.error.message
 
 
 @pytest.mark.parametrize(("key", "value"), [("a.s3cr3t", 1), ("a", {"b": ["s3cr3t"]})])

@@ -177,9 +177,9 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "text", "said"), BROKEN)
-def test_an_invalid_event_is_refused_with_a_reason(kind: str, text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+@pytest.mark.parametrize(("kind", "text", "expected"), BROKEN)
+def test_an_invalid_event_is_refused_with_a_reason(kind: str, text: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         decode(kind, text)
 
 

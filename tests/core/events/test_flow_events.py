@@ -8,7 +8,7 @@ from penstock.core.events.flow_events import RESERVED, SKIPPED, FileUse, StepRes
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"),
+    ("value", "expected"),
     [
         ("text", True),
         (" \n", False),
@@ -23,9 +23,9 @@ from penstock.core.events.flow_events import RESERVED, SKIPPED, FileUse, StepRes
         (False, True),
     ],
 )
-def test_only_values_with_content_are_present(value: Any, wanted: bool) -> None:
+def test_only_values_with_content_are_present(value: Any, expected: bool) -> None:
     """Text that is not blank; non-empty list or mapping; any number or boolean."""
-    assert is_present(value) is wanted
+    assert is_present(value) is expected
 
 
 def test_a_result_has_its_outputs_flat_and_typed_beside() -> None:

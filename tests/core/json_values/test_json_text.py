@@ -35,10 +35,10 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), REFUSED)
-def test_invalid_json_and_overflowing_numbers_are_refused(text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "expected"), REFUSED)
+def test_invalid_json_and_overflowing_numbers_are_refused(text: str, expected: str) -> None:
     for given_text in (text, text.encode(), bytearray(text.encode())):
-        with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
             parse_json(given_text)
 
 

@@ -138,9 +138,9 @@ BROKEN: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "said"), BROKEN, ids=range(len(BROKEN)))
-def test_an_invalid_schema_is_refused_with_the_place(schema: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+@pytest.mark.parametrize(("schema", "expected"), BROKEN, ids=range(len(BROKEN)))
+def test_an_invalid_schema_is_refused_with_the_place(schema: Any, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         Schema(schema)
 
 
@@ -307,8 +307,8 @@ MEANT = [
 ]
 
 
-@pytest.mark.parametrize(("value", "said"), MEANT)
+@pytest.mark.parametrize(("value", "expected"), MEANT)
 def test_the_problems_are_those_of_the_closest_schema(
-    value: dict[str, Any], said: list[str]
+    value: dict[str, Any], expected: list[str]
 ) -> None:
-    assert [str(each) for each in Schema(KINDS).problems(value)] == said
+    assert [str(each) for each in Schema(KINDS).problems(value)] == expected

@@ -170,7 +170,7 @@ def test_calls_are_distinguished(
 
 
 @pytest.mark.parametrize(
-    ("said", "with_call", "reason"),
+    ("expected", "with_call", "reason"),
     [
         ("stop", False, "stop"),
         ("stop", True, "tool_calls"),
@@ -184,9 +184,9 @@ def test_calls_are_distinguished(
         (None, False, "stop"),
     ],
 )
-def test_finish_reasons(said: str | None, with_call: bool, reason: str) -> None:
+def test_finish_reasons(expected: str | None, with_call: bool, reason: str) -> None:
     first = called(index=0, name="add") if with_call else delta(content="a")
-    assert read(first, delta(said))[1].finish_reason == reason
+    assert read(first, delta(expected))[1].finish_reason == reason
 
 
 def test_a_last_call_may_be_truncated() -> None:

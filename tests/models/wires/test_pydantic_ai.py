@@ -310,7 +310,7 @@ async def test_a_setting_that_shows_late_is_a_refusal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("history", "level", "wanted"),
+    ("history", "level", "expected"),
     [
         ([], None, (None, 2048, True)),
         ([], "off", (None, 2048, True)),
@@ -319,7 +319,7 @@ async def test_a_setting_that_shows_late_is_a_refusal() -> None:
     ],
 )
 async def test_a_level_of_thinking_is_a_budget_of_its_own(
-    history: list[Message], level: str | None, wanted: tuple[Any, int, bool]
+    history: list[Message], level: str | None, expected: tuple[Any, int, bool]
 ) -> None:
     """Within a turn there is none: the thoughts before its calls are not kept."""
     async with fake_server(Canned(anthropic_reply(HELLO, stop="end_turn"))) as server:
@@ -327,7 +327,7 @@ async def test_a_level_of_thinking_is_a_budget_of_its_own(
         more: dict[str, Any] = {"thinking": level, "temperature": 0.7, "max_tokens": 2048}
         await heard(server, "anthropic", *history, **more, config=config)
     (body,) = server.bodies
-    assert (body.get("thinking"), body["max_tokens"], "temperature" in body) == wanted
+    assert (body.get("thinking"), body["max_tokens"], "temperature" in body) == expected
 
 
 async def test_a_model_without_levels_gets_no_effort() -> None:

@@ -17,7 +17,7 @@ def looked_for(root: Path, names: tuple[str, ...] = ("a",), **more: Any) -> list
 
 
 @pytest.mark.parametrize(
-    ("wanted", "lines"),
+    ("expected", "lines"),
     [
         ({"pattern": "one"}, ["a:1: one", "a:5: five one", "a:8: one more"]),
         ({"pattern": "^one$"}, ["a:1: one"]),
@@ -37,10 +37,10 @@ def looked_for(root: Path, names: tuple[str, ...] = ("a",), **more: Any) -> list
         ({"pattern": "three\nx"}, []),
     ],
 )
-def test_lines_that_match(tmp_path: Path, wanted: dict[str, Any], lines: list[str]) -> None:
+def test_lines_that_match(tmp_path: Path, expected: dict[str, Any], lines: list[str]) -> None:
     """Shows "lines `path:line: text`"."""
     (tmp_path / "a").write_bytes(TEXT.encode())
-    found = looked_for(tmp_path, **wanted)
+    found = looked_for(tmp_path, **expected)
     assert [line for each in found[:-1] for line in each["found"]] == lines
     assert found[-1] == {"cut": False}
 

@@ -131,7 +131,7 @@ async def test_files_are_written_and_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "data", "said"),
+    ("uri", "data", "message"),
     [
         ("/etc/passwd", b"", "a path begins with task:// or session://"),
         ("task://../x", b"", "no segment"),
@@ -139,14 +139,14 @@ async def test_files_are_written_and_read() -> None:
         ("task://x/y/", b"", "no segment"),
     ],
 )
-async def test_a_file_elsewhere_is_refused(uri: str, data: Any, said: str) -> None:
+async def test_a_file_elsewhere_is_refused(uri: str, data: Any, message: str) -> None:
     async def write(ctx: ToolContext) -> None:
         await ctx.workspace.write(uri, data)
 
     bench = await open_workbench(doing(write))
     error = (await bench.call("does")).error
     assert error is not None
-    assert said in error.message
+    assert message in error.message
 
 
 async def test_a_change_is_made_once_however_often_the_function_is_entered() -> None:
@@ -260,8 +260,10 @@ def mistakes() -> dict[str, tuple[Any, str]]:
     }
 
 
-@pytest.mark.parametrize(("work", "said"), mistakes().values(), ids=mistakes())
-async def test_a_mistake_fails_the_call_and_leaves_nothing_in_the_log(work: Any, said: str) -> None:
+@pytest.mark.parametrize(("work", "expected"), mistakes().values(), ids=mistakes())
+async def test_a_mistake_fails_the_call_and_leaves_nothing_in_the_log(
+    work: Any, expected: str
+) -> None:
     @tool(effect="none")
     def errs(ctx: ToolContext) -> None:
         """Do something wrong."""
@@ -270,7 +272,7 @@ async def test_a_mistake_fails_the_call_and_leaves_nothing_in_the_log(work: Any,
     bench = await open_workbench(errs)
     envelope = await bench.call("errs")
     assert envelope.error
-    assert envelope.error.message.startswith(said)
+    assert envelope.error.message.startswith(expected)
     *_, last = await bench.events()
     assert isinstance(last, CallSettled)
     assert len(await bench.events()) == 3

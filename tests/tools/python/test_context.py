@@ -189,7 +189,7 @@ async def test_events_over_the_limit_are_dropped_with_one_warning(*, is_threaded
 
 
 @pytest.mark.parametrize(
-    ("event", "said"),
+    ("event", "message"),
     [
         (("",), "event_type must have 1 to 128 characters without spaces, not ''"),
         (("a b",), "without spaces, not 'a b'"),
@@ -199,13 +199,13 @@ async def test_events_over_the_limit_are_dropped_with_one_warning(*, is_threaded
         (("x", None, object()), "TypeError: payload at / is an object; expected: JSON, a pydantic"),
     ],
 )
-async def test_an_invalid_event_is_refused(event: Any, said: str) -> None:
+async def test_an_invalid_event_is_refused(event: Any, message: str) -> None:
     async def tell(ctx: ToolContext) -> None:
         ctx.emit(*event)
 
     envelope = await (await open_workbench(doing(tell))).call("does")
     assert envelope.error
-    assert said in envelope.error.message
+    assert message in envelope.error.message
 
 
 SHAPE = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
@@ -243,8 +243,8 @@ async def test_an_answer_is_returned(options: Any, schema: Any, answer: Any, fou
     assert entered == 2
 
 
-@pytest.mark.parametrize("said", ["Quit", "2", "", "oslo"])
-async def test_only_options_answer_a_question_that_has_some(said: str) -> None:
+@pytest.mark.parametrize("expected", ["Quit", "2", "", "oslo"])
+async def test_only_options_answer_a_question_that_has_some(expected: str) -> None:
     """Words of a person become an option before, at a terminal and in a chat."""
 
     async def ask(ctx: ToolContext) -> Any:
@@ -254,7 +254,7 @@ async def test_only_options_answer_a_question_that_has_some(said: str) -> None:
     with pytest.raises(Suspend):
         await bench.call("does")
     (question,) = bench.questions
-    for body in ({"text": said}, {"value": said}):
+    for body in ({"text": expected}, {"value": expected}):
         kept, problems = check_answer(question, body, 10)
         assert (kept, [each["issue"] for each in problems]) == (
             {},

@@ -80,14 +80,14 @@ def broken() -> dict[str, tuple[str, int, str]]:
     }
 
 
-@pytest.mark.parametrize(("text", "line", "said"), broken().values(), ids=broken())
+@pytest.mark.parametrize(("text", "line", "message"), broken().values(), ids=broken())
 def test_an_import_error_is_reported_at_the_project_s_own_line(
-    tmp_path: Path, text: str, line: int, said: str
+    tmp_path: Path, text: str, line: int, message: str
 ) -> None:
     loaded = load_tools(project(tmp_path, broken=text))
     (found,) = loaded.diagnostics
     assert (found.code, found.file, found.line) == ("python-import", "tools/broken.py", line)
-    assert said in found.message
+    assert message in found.message
     assert found.severity is Severity.ERROR
     assert loaded.tools == ()
 

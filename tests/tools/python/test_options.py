@@ -68,12 +68,12 @@ STRANGE: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize(("options", "code", "said"), bad_options().values(), ids=bad_options())
-def test_an_invalid_option_is_a_finding(options: Options, code: str, said: str) -> None:
+@pytest.mark.parametrize(("options", "code", "message"), bad_options().values(), ids=bad_options())
+def test_an_invalid_option_is_a_finding(options: Options, code: str, message: str) -> None:
     f = with_options(**options)
     (found,) = f.check()
     assert found.code == code
-    assert said in found.message
+    assert message in found.message
     assert found.line == f.__wrapped__.__code__.co_firstlineno + 1
     with pytest.raises(DeclarationError, match=code):
         _ = f.spec

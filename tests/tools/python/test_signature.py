@@ -267,7 +267,7 @@ def test_a_default_that_is_not_json_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "code", "said"),
+    ("function", "code", "message"),
     [
         (no_hint, "python-hint", "the parameter 'x' has no type hint; add one, such as x: str"),
         (many, "python-parameter", "'values' takes any number of values; take a list"),
@@ -293,11 +293,11 @@ def test_a_default_that_is_not_json_is_not_shown() -> None:
     ],
 )
 def test_an_invalid_signature_is_reported_by_line(
-    function: Callable[..., Any], code: str, said: str
+    function: Callable[..., Any], code: str, message: str
 ) -> None:
     (found,) = read_signature(function).findings
     assert found.code == code
-    assert said in found.message
+    assert message in found.message
     assert found.file == "test_signature.py"
     assert found.line == function.__code__.co_firstlineno
 
