@@ -17,10 +17,10 @@ from msgspec import Struct
 from pydantic import BaseModel
 from typer import Context
 
-from penstock.agents import file_fields
+from penstock.agents import agent_fields
 from penstock.agents.agent import ChatSettings
-from penstock.agents.file_fields import LenientRecord
-from penstock.agents.file_settings import AgentSettings
+from penstock.agents.agent_fields import LenientRecord
+from penstock.agents.agent_settings import AgentSettings
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings
 from penstock.app.settings_sections import ModelEntry, NotificationEntry, RuleEntry
@@ -323,9 +323,9 @@ def prompt_fields() -> str:
     return table(MANIFEST_COLUMNS, _manifest(prompts.FIELDS, ""))
 
 
-def agent_fields() -> str:
+def agent_file_fields() -> str:
     """Return every field of an agent file."""
-    return table(MANIFEST_COLUMNS, _manifest(file_fields.FIELDS, ""))
+    return table(MANIFEST_COLUMNS, _manifest(agent_fields.FIELDS, ""))
 
 
 MANIFEST_COLUMNS = ("field", "must be", "default", "means")
@@ -359,7 +359,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "routes": routes,
     "commands": commands,
     "tree": tree,
-    "agent-fields": agent_fields,
+    "agent-fields": agent_file_fields,
     "tool-fields": tool_fields,
     "built-in-tools": tool_page.built_in_tools,
     "tool-options": tool_page.tool_options,

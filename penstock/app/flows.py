@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.agents.catalog import Catalog
+from penstock.app.agent_warnings import check_thinking, model_ignoring
 from penstock.app.authoring import DryRuns
-from penstock.app.checks import check_thinking, model_ignoring
 from penstock.app.project import HANDBOOK_FOLDERS, Project
 from penstock.app.settings import Settings
 from penstock.core.clock import SystemClock

@@ -23,11 +23,11 @@ from penstock.app.runtime_parts import (
 from penstock.chat.direct_calls import CommandWork, DirectCalls
 from penstock.chat.direct_tools import DirectTools
 from penstock.chat.inbox import Inbox, TaskStarter
-from penstock.chat.runs import RunNotifier, ToolRuns
 from penstock.chat.session import ChatWork, Participants
 from penstock.chat.task_bodies import Requirements, TaskDispatcher
 from penstock.chat.task_closer import TaskCloser
 from penstock.chat.task_waiter import TaskWaiter
+from penstock.chat.tool_runs import RunNotifier, ToolRuns
 from penstock.core.envelope import Envelope, Json
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import World

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct
 
-from penstock.app.checks import check_offers
+from penstock.app.agent_warnings import check_offers
 from penstock.app.flows import check_flows
 from penstock.app.project import FurtherCheck, ProjectCheck, check_project
 from penstock.app.reload import SECONDS, FileId, file_stamps

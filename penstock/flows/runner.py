@@ -36,14 +36,14 @@ from penstock.core.limits import World
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import withdraw
 from penstock.flows.definition import Step
-from penstock.flows.notifications import (
+from penstock.flows.parsing import started_flow
+from penstock.flows.project.library import FlowLibrary, FlowSource, is_glob, promised_ids, source_of
+from penstock.flows.run_events import (
     consequence_event,
     iteration_event,
     route_events,
     waits_event,
 )
-from penstock.flows.parsing import started_flow
-from penstock.flows.project.library import FlowLibrary, FlowSource, is_glob, promised_ids, source_of
 from penstock.flows.runs.plan import IdleSteps, Notice, RunStatus
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.values import RouteTaken

@@ -29,7 +29,7 @@ from penstock.tools.policy import RuleSet
 from penstock.tools.resources import Resources
 from penstock.tools.tool import Registry
 from tests.kit.assistant import agent
-from tests.kit.events import LOG, ONE, held_log, ledger_of, outcome, path_of, reply
+from tests.kit.session_events import LOG, ONE, held_log, ledger_of, outcome, path_of, reply
 from tests.kit.tools import Act
 
 

@@ -14,7 +14,7 @@ from penstock.core.json_values.json_text import compact
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from penstock.core.text import estimate_tokens
 from penstock.engine.session_state import SessionState
-from tests.kit.events import LOG, ended, message, outcome, path_of, reply
+from tests.kit.session_events import LOG, ended, message, outcome, path_of, reply
 
 LONG = "x" * 400
 """104 tokens by estimate."""

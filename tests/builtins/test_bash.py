@@ -10,7 +10,7 @@ from penstock.builtins.bash import MAX_BYTES, TOOLS, check_denied, fits, parts
 from penstock.core.call_errors import NotPermitted
 from penstock.resources.project.access import OPEN
 from penstock.tools.shell import OFF, ShellSettings
-from tests.kit.folders import Folder, G, open_folder
+from tests.kit.project_folder import Folder, G, open_folder
 
 ON = ShellSettings(is_on=True)
 REFUSED = "command refused by bash.deny pattern"

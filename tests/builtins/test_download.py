@@ -9,7 +9,7 @@ from penstock.core.call_errors import OutputTooLarge, UpstreamUnavailable
 from penstock.core.limits import Limits
 from penstock.core.scopes import parse_path
 from penstock.resources.egress import Egress, HttpResponse
-from tests.kit.answers import Answers, answered
+from tests.kit.scripted_egress import Answers, answered
 from tests.kit.workbench import open_desk
 
 URL = "https://x.test/a"

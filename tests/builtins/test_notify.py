@@ -15,7 +15,7 @@ from penstock.resources.egress import HttpResponse, Redirect, Request
 from penstock.resources.hosts import read_patterns
 from penstock.testing.clock import FakeClock
 from penstock.testing.resources import MemoryVault
-from tests.kit.answers import Answers, answered
+from tests.kit.scripted_egress import Answers, answered
 from tests.kit.workbench import Desk, open_desk
 
 HOOK = "https://hooks.test/cgi-bin/webhook/send?key=s3cret"

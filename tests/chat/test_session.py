@@ -21,9 +21,9 @@ from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, s
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.skills import Skills
 from tests.kit.assistant import agent, assert_whole
-from tests.kit.events import folded_with, message
 from tests.kit.logs import code, events, kinds, settled
 from tests.kit.questions import go_on, mail
+from tests.kit.session_events import folded_with, message
 from tests.kit.tools import Act, raising
 
 ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({CHAT}))

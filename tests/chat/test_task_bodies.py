@@ -19,7 +19,7 @@ from penstock.models.scripted import ScriptedModel
 from penstock.testing.runtime import memory_runtime
 from penstock.tools.invoker import Invoker
 from penstock.tools.tool import Registry
-from tests.kit.events import ANN, LOG
+from tests.kit.session_events import ANN, LOG
 from tests.kit.tools import Act
 
 MESSAGE = MessageReceived(message_id=MessageId("msg_1"), content="Go")

@@ -24,7 +24,7 @@ from penstock.engine.ledger import Occurrences
 from penstock.engine.task_body import cancelled, failed
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
-from tests.kit.events import KEY, LOG, ONE, held_log, outcome, question, reply
+from tests.kit.session_events import KEY, LOG, ONE, held_log, outcome, question, reply
 
 FAILED = ErrorDetail(code="MODEL_UNAVAILABLE", message="no model", continuable=False)
 

@@ -14,10 +14,10 @@ from penstock.core.limits import World
 from penstock.core.task import QuestionStatus, TaskStatus
 from penstock.models.scripted import Hold, ScriptedModel, say, wait
 from penstock.testing.runtime import MemoryStorage, memory_runtime
-from tests.kit.parked import RUNTIME, parked, place, tight
-from tests.kit.parked import model as parked_model
 from tests.kit.questions import mail
 from tests.kit.tools import Act, together
+from tests.kit.waiting_chat import RUNTIME, parked, place, tight
+from tests.kit.waiting_chat import model as parked_model
 
 
 async def test_a_late_caller_gets_the_reply_too() -> None:

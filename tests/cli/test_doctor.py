@@ -17,7 +17,7 @@ from penstock.sandbox.processes.process import found_layers
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.logs.sql_log import SqlLog
-from tests.kit.entries import CHAT, ONE, message, opened
+from tests.kit.log_entries import CHAT, ONE, message, opened
 
 Run = Callable[..., tuple[int, str, str]]
 

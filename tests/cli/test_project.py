@@ -11,7 +11,7 @@ from penstock.cli.main import main
 from penstock.cli.project import find, run_with_runtime
 from penstock.core.events.events import TaskEnded
 from penstock.core.profile import LOCAL
-from tests.kit.entries import CHAT, ONE, message, opened
+from tests.kit.log_entries import CHAT, ONE, message, opened
 from tests.kit.project import ProjectFolder
 
 

@@ -16,9 +16,7 @@ from penstock.app.runtime import Runtime
 from penstock.core.json_values.schema import Schema
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.server.schemas import COMPONENTS, FRAMES, MAPPING
-from tests.kit.listener import in_a_thread
-from tests.kit.server import CHAT, in_memory, served
-from tests.kit.stories import (
+from tests.kit.conversation_events import (
     Story,
     a_failing_tool,
     approval,
@@ -27,6 +25,8 @@ from tests.kit.stories import (
     no_tools,
     two_parallel_tools,
 )
+from tests.kit.listener import in_a_thread
+from tests.kit.server import CHAT, in_memory, served
 from tests.kit.tools import Act
 
 ROUTES = {

@@ -7,7 +7,7 @@ import pytest
 from penstock.core.errors import SessionBusy
 from penstock.core.ids import TaskId
 from penstock.store.logs.log import Lease, Log
-from tests.kit.entries import (
+from tests.kit.log_entries import (
     CHAT,
     ONE,
     THREE,

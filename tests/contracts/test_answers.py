@@ -32,7 +32,7 @@ from penstock.store.logs.log import Log
 from penstock.store.projections import Projections
 from penstock.testing.clock import FakeClock
 from tests.contracts.conftest import Place
-from tests.kit.entries import (
+from tests.kit.log_entries import (
     ANN,
     CHAT,
     ONE,

@@ -9,7 +9,7 @@ from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.store.logs.log import Log
 from penstock.store.projections import Page, Projections, TasksOf
-from tests.kit.entries import BOB, CHAT, ONE, TWO, ended, message, opened, started
+from tests.kit.log_entries import BOB, CHAT, ONE, TWO, ended, message, opened, started
 
 ALL = Page(limit=100)
 

@@ -22,8 +22,8 @@ from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from tests.kit.activations import finish
-from tests.kit.events import ended, question
 from tests.kit.launcher import opened
+from tests.kit.session_events import ended, question
 
 
 async def test_a_log_that_is_woken_is_run() -> None:

@@ -13,7 +13,7 @@ from penstock.core.ids import LogId
 from penstock.store.logs.lease_units import this_process
 from penstock.store.logs.log import Lease, Log, PendingLog
 from penstock.testing.clock import FakeClock
-from tests.kit.entries import (
+from tests.kit.log_entries import (
     ANN,
     BOB,
     CHAT,

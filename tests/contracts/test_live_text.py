@@ -13,7 +13,7 @@ from penstock.store.logs.log import FOLLOWED_SECONDS, Lease, LiveText, Log, Text
 from penstock.store.logs.sql_log import SqlLog
 from penstock.testing.clock import FakeClock
 from tests.contracts.conftest import LIMITS, Place
-from tests.kit.entries import CHAT, ONE, ended, held, note, started, taken
+from tests.kit.log_entries import CHAT, ONE, ended, held, note, started, taken
 
 ODD = "nul \x00, half \ud83d, whole \U0001f600, 'quote'"
 

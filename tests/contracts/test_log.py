@@ -21,7 +21,7 @@ from penstock.core.ids import LogId, QuestionId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.store.logs.log import Log
 from penstock.testing.clock import FakeClock
-from tests.kit.entries import (
+from tests.kit.log_entries import (
     ANN,
     BOB,
     CHAT,

@@ -9,7 +9,7 @@ from penstock.core.stored_changes import MediaChange
 from penstock.resources.workspace import Media
 from penstock.store.logs.log import Log
 from penstock.testing.clock import START, FakeClock
-from tests.kit.entries import ANN, BOB, ONE, held
+from tests.kit.log_entries import ANN, BOB, ONE, held
 
 BYTES = BlobId("a" * 64)
 

@@ -9,7 +9,7 @@ from penstock.core.task import QuestionKind, QuestionStatus, SessionRecord, Task
 from penstock.store.logs.log import Log
 from penstock.store.projections import Page, Projections, SessionSort
 from penstock.testing.clock import START, FakeClock
-from tests.kit.entries import (
+from tests.kit.log_entries import (
     ANN,
     BOB,
     CHAT,

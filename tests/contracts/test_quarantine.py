@@ -11,7 +11,7 @@ from penstock.core.task import Missing, MissingKind
 from penstock.store.logs.lease_units import this_process
 from penstock.store.logs.log import Lease, Log
 from penstock.testing.clock import FakeClock
-from tests.kit.entries import CHAT, ONE, held, message, opened, settled, started, taken
+from tests.kit.log_entries import CHAT, ONE, held, message, opened, settled, started, taken
 
 LOGS = [LogId(f"conv_{letter}") for letter in "abcd"]
 

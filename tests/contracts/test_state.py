@@ -14,7 +14,7 @@ from penstock.core.stored_changes import StateChange, StateOutcome, StateVerb
 from penstock.resources.state import State
 from penstock.store.logs.log import Log
 from penstock.testing.clock import START, FakeClock
-from tests.kit.entries import ONE, ended, held, started
+from tests.kit.log_entries import ONE, ended, held, started
 
 ANN = Scope(ScopeKind.PROFILE, "ann")
 MINE = Scope(ScopeKind.TASK, ONE)

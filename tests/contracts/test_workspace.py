@@ -12,7 +12,7 @@ from penstock.core.stored_changes import FileChange, WorkspaceChange
 from penstock.resources.workspace import Files, WorkspaceFile
 from penstock.store.logs.log import Log
 from penstock.testing.clock import START, FakeClock
-from tests.kit.entries import CHAT, ONE, ended, held, started
+from tests.kit.log_entries import CHAT, ONE, ended, held, started
 
 TALK = Scope(ScopeKind.SESSION, CHAT)
 MINE = Scope(ScopeKind.TASK, ONE)

@@ -15,7 +15,7 @@ from penstock.core.exhaustion import (
     raise_exhaustion,
     starting_process,
 )
-from tests.kit.resources import no_files_left, no_threads_left
+from tests.kit.exhausted_process import no_files_left, no_threads_left
 
 NO_FILE = OSError(errno.EMFILE, "Too many open files")
 

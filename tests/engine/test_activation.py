@@ -30,7 +30,7 @@ from penstock.store.logs.log import Lease
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from tests.kit.activations import ActiveLog, End, end, finish, no_end
-from tests.kit.events import LOG, ONE, TWO, ended, message, outcome, path_of, question
+from tests.kit.session_events import LOG, ONE, TWO, ended, message, outcome, path_of, question
 
 
 async def test_it_does_all_work_and_releases_the_log() -> None:

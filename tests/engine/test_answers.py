@@ -8,7 +8,7 @@ import pytest
 from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.task import Option, Question, QuestionKind
 from penstock.engine.answers import OTHER, answer_in_words, check_answer, find_option
-from tests.kit.events import question
+from tests.kit.session_events import question
 
 DEPTH = JSON_DEPTH
 COLORS = (

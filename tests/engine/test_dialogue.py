@@ -17,7 +17,7 @@ from penstock.core.ids import CallId, MessageId, TaskId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.engine.dialogue import Dialogue, MessageList, TaskBoundary, Trimming, back_to
 from penstock.engine.session_state import SessionState
-from tests.kit.events import LOG, ONE, message, outcome, reply
+from tests.kit.session_events import LOG, ONE, message, outcome, reply
 
 
 def said_reply(*calls: str, text: str = "") -> ReplyReceived:

@@ -27,7 +27,7 @@ from penstock.engine.session_state import SessionState, fold
 from penstock.store.logs.log import Lease
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
-from tests.kit.events import (
+from tests.kit.session_events import (
     LOG,
     ONE,
     TWO,

@@ -20,8 +20,8 @@ from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Lease, PendingLog
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
-from tests.kit.events import ended, path_of, question
 from tests.kit.launcher import opened
+from tests.kit.session_events import ended, path_of, question
 
 
 class MoodyLog(MemoryLog):

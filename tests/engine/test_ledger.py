@@ -28,7 +28,7 @@ from penstock.core.task import QuestionStatus
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
-from tests.kit.events import (
+from tests.kit.session_events import (
     KEY,
     LOG,
     ONE,

@@ -27,7 +27,8 @@ from penstock.core.ids import CallId, QuestionId, TaskId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.core.task import TaskStatus
 from penstock.engine.session_state import SessionState
-from tests.kit.events import (
+from tests.kit.folded_sessions import ASKED, folded
+from tests.kit.session_events import (
     ANN,
     LOG,
     ONE,
@@ -40,7 +41,6 @@ from tests.kit.events import (
     question,
     reply,
 )
-from tests.kit.folds import ASKED, folded
 
 
 def test_messages_are_those_that_a_model_reads() -> None:

@@ -11,7 +11,7 @@ from penstock.engine.session_state import fold
 from penstock.engine.suspend import ask, await_run, park, withdraw
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
-from tests.kit.events import (
+from tests.kit.session_events import (
     LOG,
     ONE,
     answered,

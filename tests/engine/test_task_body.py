@@ -44,7 +44,7 @@ from penstock.store.logs.log import Lease
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from tests.kit.activations import ActiveLog, finish, no_end
-from tests.kit.events import ANN, LOG, ONE, TWO, held_log, path_of, question
+from tests.kit.session_events import ANN, LOG, ONE, TWO, held_log, path_of, question
 
 
 async def test_a_task_requires_nothing_and_its_end_is_ignored() -> None:

@@ -16,8 +16,8 @@ from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import TaskId
 from penstock.core.messages import Usage
 from penstock.engine.task_state import TaskState
-from tests.kit.events import ONE, answered, message, outcome, path_of, reply, withdrawn
-from tests.kit.folds import ASKED, folded
+from tests.kit.folded_sessions import ASKED, folded
+from tests.kit.session_events import ONE, answered, message, outcome, path_of, reply, withdrawn
 
 
 def test_spending_adds_up_and_has_no_price_once_one_is_missing() -> None:

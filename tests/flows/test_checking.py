@@ -8,7 +8,7 @@ from penstock.flows.checks.context import CheckContext
 from penstock.flows.parsing import read_flow
 from tests.flows.checks.findings import PLAIN, SEED, beside, found_in
 from tests.flows.texts import TOP, finding_lines
-from tests.kit.worked import SUITES, W5, W10, WORKED
+from tests.kit.worked_examples import SUITES, W5, W10, WORKED
 
 LOOK = "- id: look\n  agent: scout\n"
 SEED_CHECKS = {

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.flows.picture_layout import Box, Drawing, drawing, fitted, letters
 from tests.flows.texts import read
-from tests.kit.worked import MANY, W1, W6, WORKED
+from tests.kit.worked_examples import MANY, W1, W6, WORKED
 
 
 def drawn(steps: str) -> Drawing:

@@ -7,7 +7,7 @@ import pytest
 from penstock.flows.picture_layout import jumps
 from penstock.flows.pictures import mermaid, svg
 from tests.flows.texts import read
-from tests.kit.worked import MANY, W1, W6, WORKED
+from tests.kit.worked_examples import MANY, W1, W6, WORKED
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [

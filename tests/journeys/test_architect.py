@@ -15,7 +15,7 @@ from penstock.core.messages import ToolMessage
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
-from tests.kit.designed import AGENT, BROKEN_AGENT, BROKEN_FLOW, FLOW
+from tests.kit.architect_files import AGENT, BROKEN_AGENT, BROKEN_FLOW, FLOW
 from tests.kit.flows import finish, task_of
 from tests.kit.project import ProjectFolder
 

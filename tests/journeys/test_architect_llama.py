@@ -14,7 +14,7 @@ from penstock.core.messages import AssistantMessage
 from penstock.models.model import ModelRequest, ToolDefinition
 from penstock.models.providers import ModelConfig
 from penstock.models.wires.openai import OpenAIModel
-from tests.kit.designed import AGENT, FLOW
+from tests.kit.architect_files import AGENT, FLOW
 from tests.kit.flows import task_of
 from tests.kit.llama import Constrained, llama_server
 from tests.kit.project import ProjectFolder

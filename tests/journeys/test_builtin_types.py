@@ -17,8 +17,8 @@ from penstock.testing.clock import FakeClock
 from penstock.testing.resources import MemoryVault
 from penstock.tools.python.function import tool
 from penstock.tools.tool import Tool
-from tests.kit.answers import Answers, answered
 from tests.kit.project import ProjectFolder
+from tests.kit.scripted_egress import Answers, answered
 from tests.kit.workbench import Desk, open_desk
 
 pytestmark = pytest.mark.programs

@@ -14,7 +14,7 @@ from penstock.core.ids import ProfileId
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.server.application import create_application
 from penstock.testing.clock import settle
-from tests.kit.memory import holders
+from tests.kit.memory_search import holders
 from tests.kit.server import CHAT, CLOCK, HERE, InMemoryServer
 
 pytestmark = [

@@ -10,9 +10,9 @@ from penstock.flows.steps.kind import CodeEnvironment
 from penstock.testing.runtime import memory_runtime
 from tests.kit.code_environment import place_of, run_code, visit
 from tests.kit.flows import RUN, WORKERS, run_in
+from tests.kit.local_egress import way
 from tests.kit.origin import answer, origin
 from tests.kit.tools import Act, echo
-from tests.kit.ways import way
 
 DO = "export default"
 CALLS = """

@@ -22,7 +22,7 @@ from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.shell import ShellSettings
 from tests.kit.flows import HEAD, RUN, finish, see_through, told_in, worker
-from tests.kit.worked import (
+from tests.kit.worked_examples import (
     SUITES,
     W1,
     W2,

@@ -30,10 +30,10 @@ from penstock.models.wires.openai import OpenAIModel
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.assistant import agent
+from tests.kit.exhausted_process import no_files_left
 from tests.kit.logs import events, kinds
 from tests.kit.model_server import Canned, delta, fake_server
 from tests.kit.model_server import events as chunks_of
-from tests.kit.resources import no_files_left
 from tests.kit.tools import Act
 
 

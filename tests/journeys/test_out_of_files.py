@@ -15,8 +15,8 @@ from penstock.resources.project.files import ProjectFiles, entries_below, never
 from penstock.resources.project.search import walk
 from penstock.sandbox.processes.process import Command, Process
 from penstock.sandbox.processes.shell import ShellCommand, run_shell
+from tests.kit.exhausted_process import files_left, no_files_left, open_files
 from tests.kit.flow_server import laid
-from tests.kit.resources import files_left, no_files_left, open_files
 
 Look = Callable[[Path], Any]
 

@@ -20,7 +20,7 @@ from penstock.sandbox.processes.process import found_layers
 from penstock.sandbox.processes.process import Command, Process
 from penstock.sandbox.processes.shell import Enclosure, ShellCommand, run_shell
 from penstock.sandbox.processes.process_sandbox import WarmProcesses
-from tests.kit.resources import allow_no_process
+from tests.kit.exhausted_process import allow_no_process
 
 COMMAND = Command(argv=["/bin/true"], folder=Path("/"))
 SHELL = dict(text="true", folder=Path("/"), seconds=1, max_bytes=100)

@@ -9,8 +9,8 @@ from penstock.core.events.flow_events import RunEnded
 from penstock.core.task import TaskStatus
 from tests.kit.flow_server import laid
 from tests.kit.logs import events
-from tests.kit.parked import ASKS, model, open_one, runs
 from tests.kit.project import ProjectFolder
+from tests.kit.waiting_chat import ASKS, model, open_one, runs
 
 LIMITS = {"poll_seconds": 0.01, "sweep_seconds": 0.05, "shutdown_seconds": 0.05}
 pytestmark = pytest.mark.slow("two runtimes, on a file that is really written")

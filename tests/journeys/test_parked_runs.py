@@ -14,7 +14,7 @@ from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import memory_runtime
 from tests.kit.flows import finish
 from tests.kit.logs import code, events, settled
-from tests.kit.parked import (
+from tests.kit.waiting_chat import (
     LIMITS,
     RUNTIME,
     kinds,

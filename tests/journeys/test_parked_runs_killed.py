@@ -11,7 +11,7 @@ from penstock.core.task import Question, TaskStatus
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import memory_runtime
 from tests.kit.dying_log import DyingLog, live, see_through
-from tests.kit.parked import RUNTIME, model, place, runs, tight
+from tests.kit.waiting_chat import RUNTIME, model, place, runs, tight
 
 pytestmark = pytest.mark.programs
 WRITES = {"asks": 15, "outer": 24}

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.scopes import Scope, ScopeKind, parse_path
 from tests.kit.project import ProjectFolder
-from tests.kit.stage import Stage
+from tests.kit.simulated_processes import Stage
 from tests.kit.tools import Act, echo
 
 TOLD = """

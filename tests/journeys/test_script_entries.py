@@ -12,7 +12,7 @@ from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage
 from tests.kit.dying_log import DyingLog
 from tests.kit.project import ProjectFolder
-from tests.kit.stage import Stage
+from tests.kit.simulated_processes import Stage
 from tests.kit.tools import Act, echo
 
 ORDER = """

@@ -11,10 +11,10 @@ from penstock.core.scopes import Scope, ScopeKind
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage
 from tests.kit.dying_log import DyingLog
+from tests.kit.local_egress import way
 from tests.kit.origin import Origin, answer, origin
 from tests.kit.project import ProjectFolder
-from tests.kit.stage import Stage
-from tests.kit.ways import way
+from tests.kit.simulated_processes import Stage
 
 WORD = "s3cr3t-value"
 DECLARED = "[{key: token, scope_kinds: [profile]}]"

@@ -11,7 +11,7 @@ from penstock.core.limits import Limits
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.runtime import MemoryStorage
 from tests.kit.project import ProjectFolder
-from tests.kit.stage import Stage
+from tests.kit.simulated_processes import Stage
 from tests.kit.tools import Act, echo
 
 

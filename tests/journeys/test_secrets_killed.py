@@ -19,7 +19,7 @@ from tests.kit import dying_log, flows
 from tests.kit.code_environment import place_of
 from tests.kit.dying_log import DyingLog, live
 from tests.kit.project import ProjectFolder
-from tests.kit.stage import Stage
+from tests.kit.simulated_processes import Stage
 from tests.kit.tools import Act
 
 pytestmark = pytest.mark.programs

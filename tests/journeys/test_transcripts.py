@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.json_values.json_text import compact
-from tests.kit.stories import (
+from tests.kit.conversation_events import (
     Story,
     a_failing_tool,
     approval,

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.core.events.events import CallRetried, QuestionAnswered
 from tests.kit.project import ProjectFolder
-from tests.kit.stage import Stage
+from tests.kit.simulated_processes import Stage
 from tests.kit.tools import Act
 
 AGAIN = """

@@ -19,7 +19,7 @@ from penstock.engine.task_body import MissingParts, TaskBody, ignore_end, nothin
 from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
-from tests.kit.events import ANN, LOG, ONE, ended, message
+from tests.kit.session_events import ANN, LOG, ONE, ended, message
 
 Work = Callable[[HeldLog, TaskState], Awaitable[None]]
 Lacks = Callable[[SessionState, TaskState], MissingParts | None]

@@ -19,7 +19,7 @@ from penstock.engine.task_state import TaskState
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from tests.kit.activations import Work, end, finish
-from tests.kit.events import ANN, message
+from tests.kit.session_events import ANN, message
 
 
 class LauncherAtWork:

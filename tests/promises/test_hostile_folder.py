@@ -14,8 +14,8 @@ from penstock.app.project import check_project, load_project
 from penstock.app.settings import load
 from penstock.builtins.code import reading, searching, writing
 from penstock.core.errors import ConfigError
-from tests.kit.folders import Folder, open_folder
 from tests.kit.project import ProjectFolder
+from tests.kit.project_folder import Folder, open_folder
 
 pytestmark = pytest.mark.programs
 

@@ -35,7 +35,7 @@ from penstock.store.logs.sql_log import SqlLog
 from penstock.store.references import LooseBlob, erased, erased_at, forget, release_erased
 from penstock.store.tables import state
 from penstock.testing.clock import FakeClock
-from tests.kit.entries import ANN, CHAT, ONE, ended, held, opened, started
+from tests.kit.log_entries import ANN, CHAT, ONE, ended, held, opened, started
 
 SECRET = "sesame"  # noqa: S105  what is to be erased
 HOUR = 3600

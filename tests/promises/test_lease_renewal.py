@@ -28,7 +28,7 @@ from penstock.store.logs.quarantine import SUSPECT
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from tests.kit.activations import ActiveLog, finish
-from tests.kit.events import ANN, LOG, ONE, TWO, ended, message
+from tests.kit.session_events import ANN, LOG, ONE, TWO, ended, message
 
 TASK = TaskId("task_1")
 WORLD = World(SystemClock(), Limits(), new_id)

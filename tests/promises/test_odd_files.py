@@ -19,7 +19,7 @@ from penstock.resources.project.access import Access
 from penstock.resources.project.files import ProjectFiles
 from penstock.resources.project.overlay import take_changes
 from penstock.tools.shell import ShellSettings
-from tests.kit.folders import Folder, open_folder
+from tests.kit.project_folder import Folder, open_folder
 
 pytestmark = pytest.mark.programs
 

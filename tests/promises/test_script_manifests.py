@@ -7,7 +7,7 @@ from penstock.app.settings import load
 from penstock.core.scopes import Scope, ScopeKind
 from tests.kit.manifests import CAPTURE
 from tests.kit.project import ProjectFolder
-from tests.kit.stage import Stage
+from tests.kit.simulated_processes import Stage
 
 
 def found_in(project: ProjectFolder) -> list[str]:

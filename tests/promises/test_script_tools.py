@@ -9,7 +9,7 @@ from penstock.core.ids import LogId
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.models.scripted import ScriptedModel, call, say
 from tests.kit.project import ProjectFolder
-from tests.kit.stage import Stage
+from tests.kit.simulated_processes import Stage
 from tests.kit.tools import Act, echo
 from tests.kit.visibility import write_skill
 

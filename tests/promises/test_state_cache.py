@@ -23,7 +23,7 @@ from penstock.store.logs.log import Lease
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from tests.kit.activations import ActiveLog, finish
-from tests.kit.events import ANN, LOG, ONE, TWO, ended, message
+from tests.kit.session_events import ANN, LOG, ONE, TWO, ended, message
 
 
 class Shelf:

@@ -15,8 +15,8 @@ from penstock.builtins.code import reading, writing
 from penstock.resources.project.access import AUTHORED, OPEN, LoadedFiles
 from penstock.resources.project.globs import folded
 from penstock.tools.shell import ShellSettings
-from tests.kit.folders import Folder, open_folder
 from tests.kit.hostile_commands import WAYS
+from tests.kit.project_folder import Folder, open_folder
 
 pytestmark = pytest.mark.programs
 PROTECTED = (

@@ -13,8 +13,8 @@ from penstock.core.call_errors import EgressDenied, UpstreamUnavailable
 from penstock.resources.egress import Egress, EgressCaller, Request
 from penstock.resources.hosts import read_patterns
 from penstock.resources.vault import SecretHandles
+from tests.kit.local_egress import HERE, LIMITS, Dns, asked, way
 from tests.kit.origin import answer, origin, says, serving, trusting
-from tests.kit.ways import HERE, LIMITS, Dns, asked, way
 
 pytestmark = pytest.mark.programs
 

@@ -6,8 +6,8 @@ import zlib
 import pytest
 
 from penstock.core.call_errors import OutputTooLarge, UpstreamUnavailable
+from tests.kit.local_egress import asked, refusal, way
 from tests.kit.origin import answer, origin, says
-from tests.kit.ways import asked, refusal, way
 
 
 def packed(body: bytes, packing: str = "gzip") -> bytes:

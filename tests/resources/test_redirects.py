@@ -8,8 +8,8 @@ from penstock.core.call_errors import CallError, EgressDenied, UpstreamUnavailab
 from penstock.resources.egress import Egress, EgressCaller, Redirect, Request
 from penstock.resources.hosts import read_patterns
 from penstock.resources.vault import SecretHandles
+from tests.kit.local_egress import LIMITS, asked, refusal, way
 from tests.kit.origin import Say, answer, origin
-from tests.kit.ways import LIMITS, asked, refusal, way
 
 
 def moves(status: int, location: str) -> Say:

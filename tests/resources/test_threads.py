@@ -8,7 +8,7 @@ import pytest
 from penstock.core.errors import OutOfResources
 from penstock.resources.threads import Threads
 from penstock.testing.clock import settle
-from tests.kit.resources import no_threads_left
+from tests.kit.exhausted_process import no_threads_left
 
 
 async def test_the_caller_gets_the_result_or_error_of_the_function() -> None:

@@ -14,7 +14,7 @@ from penstock.core.errors import ConfigError, NotFound, OutOfResources, StoreCor
 from penstock.core.ids import BlobId
 from penstock.store.blobs import Blobs, Disk, open_blobs
 from tests.kit.cancelled_put import cancelled_put
-from tests.kit.resources import no_files_left
+from tests.kit.exhausted_process import no_files_left
 
 LARGE = bytes(range(256)) * 4096
 

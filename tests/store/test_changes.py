@@ -27,7 +27,7 @@ from penstock.store.repair import rebuild
 from penstock.store.statements import Statements
 from penstock.store.tables import files, loose_blobs, scopes, state
 from penstock.testing.clock import START, FakeClock
-from tests.kit.entries import CHAT, ONE, ended, held, started
+from tests.kit.log_entries import CHAT, ONE, ended, held, started
 
 TALK, ANN = Scope(ScopeKind.SESSION, CHAT), Scope(ScopeKind.PROFILE, "ann")
 MINE = Scope(ScopeKind.TASK, ONE)

@@ -33,7 +33,7 @@ from penstock.store.erased_events import (
 )
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.tables import events, sessions
-from tests.kit.entries import CHAT, ONE, TWO, ended, held, message, opened, started
+from tests.kit.log_entries import CHAT, ONE, TWO, ended, held, message, opened, started
 
 WORD = "pineapple"
 BOTH = ErasedPart.USER | ErasedPart.ANSWER

@@ -40,7 +40,7 @@ from penstock.store.tables import (
     web_links,
 )
 from penstock.testing.clock import FakeClock
-from tests.kit.entries import ANN, CHAT, ONE, TWO, ended, held, started
+from tests.kit.log_entries import ANN, CHAT, ONE, TWO, ended, held, started
 from tests.kit.server import InMemoryServer, served
 from tests.kit.tools import Act, echo
 

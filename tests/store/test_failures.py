@@ -23,7 +23,7 @@ from penstock.core.errors import (
 )
 from penstock.store.database import open_database
 from penstock.store.failures import disk_failure, failure_of, is_conflict, is_full
-from tests.kit.resources import no_files_left, no_threads_left
+from tests.kit.exhausted_process import no_files_left, no_threads_left
 
 ROLLED_BACK_WITH_MORE = 3 << 8
 ONE = text("SELECT 1")

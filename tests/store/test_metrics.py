@@ -35,8 +35,8 @@ from penstock.store.metrics import (
 from penstock.store.tables import events
 from penstock.testing.clock import FakeClock
 from tests.kit.assistant import agent
-from tests.kit.entries import CHAT, message, opened, started
-from tests.kit.entries import settled as done
+from tests.kit.log_entries import CHAT, message, opened, started
+from tests.kit.log_entries import settled as done
 from tests.kit.server import served
 from tests.kit.tools import Act
 

@@ -33,7 +33,7 @@ from penstock.store.logs.sql_log import SqlLog
 from penstock.store.projections import HAVE_CONSEQUENCES, ProjectionWriter, plain
 from penstock.store.references import Lookup, MessageLocation
 from penstock.store.statements import Statements
-from tests.kit.entries import CHAT, ONE, message, opened
+from tests.kit.log_entries import CHAT, ONE, message, opened
 from tests.kit.server import served
 from tests.kit.tools import Act, echo
 

@@ -29,7 +29,7 @@ from penstock.store.references import erased_since, files_of, named_in, waiter_o
 from penstock.store.statements import Statements
 from penstock.testing.clock import FakeClock
 from tests.kit.cancelled_put import cancelled_put
-from tests.kit.entries import opened
+from tests.kit.log_entries import opened
 
 ONE, TWO = BlobId("1" * 64), BlobId("2" * 64)
 FILE = StoredFile(blob_id=ONE, mime_type="text/plain", size=1, is_image=False)

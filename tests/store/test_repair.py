@@ -30,7 +30,7 @@ from penstock.store.repair import (
 )
 from penstock.store.tables import REVISION, questions, sessions, tasks
 from penstock.testing.clock import FakeClock
-from tests.kit.entries import (
+from tests.kit.log_entries import (
     ANN,
     BOB,
     CHAT,

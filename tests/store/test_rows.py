@@ -32,7 +32,7 @@ from penstock.store.sql_projections import SqlProjections
 from penstock.store.statements import Statements
 from penstock.store.tables import events, loose_blobs
 from penstock.testing.clock import FakeClock, settle
-from tests.kit.entries import ANN, CHAT, ONE, asked, held, message, opened, settled, started
+from tests.kit.log_entries import ANN, CHAT, ONE, asked, held, message, opened, settled, started
 
 LOG = LogId("conv_1")
 AT = Moment(5)

@@ -14,7 +14,7 @@ from penstock.store.database import Database, open_database
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.projections import Page
 from penstock.store.sql_projections import SqlProjections
-from tests.kit.entries import ANN, CHAT, ONE, asked, ended, held, opened, started
+from tests.kit.log_entries import ANN, CHAT, ONE, asked, ended, held, opened, started
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from penstock.store.logs.sql_log import SqlLog
 from penstock.store.tables import REVISION, metadata
 from penstock.store.upgrade import MIGRATIONS, upgrade
 from penstock.testing.clock import FakeClock
-from tests.kit.entries import CHAT, message, opened
+from tests.kit.log_entries import CHAT, message, opened
 
 Shape = dict[str, object]
 

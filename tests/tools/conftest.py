@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.kit.counted import Counted
+from tests.kit.counting_tools import Counted
 
 
 @pytest.fixture

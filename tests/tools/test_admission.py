@@ -17,7 +17,7 @@ from penstock.tools.admission import ActiveCall
 from penstock.tools.invocation import NestedCalls
 from penstock.tools.policy import SCRIPT, Action, Caller, Rule
 from penstock.tools.session_guard import SessionGuard
-from tests.kit.counted import code
+from tests.kit.counting_tools import code
 from tests.kit.tools import Act, echo, raising
 
 CALL = Call(CallPath("task_1/0/add#1"), "add", {})

@@ -14,7 +14,7 @@ from penstock.core.limits import Limits
 from penstock.testing.clock import settle
 from penstock.testing.invocation import Workbench, open_workbench
 from penstock.tools.cancellable import Deadline
-from tests.kit.counted import code
+from tests.kit.counting_tools import code
 from tests.kit.tools import Act, calling, raising
 from tests.tools.stubborn import STUBBORN, for_ever, gathered, let_go, stubborn, swallow
 

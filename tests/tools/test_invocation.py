@@ -20,7 +20,7 @@ from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
 from penstock.tools.python.options import Retry
 from penstock.tools.skills import Selection
-from tests.kit.counted import Counted, code, killed
+from tests.kit.counting_tools import Counted, code, killed
 from tests.kit.tools import Act
 
 

@@ -22,7 +22,7 @@ from penstock.tools.policy import Action, Caller, Rule
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
 from penstock.tools.python.options import Retry
-from tests.kit.counted import Counted, code, killed
+from tests.kit.counting_tools import Counted, code, killed
 from tests.kit.tools import Act
 
 # ---- replay --------------------------------------------------------------------------------------

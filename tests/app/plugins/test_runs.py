@@ -21,9 +21,9 @@ from penstock.engine.bus import Live
 from penstock.models.scripted import ScriptedModel
 from penstock.store.projections import Page
 from penstock.testing.clock import settle
-from tests.kit.events import ended
 from tests.kit.flows import by_task, finish
 from tests.kit.project import ProjectFolder
+from tests.kit.session_events import ended
 
 AGENT = "---\nname: scout\ndescription: d\ntools:\n---\nYou look.\n"
 FLOW = "name: F\ndescription: d\nsteps:\n  - {id: a, agent: scout, task: go}\n"

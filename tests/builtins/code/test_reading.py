@@ -13,7 +13,7 @@ from penstock.builtins.code.reading import MAX_BYTES, TOOLS, read_part
 from penstock.core.ids import ProfileId
 from penstock.core.profile import Profile
 from penstock.testing.invocation import open_workbench
-from tests.kit.folders import Folder, G, open_folder
+from tests.kit.project_folder import Folder, G, open_folder
 
 NOT_READABLE = 'is not readable for agent "g". access.read: src/**, docs/*.md.'
 

@@ -9,7 +9,7 @@ import pytest
 from penstock.builtins.code.searching import TOOLS
 from penstock.resources.project.access import OPEN, Access
 from penstock.sandbox.processes.process_slots import ProcessSlots
-from tests.kit.folders import Folder, G, open_folder
+from tests.kit.project_folder import Folder, G, open_folder
 
 NOT_READABLE = 'is not readable for agent "g". access.read: src/**, docs/*.md.'
 

@@ -17,7 +17,7 @@ from penstock.core.limits import Limits
 from penstock.resources.project.access import OPEN, Access, LoadedFiles
 from penstock.resources.project.files import ProjectFiles
 from penstock.tools.session_guard import SessionGuard
-from tests.kit.folders import Folder, G, open_folder
+from tests.kit.project_folder import Folder, G, open_folder
 
 HINT = "Give more of the text around the one that is meant, or replaceAll"
 

@@ -26,8 +26,8 @@ from penstock.core.errors import ConfigError
 from penstock.core.limits import Limits
 from penstock.server.application import create_application
 from penstock.server.context import ADDRESS
+from tests.kit.exhausted_process import no_files_left
 from tests.kit.listener import bounded_server
-from tests.kit.resources import no_files_left
 from tests.kit.server import CHAT
 
 ROOMY = ConnectionLimit(served=100, spare=10, highest=10_000)

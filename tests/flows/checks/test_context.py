@@ -26,7 +26,7 @@ from penstock.flows.parsing import read_flow
 from penstock.flows.steps.code import Code
 from tests.flows.checks.findings import SEED, beside
 from tests.flows.texts import TOP, read
-from tests.kit.worked import SUITES, W10
+from tests.kit.worked_examples import SUITES, W10
 
 
 def test_an_empty_context_knows_nothing() -> None:

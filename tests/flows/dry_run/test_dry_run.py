@@ -8,7 +8,7 @@ from penstock.flows.dry_run.dry_run import TASK, discarding_ledger, dry_findings
 from penstock.flows.dry_run.outcome import DryRun, ReachedBranch
 from tests.flows.dry_run.walks import Hurry, dry, dry_lines, unwalked, world
 from tests.flows.texts import TOP, finding_lines, read
-from tests.kit.worked import SUITES, W6, WORKED
+from tests.kit.worked_examples import SUITES, W6, WORKED
 
 RUNS = {
     "W1": 1,

@@ -3,7 +3,7 @@
 from penstock.flows.definition import Flow
 from penstock.flows.dry_run.path_chooser import PathChooser
 from tests.flows.texts import read
-from tests.kit.worked import W4, W6, W9
+from tests.kit.worked_examples import W4, W6, W9
 
 
 def _flow(text: str) -> Flow:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.errors import OutOfResources
 from penstock.resources.project.flock import held
-from tests.kit.resources import no_files_left
+from tests.kit.exhausted_process import no_files_left
 
 PROBE = """
 import fcntl, os, sys

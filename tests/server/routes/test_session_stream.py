@@ -10,8 +10,8 @@ from penstock.core.ids import LogId, MessageId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import Hold, ScriptedModel, call, say, think, wait
 from penstock.store.projections import Page
+from tests.kit.conversation_events import joined
 from tests.kit.server import CHAT, InMemoryServer, frames, served, types
-from tests.kit.stories import joined
 from tests.kit.tools import Act
 
 

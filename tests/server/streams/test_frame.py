@@ -8,7 +8,7 @@ from penstock.core.events.events import ReplyReceived
 from penstock.core.ids import CallId, MessageId
 from penstock.engine.bus import DeltaKind, ReplyStarted
 from penstock.server.streams.frame import Position, UnseenFrames
-from tests.kit.stories import Story, frames_of, kinds, no_tools, tool_call
+from tests.kit.conversation_events import Story, frames_of, kinds, no_tools, tool_call
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ from penstock.server.streams.frame import Position
 from penstock.server.streams.sse import BEGIN, PING, EventStream, Streams, encode
 from penstock.server.streams.wire import ChatFrames, StreamView
 from penstock.testing.log import MemoryLog
-from tests.kit.entries import message, opened
+from tests.kit.conversation_events import no_tools
+from tests.kit.log_entries import message, opened
 from tests.kit.server import HERE, frames
-from tests.kit.stories import no_tools
 
 ANN, BOB = Profile(profile_id=ProfileId("ann")), Profile(profile_id=ProfileId("bob"))
 LIMITS = Limits(ping_seconds=0.02, streams=3, streams_per_profile=2)

@@ -29,7 +29,7 @@ from penstock.core.ids import (
 from penstock.core.task import QuestionStatus, TaskStatus
 from penstock.server.streams.frame import Position
 from penstock.server.streams.wire import ChatFrames, StreamView
-from tests.kit.stories import (
+from tests.kit.conversation_events import (
     START,
     Story,
     approval,

@@ -29,8 +29,8 @@ from penstock.store.logs.quarantine import Quarantine, QuarantinedLog
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.statements import Statements
 from penstock.testing.clock import FakeClock
-from tests.kit.entries import CHAT, message, opened
-from tests.kit.resources import no_files_left
+from tests.kit.exhausted_process import no_files_left
+from tests.kit.log_entries import CHAT, message, opened
 
 AT, UNTIL = Moment(1000), 4000
 LOGS = [LogId(f"conv_{letter}") for letter in "abcd"]

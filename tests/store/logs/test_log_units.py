@@ -28,7 +28,7 @@ from penstock.store.projections import ProjectionWriter
 from penstock.store.rows import drafts_of
 from penstock.store.statements import Statements
 from penstock.store.tables import events, logs
-from tests.kit.entries import CHAT, asked, cancelled, ended, message, note, opened, started
+from tests.kit.log_entries import CHAT, asked, cancelled, ended, message, note, opened, started
 
 AT, UNTIL = Moment(1000), 4000
 Unit = Callable[[Connection], object]

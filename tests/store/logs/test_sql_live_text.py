@@ -13,7 +13,7 @@ from penstock.store.database import Database, open_database
 from penstock.store.logs.log import TextPiece, TextPosition
 from penstock.store.logs.sql_log import SqlLog
 from penstock.testing.clock import FakeClock
-from tests.kit.entries import CHAT, ONE, ended, held, started, taken
+from tests.kit.log_entries import CHAT, ONE, ended, held, started, taken
 
 PIECE = TextPiece(
     task_id=ONE, spot=TextPosition(2, 1), iteration=1, closing=True, kind="text", text="H"

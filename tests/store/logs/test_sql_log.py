@@ -19,7 +19,7 @@ from penstock.store.database import Database
 from penstock.store.logs.lease_units import this_process
 from penstock.store.logs.sql_log import SqlLog
 from penstock.testing.clock import FakeClock, settle
-from tests.kit.entries import (
+from tests.kit.log_entries import (
     CHAT,
     ONE,
     THREE,

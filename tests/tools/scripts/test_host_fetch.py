@@ -15,8 +15,8 @@ from penstock.testing.clock import settle
 from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.scripts.host_fetch import multipart, read_fetch
 from tests.kit.hosts import Asking, asking
+from tests.kit.local_egress import Way, way
 from tests.kit.origin import answer, origin, says
-from tests.kit.ways import Way, way
 
 SAYS = says(answer(b"found \xff s3cr3t-value", "200 OK", "x-a: s3cr3t-value"))
 

@@ -12,7 +12,7 @@ from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.scripts.load import bindings_of, broken_spec
 from penstock.tools.scripts.script import ScriptTool
 from tests.kit.project import ProjectFolder
-from tests.kit.stage import Stage
+from tests.kit.simulated_processes import Stage
 
 RUN = "export const run = () => 1;"
 DEFAULT_BINDINGS = Bindings(egress=read_patterns(["usual.test"]), runtime_config={"a": "b"})

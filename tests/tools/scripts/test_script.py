@@ -20,8 +20,8 @@ from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.scripts.script import ScriptTool, bridge_of
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 from tests.kit.hosts import BINDINGS, asking
+from tests.kit.local_egress import way
 from tests.kit.scripts import script_of
-from tests.kit.ways import way
 
 SPEC = ToolSpec(tool_id="ask", description="Ask.", input_schema=ANY_INPUT, is_frame=True)
 WAIT = {"user_message": "Yes?"}

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.agents.agent import ChatSettings
 from penstock.agents.agent_file import KnownNames
-from penstock.agents.file_settings import ELSEWHERE, SETTINGS, parse_settings
+from penstock.agents.agent_settings import ELSEWHERE, SETTINGS, parse_settings
 from tests.kit.agent_texts import agent_of, said_of
 
 RANGES = """

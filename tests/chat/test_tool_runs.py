@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.app.runtime import Runtime
-from penstock.chat.runs import RunNotifier
+from penstock.chat.tool_runs import RunNotifier
 from penstock.core.envelope import Envelope
 from penstock.core.errors import NotFound
 from penstock.core.events.events import CancelRequested, Entry, Event, QuestionAsked, TaskStarted
@@ -19,9 +19,9 @@ from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.resources import FlowRequest, Runs
-from tests.kit.events import ANN, LOG, ONE, ended, held_log
 from tests.kit.flows import WORKERS, by_task, finish, flows_of, steps
-from tests.kit.parked import ASKS
+from tests.kit.session_events import ANN, LOG, ONE, ended, held_log
+from tests.kit.waiting_chat import ASKS
 
 PLAIN = steps("  - {id: one, agent: scout}")
 

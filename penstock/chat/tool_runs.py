@@ -5,7 +5,7 @@ finds the run that it started; the store refuses a second run of the same name. 
 its task lends its slot. RunNotifier sends the end of a run to the waiting task, and cancels runs
 that a finished task no longer needs. Both happen after the end is committed and before the lease is
 released; after a crash in between they are repeated, which is harmless, because the store refuses
-events for a task that has ended. Shown by tests/chat/test_runs.py.
+events for a task that has ended. Shown by tests/chat/test_tool_runs.py.
 """
 
 from collections.abc import Callable

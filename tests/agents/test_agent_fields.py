@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.agents.file_fields import ACCESS, CARD, FIELDS, PURPOSE, converted
+from penstock.agents.agent_fields import ACCESS, CARD, FIELDS, PURPOSE, converted
 
 PAGE = (
     "name description model thinking tools skills inputs outputs interactive output context_files "

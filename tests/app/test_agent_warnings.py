@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.app.checks import MAX_OFFERED, MIN_DESCRIPTION, check_offers, check_thinking
+from penstock.app.agent_warnings import MAX_OFFERED, MIN_DESCRIPTION, check_offers, check_thinking
 from penstock.app.flows import check_flows
 from penstock.app.project import load_project
 from penstock.app.settings import load

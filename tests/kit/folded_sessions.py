@@ -6,7 +6,7 @@ from penstock.core.clock import Moment
 from penstock.core.events.events import CallSettled, Event, QuestionAsked, Record, TaskStarted
 from penstock.core.ids import TaskId
 from penstock.engine.session_state import SessionState, fold
-from tests.kit.events import LOG, ONE, message, path_of, question, reply
+from tests.kit.session_events import LOG, ONE, message, path_of, question, reply
 
 ASKED: list[Any] = [
     message(),

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.core.events.flow_events import Outcome, StepResult
-from penstock.flows.notifications import consequence_event, route_events, waits_event
+from penstock.flows.run_events import consequence_event, route_events, waits_event
 from penstock.flows.runs.plan import Aborted, FlowEnded, Jumped, Notice, RunStatus, Skipped
 from penstock.flows.runs.plan import SkipReason as Reason
 from penstock.flows.runs.values import RouteTaken

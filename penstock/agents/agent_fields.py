@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.agents.agent_profile import AgentInput, ArchitectNotes, DisplayCard
-from penstock.agents.file_settings import AgentSettings, parse_settings
+from penstock.agents.agent_settings import AgentSettings, parse_settings
 from penstock.core.json_values.json_text import compact
 from penstock.manifest.authored_kinds import (
     IDENTIFIER,
