@@ -10,16 +10,10 @@ from penstock.flows.steps.table import KINDS
 SOURCE = Path(penstock.__file__).parent
 PAGE = (SOURCE.parent / "docs" / "diagnostics.md").read_text(encoding="utf-8")
 PLACES = (
-    *(
-        "manifest/**/*.py",
-        "flows/*.py",
-        "flows/checks/**/*.py",
-        "flows/steps/*.py",
-        "flows/project/files.py",
-    ),
-    *("flows/dry_run/*.py",),
-    *("flows/reading/*.py", "agents/f*.py", "tools/python/*.py", "sandbox/compiler/*.py"),
-    *("app/script_sandbox.py", "app/global_tools.py", "app/project.py", "app/checks.py"),
+    *("manifest/**/*.py", "flows/*.py", "flows/checks/**/*.py", "flows/steps/*.py"),
+    *("flows/project/files.py", "flows/dry_run/*.py"),
+    *("agents/agent_*.py", "tools/python/*.py", "sandbox/compiler/*.py"),
+    *("app/script_sandbox.py", "app/global_tools.py", "app/project.py", "app/agent_warnings.py"),
     "app/type_check.py",
 )
 """Modules that yield findings."""
@@ -36,9 +30,16 @@ OTHERS = {
 @cache
 def codes() -> frozenset[str]:
     """Return every text that has the form of a code."""
-    files = (file for place in PLACES for file in SOURCE.glob(place))
+    files = (file for place in PLACES for file in sources(place))
     texts = (file.read_text(encoding="utf-8") for file in files)
     return frozenset(name for text in texts for name in re.findall(r'"([a-z]+(?:-[a-z]+)+)"', text))
+
+
+def sources(place: str) -> list[Path]:
+    """Return the files that a pattern finds, which are some."""
+    files = [*SOURCE.glob(place)]
+    assert files, f"{place} finds no file of penstock: name the files that yield findings now"
+    return files
 
 
 def listed() -> list[str]:
