@@ -7,8 +7,9 @@ from penstock.core.call import CallPath, ToolCall, tools_on
 from penstock.core.clock import to_iso
 from penstock.core.envelope import Envelope
 from penstock.core.events.codec import kind_of, to_wire
-from penstock.core.events.events import CallSettled, NoteEmitted, Record, StoredFile
+from penstock.core.events.events import CallSettled, NoteEmitted, Record
 from penstock.core.ids import LogId, TaskId
+from penstock.core.messages import StoredFile
 from penstock.core.task import (
     Missing,
     Question,

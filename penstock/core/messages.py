@@ -6,13 +6,83 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.core.call import ToolCall
-from penstock.core.ids import CallId
+from penstock.core.ids import BlobId, CallId
+
+
+class StoredFile(Struct, frozen=True, kw_only=True, gc=False):
+    """A file in the blob store: of a message, or taken out of the result of a call."""
+
+    blob_id: BlobId
+    mime_type: str
+    size: int
+    """In bytes."""
+    is_image: bool
+    width: int | None = None
+    height: int | None = None
+    name: str | None = None
+    """The name that its sender or the tool gave it."""
+    tokens: int | None = None
+    """About how many tokens a model reads it as; None if that is unknown."""
+    at: int = 0
+    """Its place in a message: how many characters of the text come before it."""
+
+
+IMAGE_TOKENS = 1500
+"""About how many tokens a model reads an image as, if nothing better is known."""
+
+
+def file_tokens(file: StoredFile) -> int:
+    """Return about how many tokens a model reads a file as."""
+    return IMAGE_TOKENS if file.tokens is None else file.tokens
+
+
+class TextPart(Struct, frozen=True, gc=False):
+    """A piece of text of a message that holds more than text."""
+
+    text: str
+
+
+class ImagePart(Struct, frozen=True, kw_only=True, gc=False):
+    """An image of a message, in a size that the model reads."""
+
+    content: bytes
+    mime_type: str
+    """`image/png`, `image/jpeg`, `image/gif` or `image/webp`."""
+    width: int | None = None
+    height: int | None = None
+
+
+class DocumentPart(Struct, frozen=True, kw_only=True, gc=False):
+    """A PDF file of a message."""
+
+    content: bytes
+    mime_type: str
+    """`application/pdf`."""
+    name: str
+
+
+class AudioPart(Struct, frozen=True, kw_only=True, gc=False):
+    """Sound of a message."""
+
+    content: bytes
+    mime_type: str
+    """`audio/wav` or `audio/mpeg`."""
+
+
+Part = TextPart | ImagePart | DocumentPart | AudioPart
+"""A piece of a message as a model reads it. A request has only those kinds that the card of its
+model names; `ImagePart` and `DocumentPart` also in results of tools, if it names `tool_images`."""
 
 
 class UserMessage(Struct, frozen=True, gc=False):
     """The message of a person."""
 
     content: str
+    """The text alone."""
+    files: tuple[StoredFile, ...] = ()
+    """References to its files, as the log has them."""
+    parts: tuple[Part, ...] = ()
+    """The whole message in the order to send, `content` too; empty for a message of text alone."""
 
 
 class Carry(Struct, frozen=True, gc=False):
@@ -49,6 +119,10 @@ class ToolMessage(Struct, frozen=True, gc=False):
     name: str
     content: str
     ok: bool = True
+    files: tuple[StoredFile, ...] = ()
+    """References to the images of the outcome."""
+    parts: tuple[Part, ...] = ()
+    """The text and the images in the order to send; empty for an outcome of text alone."""
 
 
 Message = UserMessage | AssistantMessage | ToolMessage

@@ -12,7 +12,14 @@ from penstock.core.call import CallPath, ToolCall
 from penstock.core.events.events import CallSettled, ReplyReceived
 from penstock.core.ids import CallId, TaskId
 from penstock.core.json_values.json_text import compact
-from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
+from penstock.core.messages import (
+    AssistantMessage,
+    Message,
+    ToolMessage,
+    Usage,
+    UserMessage,
+    file_tokens,
+)
 from penstock.core.text import estimate_tokens
 
 
@@ -82,6 +89,8 @@ class MessageList(Struct):
     known: tuple[tuple[int, int], int, Trimming] | None = None
     """A cached trimming: its key, the number of requests included, and the result."""
 
+    has_files: bool = False
+    """Whether some messages have files."""
     is_refused: bool = False
     """The newest task ended with a refusal: later tasks do not read it."""
 
@@ -93,9 +102,16 @@ class MessageList(Struct):
         self.boundaries.append(TaskBoundary(task_id, len(self.entries), self.tokens))
 
     def add(self, message: Message, text: str) -> None:
-        """Add a message; `text` is everything that a model reads of it."""
+        """Add a message; `text` is everything that a model reads of it, without its files."""
         self.entries.append(message)
         self.tokens += estimate_tokens(text)
+
+    def add_asked(self, message: UserMessage) -> None:
+        """Add the message of a person, which may have files."""
+        self.add(message, message.content)
+        if message.files:
+            self.has_files = True
+            self.tokens += sum(map(file_tokens, message.files))
 
     def drop_carries(self) -> None:
         """Drop the carries of all replies so far: their provider refused them."""
@@ -167,7 +183,8 @@ class Dialogue(Struct):
             for call in now.reply.calls:
                 done = now.settled[call.call_id]
                 text = done.context or ""
-                outcome = ToolMessage(call.call_id, call.name, text, done.envelope.ok)
+                shown = tuple([each for each in done.files if each.is_image]) if done.files else ()
+                outcome = ToolMessage(call.call_id, call.name, text, done.envelope.ok, shown)
                 self.messages.add(outcome, text)
 
 

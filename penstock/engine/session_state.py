@@ -243,7 +243,7 @@ class SessionState:
         task.main.messages = self.messages
         if isinstance(brief, MessageReceived) and brief.message_id:
             text = text_for_model(brief.content)
-            self.messages.add(UserMessage(text), text)
+            self.messages.add_asked(UserMessage(text, brief.attachments))
 
     def _select(self, event: SkillsSelected) -> None:
         self.selected = tuple(dict.fromkeys((*self.selected, *event.skill_ids)))

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import LinkExpired
-from penstock.core.events.events import StoredFile
 from penstock.core.ids import BlobId
+from penstock.core.messages import StoredFile
 
 LINK_SECONDS = 3600
 """How long a link works, unless the settings specify another time."""

@@ -115,7 +115,7 @@ def _blank(event: Event) -> Event:
         case MessageReceived(supersedes=task_id) if task_id is not None:
             # kept: a fold drops the tasks that this message replaced
             left = replace(event, content="", message_id=MessageId(""), selected_skills=())
-            left = replace(left, idempotency_key=None, request_hash=None)
+            left = replace(left, idempotency_key=None, request_hash=None, attachments=())
         case CallRequested():
             left = replace(event, input={}, idempotency_key=None, request_hash=None)
         case FlowRequested():

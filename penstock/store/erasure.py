@@ -28,10 +28,8 @@ from functools import partial
 from sqlalchemy import ColumnElement, Connection, select
 
 from penstock.core.clock import Clock, Moment
-from penstock.core.envelope import Envelope
 from penstock.core.errors import NotFound, StoreClosed, StoreCorrupt, StoreError
-from penstock.core.events.codec import kind_of
-from penstock.core.events.events import CallSettled, Entry, MessagesErased
+from penstock.core.events.events import Entry, MessagesErased
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.store.blobs import Blobs
 from penstock.store.changes import drop_log, drop_profile, loosen
@@ -42,6 +40,7 @@ from penstock.store.projections import ProjectionWriter
 from penstock.store.references import (
     FREED,
     LOOSE_SECONDS,
+    NAMING,
     SWEEP_SIZE,
     LooseBlob,
     RunRequest,
@@ -75,7 +74,6 @@ from penstock.store.tables import (
 )
 
 ErasedListener = Callable[[LogId], None]
-_SETTLED = CallSettled(tool_id="", envelope=Envelope.success(None))
 
 
 class Erasure:
@@ -314,12 +312,11 @@ class Erasure:
         return kept
 
     async def _named_in_large(self, *where: ColumnElement[bool]) -> set[BlobId]:
-        """Return the blobs that are named by outcomes which are blobs themselves."""
-        kind = kind_of(_SETTLED)
-        outcomes = select(events.c.blob_id).where(events.c.kind == kind, *where).distinct()
-        large = outcomes.where(events.c.blob_id.is_not(None))
+        """Return the blobs that are named by events whose bodies are blobs themselves."""
+        bodies = select(events.c.kind, events.c.blob_id).where(events.c.kind.in_(NAMING), *where)
+        large = bodies.where(events.c.blob_id.is_not(None)).distinct()
         named: set[BlobId] = set()
-        for blob_id in await self._database.read(lambda each: each.execute(large).scalars().all()):
+        for kind, blob_id in await self._database.read(lambda each: each.execute(large).all()):
             with suppress(NotFound, StoreCorrupt):
                 named |= named_in(kind, (await self._blobs.get(blob_id)).decode())
         return named
@@ -329,7 +326,7 @@ def _delete_log(
     log_id: LogId, seen: int, named: set[BlobId], connection: Connection, *, due: Moment
 ) -> bool:
     """Delete the rows of a log. Return False if a large outcome after `seen` must be read first."""
-    since = (events.c.log_id == log_id, events.c.seq > seen, events.c.kind == kind_of(_SETTLED))
+    since = (events.c.log_id == log_id, events.c.seq > seen, events.c.kind.in_(NAMING))
     large = select(events.c.seq).where(*since, events.c.blob_id.is_not(None))
     if connection.execute(large.limit(1)).first() is not None:
         return False

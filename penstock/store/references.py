@@ -24,7 +24,13 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, func, 
 from penstock.core.clock import Moment
 from penstock.core.errors import NotFound, StoreCorrupt
 from penstock.core.events.codec import decode, kind_of
-from penstock.core.events.events import CallSettled, Entry, Event, MessagesErased
+from penstock.core.events.events import (
+    CallSettled,
+    Entry,
+    Event,
+    MessageReceived,
+    MessagesErased,
+)
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import (
     ArtifactId,
@@ -52,6 +58,8 @@ class RunRequest(Struct, frozen=True):
     """The blob that contains the body, if it is large."""
 
 
+NAMING = ("call_settled", "message_received")
+"""The kinds of events whose bodies name blobs."""
 _ERASED = MessagesErased(of_task=TaskId(""), user=False, answer=False)
 _MAX_LOGS = 250
 """Logs in one statement: SQLite refuses expressions of more than 1,000 levels."""
@@ -60,10 +68,14 @@ _BLOB_ID = re.compile(r"\b[0-9a-f]{64}\b")
 
 def files_of(event: Event) -> set[BlobId]:
     """Return the blobs that an event names in its body."""
-    if not isinstance(event, CallSettled):
-        return set()
-    named = {each.blob_id for each in event.files}
-    return named | ({event.artifact_blob} if event.artifact_blob else set())
+    match event:
+        case CallSettled(files=files, artifact_blob=artifact_blob):
+            named = {each.blob_id for each in files}
+            return named | ({artifact_blob} if artifact_blob else set())
+        case MessageReceived(attachments=attachments):
+            return {each.blob_id for each in attachments}
+        case _:
+            return set()
 
 
 def given_for(entries: Iterable[Entry]) -> set[BlobId]:
@@ -282,24 +294,24 @@ class Lookup:
         self, artifact_id: ArtifactId, profile: Profile
     ) -> ClippedOutput | None:
         """Return the blob with the complete text of a clipped result."""
-        async for event in self._outcomes(artifact_id, profile):
-            if event.artifact_id == artifact_id:
+        async for event in self._naming(artifact_id, profile):
+            if isinstance(event, CallSettled) and event.artifact_id == artifact_id:
                 return _kept(event)
         return None
 
     async def is_owned(self, blob_id: BlobId, profile: Profile) -> bool:
-        """Whether an outcome of a call in a log of the profile refers to the bytes."""
-        async for event in self._outcomes(blob_id, profile):
-            if blob_id in {event.artifact_blob, *(each.blob_id for each in event.files)}:
+        """Whether a message or an outcome of a call in a log of the profile refers to the bytes."""
+        async for event in self._naming(blob_id, profile):
+            if blob_id in files_of(event):
                 return True
         return False
 
-    async def _outcomes(self, name: str, profile: Profile) -> AsyncGenerator[CallSettled, None]:
-        """Yield the outcomes of calls that may name an id. Skips those that cannot be read."""
+    async def _naming(self, name: str, profile: Profile) -> AsyncGenerator[Event, None]:
+        """Yield the events that may name an id. Skips those that cannot be read."""
         statement = (
             select(events.c.kind, events.c.body, events.c.blob_id)
             .join(logs, logs.c.log_id == events.c.log_id)
-            .where(events.c.kind == "call_settled", *_own(logs, profile))
+            .where(events.c.kind.in_(NAMING), *_own(logs, profile))
             .where(
                 or_(
                     events.c.blob_id.is_not(None),
@@ -310,9 +322,7 @@ class Lookup:
         for row in await self._database.read(lambda each: each.execute(statement).all()):
             with suppress(ValueError, NotFound, StoreCorrupt):
                 body = (await self._blobs.get(row.blob_id)).decode() if row.blob_id else row.body
-                event = decode(row.kind, body)
-                if isinstance(event, CallSettled):
-                    yield event
+                yield decode(row.kind, body)
 
 
 def _own(table: Table, profile: Profile) -> list[ColumnElement[bool]]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from penstock.core.call_errors import CallError, InvalidOutput, OutputTooLarge
 from penstock.core.envelope import Envelope, ErrorDetail, Json
-from penstock.core.events.events import CallSettled, StoredFile
+from penstock.core.events.events import CallSettled
 from penstock.core.ids import ArtifactId, BlobId, NewId
 from penstock.core.json_values.json_text import (
     JSON_DEPTH,
@@ -26,6 +26,7 @@ from penstock.core.json_values.json_text import (
     without_surrogates,
 )
 from penstock.core.limits import Limits
+from penstock.core.messages import StoredFile
 from penstock.core.text import ERROR_CHARS, cut, one_line, preview
 from penstock.store.blobs import Blobs
 from penstock.tools.failures import bounded

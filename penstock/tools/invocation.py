@@ -18,10 +18,11 @@ from penstock.core.call import CALL_DEPTH, Call, CallPath, Effect, Origin
 from penstock.core.call_errors import Cancelled, DepthExceeded, ToolNotConfigured
 from penstock.core.envelope import Envelope
 from penstock.core.errors import LeaseLost, Signal
-from penstock.core.events.events import CallSettled, NoteEmitted, QuestionAnswered, StoredFile
+from penstock.core.events.events import CallSettled, NoteEmitted, QuestionAnswered
 from penstock.core.ids import CallId, QuestionId
 from penstock.core.json_values.json_text import canonical
 from penstock.core.limits import World
+from penstock.core.messages import StoredFile
 from penstock.core.stored_changes import Change
 from penstock.core.task import FREE, Question, QuestionForm, QuestionKind
 from penstock.engine.ledger import Ledger, Occurrences

@@ -28,8 +28,9 @@ from msgspec.structs import replace
 from penstock.core.call import CallPath
 from penstock.core.call_errors import StateDenied, VaultNotFound
 from penstock.core.envelope import Envelope, ErrorDetail
-from penstock.core.events.events import NoteEmitted, SecretGiven, StoredFile
+from penstock.core.events.events import NoteEmitted, SecretGiven
 from penstock.core.ids import TaskId
+from penstock.core.messages import StoredFile
 from penstock.core.scopes import Scope
 from penstock.core.stored_changes import Change, MediaChange, WorkspaceChange
 from penstock.core.task import Option, QuestionForm

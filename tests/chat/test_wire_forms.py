@@ -19,8 +19,9 @@ from penstock.core.call import CallPath, ToolCall
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.codec import to_wire
-from penstock.core.events.events import CallSettled, NoteEmitted, Record, StoredFile
+from penstock.core.events.events import CallSettled, NoteEmitted, Record
 from penstock.core.ids import ArtifactId, BlobId, CallId, LogId, ProfileId, QuestionId, TaskId
+from penstock.core.messages import StoredFile
 from penstock.core.task import (
     Option,
     Question,

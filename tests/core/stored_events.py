@@ -26,7 +26,6 @@ from penstock.core.events.events import (
     SessionOpened,
     SkillsSelected,
     StateWritten,
-    StoredFile,
     TaskBlocked,
     TaskEnded,
     TaskResumed,
@@ -34,7 +33,7 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.ids import ArtifactId, BlobId, CallId, MessageId, ProfileId, QuestionId, TaskId
-from penstock.core.messages import Usage
+from penstock.core.messages import StoredFile, Usage
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.task import (
     Missing,

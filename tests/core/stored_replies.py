@@ -1,8 +1,8 @@
-"""Replies with what their provider receives back, as they are stored."""
+"""Replies with what their provider receives back, and messages with files, as they are stored."""
 
-from penstock.core.events.events import Event, ReplyReceived
-from penstock.core.ids import MessageId
-from penstock.core.messages import Carry, Usage
+from penstock.core.events.events import Event, MessageReceived, ReplyReceived
+from penstock.core.ids import BlobId, MessageId
+from penstock.core.messages import Carry, StoredFile, Usage
 
 STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
     (
@@ -28,5 +28,29 @@ STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
         "reasoning_tokens":1},"carry":{"provider":"p@h","family":"m","prefix":"f0",
         "parts":[{"type":"thinking","signature":"s"}]},"carry_dropped":true,"refusal":"no",
         "response_id":"r1"}""",
+    ),
+    (
+        MessageReceived(
+            message_id=MessageId("msg_1"),
+            content="What is this?",
+            attachments=(
+                StoredFile(
+                    blob_id=BlobId("b" * 64),
+                    mime_type="image/png",
+                    size=70,
+                    is_image=True,
+                    width=1,
+                    height=2,
+                    name="a.png",
+                    tokens=1500,
+                    at=5,
+                ),
+            ),
+        ),
+        "message_received",
+        '{"message_id":"msg_1","content":"What is this?","attachments":[{"blob_id":"'
+        + "b" * 64
+        + '","mime_type":"image/png","size":70,"is_image":true,"width":1,"height":2,'
+        '"name":"a.png","tokens":1500,"at":5}]}',
     ),
 )

@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.core.errors import LinkExpired
-from penstock.core.events.events import StoredFile
 from penstock.core.ids import BlobId
+from penstock.core.messages import StoredFile
 from penstock.resources.signed_links import BARE, LinkLabel, Links
 from penstock.testing.clock import FakeClock
 

@@ -12,11 +12,12 @@ from penstock.core.call_errors import ToolFailed
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.errors import StoreFull
-from penstock.core.events.codec import encode
-from penstock.core.events.events import CallSettled, Entry, Event, NoteEmitted, StoredFile
+from penstock.core.events.codec import encode, kind_of
+from penstock.core.events.events import CallSettled, Entry, Event, MessageReceived, NoteEmitted
 from penstock.core.events.flow_events import FlowRequested
-from penstock.core.ids import BlobId, LogId, MediaId, ProfileId, TaskId
+from penstock.core.ids import BlobId, LogId, MediaId, MessageId, ProfileId, TaskId
 from penstock.core.limits import Limits
+from penstock.core.messages import StoredFile
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.stored_changes import FileChange, MediaChange, WorkspaceChange
 from penstock.store.blobs import Blobs, Disk
@@ -25,7 +26,7 @@ from penstock.store.changes import Changes
 from penstock.store.database import Database
 from penstock.store.erasure import Erasure, Sweeper
 from penstock.store.logs.sql_log import SqlLog
-from penstock.store.references import erased_since, files_of, named_in, waiter_of
+from penstock.store.references import NAMING, erased_since, files_of, named_in, waiter_of
 from penstock.store.statements import Statements
 from penstock.testing.clock import FakeClock
 from tests.kit.cancelled_put import cancelled_put
@@ -47,18 +48,25 @@ def test_an_outcome_names_its_files_and_its_whole_output() -> None:
     assert files_of(NoteEmitted(event_type="t")) == set()
 
 
+def test_a_message_names_its_attachments() -> None:
+    file = StoredFile(blob_id=ONE, mime_type="image/png", size=1, is_image=True)
+    asked = MessageReceived(message_id=MessageId("m"), content="Hi", attachments=(file,))
+    assert files_of(asked) == named_in("message_received", encode(asked)) == {ONE}
+
+
 def test_blobs_named_in_a_broken_body_are_found_by_their_form() -> None:
     assert named_in("call_settled", f'{{"broken": "{ONE}') == {ONE}
 
 
 def test_no_other_kind_of_event_names_a_blob() -> None:
-    """`files_of` reads only outcomes."""
+    """`files_of` reads only outcomes and messages."""
     naming = {
         kind
         for kind in get_args(Event)
         if any("BlobId" in str(each) or "StoredFile" in str(each) for each in hints_of(kind))
     }
-    assert naming == {CallSettled}
+    assert naming == {CallSettled, MessageReceived}
+    assert {kind_of(SETTLED), "message_received"} == set(NAMING)
 
 
 def hints_of(kind: type) -> list[object]:

@@ -5,8 +5,9 @@ from msgspec.structs import replace
 
 from penstock.core.call_errors import StateDenied
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.events.events import NoteEmitted, SecretGiven, StoredFile
+from penstock.core.events.events import NoteEmitted, SecretGiven
 from penstock.core.ids import BlobId, TaskId
+from penstock.core.messages import StoredFile
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.stored_changes import FileChange, WorkspaceChange
 from penstock.core.task import FREE, Option, QuestionForm

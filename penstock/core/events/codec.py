@@ -43,7 +43,6 @@ from penstock.core.events.events import (
     SessionOpened,
     SkillsSelected,
     StateWritten,
-    StoredFile,
     TaskBlocked,
     TaskEnded,
     TaskResumed,
@@ -65,7 +64,7 @@ from penstock.core.events.flow_events import (
     StepStatus,
 )
 from penstock.core.json_values.json_text import compact
-from penstock.core.messages import Carry, Usage
+from penstock.core.messages import Carry, StoredFile, Usage
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.task import (
     Missing,
@@ -294,7 +293,13 @@ _RESULT_FORM = _Form(
 
 _FORMS = (
     _Form("session_opened", SessionOpened),
-    _Form("message_received", MessageReceived, permissions=_MAYBE_LIST, selected_skills=_LIST),
+    _Form(
+        "message_received",
+        MessageReceived,
+        permissions=_MAYBE_LIST,
+        selected_skills=_LIST,
+        attachments=_FILES,
+    ),
     _Form("call_requested", CallRequested, permissions=_MAYBE_LIST, selected_skills=_LIST),
     _Form("task_started", TaskStarted, offered=_LIST),
     _Form("task_resumed", TaskResumed),

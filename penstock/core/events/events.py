@@ -28,7 +28,7 @@ from penstock.core.ids import (
     QuestionId,
     TaskId,
 )
-from penstock.core.messages import NOTHING_SPENT, Carry, Usage
+from penstock.core.messages import NOTHING_SPENT, Carry, StoredFile, Usage
 from penstock.core.scopes import Scope
 from penstock.core.stored_changes import Change
 from penstock.core.task import Missing, Question, QuestionStatus, TaskStatus
@@ -60,6 +60,8 @@ class MessageReceived(Struct, frozen=True, kw_only=True, gc=False):
     """The hash of the request: the same key with another hash is a mistake."""
     selected_skills: tuple[str, ...] = ()
     """Skills that are selected for this task only, in addition to those of the session."""
+    attachments: tuple[StoredFile, ...] = ()
+    """Files of the message. Their bytes are blobs."""
 
 
 class CallRequested(Struct, frozen=True, kw_only=True, gc=False):
@@ -142,20 +144,6 @@ class CallRetried(Struct, frozen=True, kw_only=True, gc=False):
     tool_id: str
     attempt: int
     error: ErrorDetail
-
-
-class StoredFile(Struct, frozen=True, kw_only=True, gc=False):
-    """An image or a file that was moved from a result to the blob store."""
-
-    blob_id: BlobId
-    mime_type: str
-    size: int
-    """In bytes."""
-    is_image: bool
-    width: int | None = None
-    height: int | None = None
-    name: str | None = None
-    """The name that the tool gave it."""
 
 
 class CallSettled(Struct, frozen=True, kw_only=True, gc=False):

@@ -27,6 +27,7 @@ from penstock.core.messages import AssistantMessage, Carry, Message, ToolMessage
 from penstock.models.model import ModelCard, ModelRequest
 from penstock.models.names import OFF
 from penstock.models.providers import ModelConfig
+from penstock.models.wires.parts import anthropic_blocks
 from penstock.models.wires.wire_names import WireNames
 
 log = logging.getLogger(__name__)
@@ -157,8 +158,7 @@ class _History:
         self._index += 1
         match message:
             case UserMessage():
-                if message.content:
-                    self._put("user", [{"type": "text", "text": message.content}])
+                self._put("user", anthropic_blocks(message))
             case ToolMessage():
                 self._put("user", [self._result(message)])
             case AssistantMessage():
@@ -194,7 +194,7 @@ class _History:
             "type": "tool_result",
             "tool_use_id": self._ids.get(message.call_id, message.call_id),
             "is_error": not message.ok,
-            "content": [{"type": "text", "text": message.content}] if message.content else [],
+            "content": anthropic_blocks(message),
         }
 
     def _reply(self, message: AssistantMessage) -> list[dict[str, Any]]:

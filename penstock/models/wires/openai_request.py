@@ -8,6 +8,7 @@ from typing import Any
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from penstock.models.model import ModelRequest
 from penstock.models.providers import ModelConfig
+from penstock.models.wires.parts import chat_images, chat_parts
 from penstock.models.wires.wire_names import WireNames
 
 _OWN_HOST = "api.openai.com"
@@ -69,15 +70,23 @@ def to_wire(request: ModelRequest, config: ModelConfig, names: WireNames) -> byt
 def _messages(request: ModelRequest, names: WireNames) -> Iterator[dict[str, Any]]:
     if request.system:
         yield {"role": "system", "content": request.system}
+    images: list[dict[str, Any]] = []
     for message in request.messages:
+        if images and not isinstance(message, ToolMessage):
+            yield {"role": "user", "content": images}
+            images = []
         if (wire := _message(message, names)) is not None:
             yield wire
+        if isinstance(message, ToolMessage) and message.parts:
+            images += chat_images(message)
+    if images:
+        yield {"role": "user", "content": images}
 
 
 def _message(message: Message, names: WireNames) -> dict[str, Any] | None:
     match message:
         case UserMessage():
-            return {"role": "user", "content": message.content}
+            return {"role": "user", "content": chat_parts(message) or message.content}
         case ToolMessage():
             return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
         case AssistantMessage(calls=()):

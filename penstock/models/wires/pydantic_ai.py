@@ -28,7 +28,15 @@ from pydantic_ai.tools import ToolDefinition
 
 from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
 from penstock.core.limits import Limits
-from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
+from penstock.core.messages import (
+    AssistantMessage,
+    Message,
+    Part,
+    TextPart,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
 from penstock.core.text import ERROR_CHARS, cut
 from penstock.models.model import (
     CallDelta,
@@ -44,6 +52,7 @@ from penstock.models.model import (
 from penstock.models.names import OFF
 from penstock.models.providers import CONNECT_SECONDS, PROVIDERS, ModelConfig
 from penstock.models.wires.openai_stream import error_text, without_key
+from penstock.models.wires.parts import label_of
 from penstock.models.wires.wire_names import WireNames
 
 _FAILURES = (AssertionError, RuntimeError, ValueError, httpx2.HTTPError)
@@ -268,26 +277,47 @@ class _Reading:
 def _history(request: ModelRequest, names: WireNames) -> Iterator[messages.ModelMessage]:
     """Yield the conversation as the library's messages. Consecutive inputs form one request."""
     parts: list[messages.ModelRequestPart] = []
+    shown: list[messages.ModelRequestPart] = []
+    """Images of results: they follow all results of a reply."""
     if request.system:
         parts.append(messages.SystemPromptPart(request.system))
     for message in request.messages:
+        if not isinstance(message, ToolMessage):
+            parts, shown = parts + shown, []
         match message:
             case UserMessage():
-                parts.append(messages.UserPromptPart(message.content))
+                parts.append(_prompt(message))
             case ToolMessage():
                 parts.append(
                     messages.ToolReturnPart(
                         names.sent(message.name), message.content, tool_call_id=message.call_id
                     )
                 )
+                shown += _images_of(message)
             case AssistantMessage():
                 if parts:
                     yield messages.ModelRequest(parts)
                     parts = []
                 if reply_parts := list(_reply_parts(message, names)):
                     yield messages.ModelResponse(reply_parts)
+    parts += shown
     if parts:
         yield messages.ModelRequest(parts)
+
+
+def _images_of(message: ToolMessage) -> list[messages.ModelRequestPart]:
+    images = [_content(each) for each in message.parts if not isinstance(each, TextPart)]
+    return [messages.UserPromptPart([label_of(message), *images])] if images else []
+
+
+def _prompt(message: UserMessage) -> messages.UserPromptPart:
+    return messages.UserPromptPart([_content(each) for each in message.parts] or message.content)
+
+
+def _content(part: Part) -> messages.UserContent:
+    if isinstance(part, TextPart):
+        return part.text
+    return messages.BinaryContent(part.content, media_type=part.mime_type)
 
 
 def _reply_parts(

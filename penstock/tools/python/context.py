@@ -22,9 +22,10 @@ from msgspec.structs import replace
 from penstock.core.call import Call, Effect
 from penstock.core.call_errors import DepthExceeded, Rejected
 from penstock.core.envelope import Envelope
-from penstock.core.events.events import NoteEmitted, StoredFile
+from penstock.core.events.events import NoteEmitted
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.json_values.json_text import JSON_DEPTH
+from penstock.core.messages import StoredFile
 from penstock.core.profile import Profile
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.task import Option, QuestionStatus

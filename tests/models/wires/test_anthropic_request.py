@@ -10,7 +10,16 @@ from pydantic import TypeAdapter
 
 from penstock.core.call import ToolCall
 from penstock.core.ids import CallId
-from penstock.core.messages import AssistantMessage, Carry, Message, ToolMessage, UserMessage
+from penstock.core.messages import (
+    AssistantMessage,
+    Carry,
+    DocumentPart,
+    ImagePart,
+    Message,
+    TextPart,
+    ToolMessage,
+    UserMessage,
+)
 from penstock.models.model import ModelRequest, OutputFormat, ToolDefinition
 from penstock.models.providers import ModelConfig
 from penstock.models.wires.anthropic_request import AnthropicBody, claude_card, to_wire
@@ -235,3 +244,27 @@ def test_a_closing_request_keeps_the_tools_and_forbids_them() -> None:
     assert sent["tools"]
     assert sent["tool_choice"] == {"type": "none"}
     assert "tools" not in wire(ADAPTIVE, closing=True)
+
+
+def test_parts_of_messages_and_of_results_are_blocks() -> None:
+    image = ImagePart(content=b"PNG", mime_type="image/png")
+    paper = DocumentPart(content=b"PDF", mime_type="application/pdf", name="a.pdf")
+    asked = UserMessage("What?", (), (image, paper, TextPart("What?"), TextPart("")))
+    shown = (TextPart("above"), image)
+    history: list[Message] = [
+        asked,
+        AssistantMessage("", (CALL,)),
+        ToolMessage(CallId("tc_1"), "add", "above", parts=shown),
+    ]
+    first, _, result = wire(ADAPTIVE, *history)["messages"]
+    picture = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": "UE5H"},
+    }
+    source = {"type": "base64", "media_type": "application/pdf", "data": "UERG"}
+    assert first["content"] == [
+        picture,
+        {"type": "document", "source": source, "title": "a.pdf"},
+        {"type": "text", "text": "What?", "cache_control": {"type": "ephemeral"}},
+    ]
+    assert result["content"][0]["content"] == [{"type": "text", "text": "above"}, picture]

@@ -7,7 +7,16 @@ import pytest
 
 from penstock.core.call import ToolCall
 from penstock.core.ids import CallId
-from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from penstock.core.messages import (
+    AssistantMessage,
+    AudioPart,
+    DocumentPart,
+    ImagePart,
+    Message,
+    TextPart,
+    ToolMessage,
+    UserMessage,
+)
 from penstock.models.model import ModelRequest, ToolDefinition
 from penstock.models.providers import ModelConfig
 from penstock.models.wires.openai_request import to_wire
@@ -143,3 +152,55 @@ def test_a_level_of_thinking_is_an_effort_that_the_model_knows(
 def test_an_entry_may_turn_the_effort_off() -> None:
     body = wire(UserMessage("hi"), thinking="high", extra={"reasoning_effort": None})
     assert "reasoning_effort" not in body
+
+
+IMAGE = ImagePart(content=b"PNG", mime_type="image/png", width=1, height=1)
+
+
+def test_the_parts_of_a_message_are_sent_in_their_order() -> None:
+    parts = (
+        IMAGE,
+        DocumentPart(content=b"PDF", mime_type="application/pdf", name="a.pdf"),
+        AudioPart(content=b"ID3", mime_type="audio/mpeg"),
+        AudioPart(content=b"RIF", mime_type="audio/wav"),
+        TextPart("What is this?"),
+    )
+    assert wire(UserMessage("What is this?", (), parts))["messages"] == [
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "image_url",
+                    "image_url": {"url": "data:image/png;base64,UE5H", "detail": "auto"},
+                },
+                {
+                    "type": "file",
+                    "file": {
+                        "filename": "a.pdf",
+                        "file_data": "data:application/pdf;base64,UERG",
+                    },
+                },
+                {"type": "input_audio", "input_audio": {"data": "SUQz", "format": "mp3"}},
+                {"type": "input_audio", "input_audio": {"data": "UklG", "format": "wav"}},
+                {"type": "text", "text": "What is this?"},
+            ],
+        }
+    ]
+
+
+@pytest.mark.parametrize("after", [(), (UserMessage("And?"),)])
+def test_images_of_results_follow_all_results_of_a_reply(after: tuple[Message, ...]) -> None:
+    calls = (CALL, ToolCall(CallId("tc_2"), "add", {}))
+    result = (TextPart("[image displayed above]"), IMAGE)
+    sent = wire(
+        AssistantMessage("", calls),
+        ToolMessage(CallId("tc_1"), "add", "[image displayed above]", parts=result),
+        ToolMessage(CallId("tc_2"), "add", "2"),
+        *after,
+    )["messages"]
+    assert [each["role"] for each in sent] == ["assistant", "tool", "tool", "user"] + [
+        "user" for _ in after
+    ]
+    assert sent[1]["content"] == "[image displayed above]"
+    assert [each["type"] for each in sent[3]["content"]] == ["text", "image_url"]
+    assert sent[3]["content"][0]["text"] == "[image of tc_1]"

@@ -14,7 +14,15 @@ from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUna
 from penstock.core.ids import CallId
 from penstock.core.late import late
 from penstock.core.limits import Limits
-from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
+from penstock.core.messages import (
+    AssistantMessage,
+    ImagePart,
+    Message,
+    TextPart,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
 from penstock.models.model import (
     CallDelta,
     Finished,
@@ -180,6 +188,20 @@ async def test_the_whole_conversation_is_sent() -> None:
     assert body["messages"][2]["content"][0]["type"] == "tool_result"
     assert body["tools"][0]["name"] == "add"
     assert closing.get("tool_choice", {"type": "none"}) == {"type": "none"}
+
+
+async def test_images_are_sent_in_messages_and_after_results() -> None:
+    image = ImagePart(content=b"\x89PNG", mime_type="image/png")
+    history = [
+        UserMessage("What?", (), (image, TextPart("What?"))),
+        *HISTORY[1:-1],
+        ToolMessage(CallId("tc_1"), "add", "above", parts=(TextPart("above"), image)),
+    ]
+    async with fake_server(Canned(anthropic_reply(HELLO, stop="end_turn"))) as server:
+        await heard(server, "anthropic", *history)
+    first, *_, last = server.bodies[0]["messages"]
+    assert [each["type"] for each in first["content"]] == ["image", "text"]
+    assert [each["type"] for each in last["content"]] == ["tool_result", "text", "image"]
 
 
 async def test_closing_without_calls_sends_no_tools() -> None:

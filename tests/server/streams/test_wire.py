@@ -10,7 +10,6 @@ from penstock.core.events.events import (
     NoteEmitted,
     QuestionAnswered,
     ReplyRestarted,
-    StoredFile,
     TaskEnded,
     TaskStarted,
     TaskSuspended,
@@ -26,6 +25,7 @@ from penstock.core.ids import (
     SessionId,
     TaskId,
 )
+from penstock.core.messages import StoredFile
 from penstock.core.task import QuestionStatus, TaskStatus
 from penstock.server.streams.frame import Position
 from penstock.server.streams.wire import ChatFrames, StreamView
