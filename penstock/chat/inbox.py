@@ -6,11 +6,11 @@ owns, and everything else as NotFound.
 
 How: each request is one outside event, appended without the lease of the log, so it never waits
 for the task that is running. A message to a new conversation, or to one that is cached and idle,
-takes a short way: `Log.begin` appends it with TaskStarted and acquires the lease, in one commit
-instead of three, each of which the reader would wait for (docs/decisions/006). The cache may be
-wrong, because another process has written to the log. So the expected head is part of the
-statement: if it differs, or the log is held, nothing is written and the message takes the ordinary
-way.
+takes a short way, and so does a direct call with a log of its own: `Log.begin` appends it with
+TaskStarted and acquires the lease, in one commit instead of three, each of which the reader would
+wait for (docs/decisions/006). The cache may be wrong, because another process has written to the
+log. So the expected head is part of the statement: if it differs, or the log is held, nothing is
+written and the message takes the ordinary way.
 
 Relies on: the store orders concurrent appends and refuses a second answer, a taken name and a
 reused key; the checks here only choose the error message. A log is read before an event is appended
@@ -27,6 +27,7 @@ from penstock.chat.requests import (
     Reply,
     RequestKey,
     SentMessage,
+    call_started,
     check_content,
     check_reach,
     message_entries,
@@ -119,6 +120,18 @@ class TaskStarter:
             self.launcher.wake(log_id)
         return records
 
+    async def begin_call(self, task_id: TaskId, requested: CallRequested) -> bool:
+        """Write a direct call with the start of its task to a new log, and wake the launcher.
+
+        Returns False, with nothing written, if the call has to wait. Raises what `Log.send` raises.
+        """
+        log_id = LogId(task_id)
+        entries = [Entry(requested, task_id), Entry(call_started(requested), task_id)]
+        if await self._activations.begin(log_id, entries, head=0) is None:
+            return False
+        self.launcher.wake(log_id)
+        return True
+
 
 class Inbox:
     """Accepts requests of people and programs; `app/runtime` waits for their results."""
@@ -172,8 +185,11 @@ class Inbox:
         SessionBusy, IdempotencyConflict.
         """
         try:
-            entries = [Entry(requested, task_id)]
-            await self._log.send(log_id, entries, on_way=self._launcher.wake)
+            # A call outside of a conversation has a log of its own, with the id of its task.
+            alone = requested if str(log_id) == task_id else None
+            if isinstance(alone, CallRequested) and await self._starter.begin_call(task_id, alone):
+                return task_id
+            await self._log.send(log_id, [Entry(requested, task_id)], on_way=self._launcher.wake)
         except IdempotencyConflict as error:
             return first_task(error)
         return task_id

@@ -7,7 +7,14 @@ from msgspec import Struct, field
 
 from penstock.core.envelope import Envelope, ErrorDetail, Json
 from penstock.core.errors import InvalidRequest, NotFound
-from penstock.core.events.events import CallRequested, Entry, MessageReceived, Record, SessionOpened
+from penstock.core.events.events import (
+    CallRequested,
+    Entry,
+    MessageReceived,
+    Record,
+    SessionOpened,
+    TaskStarted,
+)
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import ASSISTANT, LogId, MessageId, SessionId, TaskId
 from penstock.core.json_values.json_text import JSON_DEPTH, as_stored, is_deeper
@@ -242,6 +249,11 @@ def sent_message(log_id: LogId, records: Sequence[Record], *, is_started: bool) 
         seq=record.seq,
         records=records if is_started else (),
     )
+
+
+def call_started(requested: CallRequested) -> TaskStarted:
+    """Return the start event of a direct call's task."""
+    return TaskStarted(offered=(requested.tool_id,))
 
 
 def call_requested(call: NewCall, profile: Profile) -> CallRequested:

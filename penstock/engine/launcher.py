@@ -18,6 +18,7 @@ Shown by tests/engine/test_launcher.py, tests/contracts/test_launcher.py and tes
 import asyncio
 import logging
 from collections import OrderedDict
+from functools import partial
 from typing import Protocol
 
 from penstock.core.clock import Moment
@@ -81,7 +82,7 @@ class InlineLauncher:
         self._clock = world.clock
         self._limits = world.limits
         self._waiting: OrderedDict[LogId, None] = OrderedDict()
-        self._running: dict[LogId, asyncio.Task[None]] = {}
+        self._running: dict[LogId, asyncio.Task[Moment | None]] = {}
         self._refreshing: set[asyncio.Task[None]] = set()
         self._woken: set[LogId] = set()
         self._broken: set[LogId] = set()
@@ -142,8 +143,8 @@ class InlineLauncher:
         running = [*self._running.values(), *self._refreshing]
         if running:
             await asyncio.wait(running, timeout=self._limits.shutdown_seconds)
-        for task in running:
-            task.cancel("the process stops")
+        for run in running:
+            run.cancel("the process stops")
         await asyncio.gather(*running, *idle, return_exceptions=True)
         await self._activations.rest()
 
@@ -151,31 +152,43 @@ class InlineLauncher:
         while self._waiting and not self._closing and len(self._running) < self._limits.activations:
             log_id, _ = self._waiting.popitem(last=False)
             if log_id not in self._running:
-                self._running[log_id] = asyncio.create_task(self._run(log_id))
+                # A callback, not a coroutine around the run: that would be resumed with each step.
+                run = asyncio.create_task(self._activations.run(log_id))
+                run.add_done_callback(partial(self._ended, log_id))
+                self._running[log_id] = run
 
-    async def _run(self, log_id: LogId) -> None:
+    def _ended(self, log_id: LogId, run: "asyncio.Task[Moment | None]") -> None:
+        """Continue after a run: report its error, and run the log again if it is due."""
+        del self._running[log_id]
         wake_at = None
-        try:
-            wake_at = await self._activations.run(log_id)
+        if run.cancelled():
+            log.debug("the run of log %s was cancelled", log_id)
+        elif (error := run.exception()) is not None:
+            self._report(log_id, error)
+        else:
+            wake_at = run.result()
             self._broken.discard(log_id)
             self._wake_awaited(log_id)
-        except StoreClosed:
-            log.debug("log %s was not finished: the store is closed", log_id)
-        except StoreCorrupt as error:
-            self._broken.add(log_id)
-            log.error("log %s is skipped: %s", log_id, error)  # noqa: TRY400  the cause is known
-        except StoreError as error:
-            message = "log %s could not be run; the next sweep tries again: %s"
-            log.error(message, log_id, error)  # noqa: TRY400  repeats until the store works
-        finally:
-            del self._running[log_id]
-            # Woken while it ran: the activation may have read the log before the event came.
-            if log_id in self._woken:
-                self._woken.discard(log_id)
-                self._waiting[log_id] = None
-            elif wake_at is not None:
-                self.wake(log_id, not_before=wake_at)
-            self._start()
+        # Woken while it ran: the activation may have read the log before the event came.
+        if log_id in self._woken:
+            self._woken.discard(log_id)
+            self._waiting[log_id] = None
+        elif wake_at is not None:
+            self.wake(log_id, not_before=wake_at)
+        self._start()
+
+    def _report(self, log_id: LogId, error: BaseException) -> None:
+        match error:
+            case StoreClosed():
+                log.debug("log %s was not finished: the store is closed", log_id)
+            case StoreCorrupt():
+                self._broken.add(log_id)
+                log.error("log %s is skipped: %s", log_id, error)
+            case StoreError():
+                message = "log %s could not be run; the next sweep tries again: %s"
+                log.error(message, log_id, error)
+            case _:
+                log.error("the run of log %s failed", log_id, exc_info=error)
 
     def _wake_awaited(self, log_id: LogId) -> None:
         """Wake the runs that a log waits for; after `attend` no sweep would find them."""

@@ -239,7 +239,8 @@ class SessionState:
         brief = task.brief
         if isinstance(brief, MessageReceived) and brief.supersedes is not None:
             self.messages = back_to(brief.supersedes, self.past, self.messages)
-        self.messages.begin(task_id)
+        if not isinstance(brief, CallRequested | FlowRequested):  # these add no messages
+            self.messages.begin(task_id)
         task.main.messages = self.messages
         if isinstance(brief, MessageReceived) and brief.message_id:
             text = text_for_model(brief.content)

@@ -129,10 +129,10 @@ PACKAGE = Path(__file__).parents[2]
 HOPS: Mapping[str, str] = {
     "app/runtime.call": "the runtime receives the call",
     "chat/inbox.request": "the call becomes a task with a log of its own",
-    "store/logs/sql_log.send": "the request is on disk before anything happens",
-    "engine/launcher.wake": "the log needs a run",
-    "engine/activation.run": "takes the lease: no other process works on this log",
+    "store/logs/sql_log.begin": "the request is on disk before anything happens, with the lease",
     "engine/session_state.fold": "the state is folded from the log",
+    "engine/launcher.wake": "the log needs a run",
+    "engine/activation.run": "runs the tasks of the log: no other process works on it",
     "chat/direct_calls.work": "the work of this task is one call",
     "tools/invoker.call": "every call of every tool goes through here",
     "engine/ledger.find": "replay: if the call is settled, return that outcome",
