@@ -13,6 +13,7 @@ HOMES: dict[str, str] = {
     "Limits": "core.limits",
     "Model": "models.model",
     "ModelCard": "models.model",
+    "ModelRetry": "core.call_errors",
     "NewMessage": "chat.requests",
     "PenstockError": "core.errors",
     "Prices": "models.prices",

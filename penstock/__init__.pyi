@@ -4,6 +4,7 @@ from penstock.app.opening import open as open
 from penstock.app.runtime import Runtime as Runtime
 from penstock.chat.requests import NewMessage as NewMessage
 from penstock.chat.requests import Reply as Reply
+from penstock.core.call_errors import ModelRetry as ModelRetry
 from penstock.core.call_errors import ToolFailed as ToolFailed
 from penstock.core.envelope import Envelope as Envelope
 from penstock.core.envelope import Status as Status
@@ -25,6 +26,7 @@ __all__ = [
     "Limits",
     "Model",
     "ModelCard",
+    "ModelRetry",
     "NewMessage",
     "PenstockError",
     "Prices",

@@ -1,12 +1,20 @@
 """An agent: instructions, a model and tools under one name, with its settings for chats."""
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
+from typing import Any
 
 from msgspec import Struct, field
 
 from penstock.agents.agent_profile import NO_FILE, AgentProfile, Tier
+from penstock.agents.output_contract import (
+    OUTPUT_RETRIES,
+    OutputContract,
+    OutputMode,
+    contract_of,
+)
 from penstock.core.ids import ASSISTANT
 from penstock.engine.budget import Allowance
 from penstock.models.model import Model
@@ -131,15 +139,25 @@ class Agent:
     """A model, or its name; None means the project's default."""
     tools: Iterable[ToolLike] | None = None
     """Tools or functions to use instead of the project's; None means the project's."""
+    output: Any = str
+    """The type of what a task returns: text, a type, a union, or an output function."""
+    output_mode: str = OutputMode.TOOL
+    """How the model gives a typed output: `tool`, `native` or `prompted`."""
+    output_retries: int = OUTPUT_RETRIES
+    """How often the model may correct an output that does not fit."""
     settings: ChatSettings = DEFAULTS
     """How it works in a chat: its budget, its loop, its permissions."""
     profile: AgentProfile = NO_FILE
     """The settings in its file that flows use."""
+    contract: OutputContract | None = dataclasses.field(init=False, default=None)
+    """The form of a typed output, with its tools; None if the output is text."""
 
     def __post_init__(self) -> None:
         """Convert `tools` to a tuple. A wrong item raises here, and an iterator is read once."""
         if self.tools is not None:
             object.__setattr__(self, "tools", all_as_tools(self.tools))
+        contract = contract_of(self.output, self.output_mode, self.output_retries)
+        object.__setattr__(self, "contract", contract)
 
     @property
     def has_file(self) -> bool:

@@ -18,7 +18,7 @@ from penstock.agents.turn import Turns
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import Cancel
-from penstock.core.events.events import ReplyReceived
+from penstock.core.events.events import ReplyReceived, TaskOutput
 from penstock.engine.task_state import TaskState
 
 BUDGET_NOTICE = "I stopped because the budget of this task is used up."
@@ -32,6 +32,8 @@ class FinalReply(Struct, frozen=True):
     finish: str
     reply: ReplyReceived | None
     """None if the text is a fixed notice."""
+    output: TaskOutput | None = None
+    """The output of a task that must hand one in."""
 
 
 async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> FinalReply | ErrorDetail:
@@ -47,7 +49,7 @@ async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> FinalRe
             raise Cancel
         reply = turns.dialogue.reply
         if reply is None:
-            if (ending := _ending(turns)) is not None:
+            if (ending := ending_of(turns)) is not None:
                 if isinstance(ending, ErrorDetail):
                     return ending
                 closing = ending
@@ -69,7 +71,7 @@ async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> FinalRe
     return await _close(turns, closing)
 
 
-def _ending(turns: Turns) -> str | ErrorDetail | None:
+def ending_of(turns: Turns) -> str | ErrorDetail | None:
     """Return why the last calls end the task, or None if another turn follows."""
     if not turns.dialogue.rounds:
         return None

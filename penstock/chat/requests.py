@@ -13,6 +13,7 @@ from penstock.core.events.events import (
     MessageReceived,
     Record,
     SessionOpened,
+    TaskOutput,
     TaskStarted,
 )
 from penstock.core.events.flow_events import FlowRequested
@@ -62,6 +63,8 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     """End the task that waits for an answer, instead of refusing the message."""
     supersedes: TaskId | None = None
     """The task whose answer this one replaces, when a message is answered again."""
+    output_schema: Json | None = None
+    """JSON Schema of the output that this task must hand in, instead of the agent's."""
     head: int | None = None
     """The `seq` of the last event that the sender has seen. A newer event refuses the message."""
     message_id: MessageId | None = None
@@ -183,6 +186,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     """Why the task failed."""
     envelope: Envelope | None = None
     """The outcome of a direct call."""
+    output: TaskOutput | None = None
+    """The typed output, if the task has one."""
     questions: tuple[QuestionRecord, ...] = ()
     """Open questions of a suspended task, including those of the runs that it waits for."""
     runs: tuple[TaskId, ...] = ()
@@ -224,6 +229,7 @@ def message_entries(
         permissions=profile.noted,
         idempotency_key=message.idempotency.key,
         request_hash=message.idempotency.request_hash,
+        output_schema=message.output_schema,
     )
     if message.session_id is not None:
         return [Entry(received, task_id)]

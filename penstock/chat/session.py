@@ -15,9 +15,16 @@ from weakref import WeakKeyDictionary
 from penstock.agents.agent import Agent, FindModel
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop import FinalReply, loop
+from penstock.agents.output_contract import OutputContract, contract_of_schema
+from penstock.agents.output_loop import (
+    OutputCallRunner,
+    OutputModel,
+    OutputOffers,
+    output_loop,
+)
 from penstock.agents.prompt import PromptPrefix
 from penstock.agents.tool_offer import TaskOffers, caller_for, offered
-from penstock.agents.turn import AgentModel, Turns, open_turns
+from penstock.agents.turn import AgentModel, open_turns
 from penstock.chat.task_closer import TaskCloser
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import ErrorDetail
@@ -59,7 +66,7 @@ GetAgent = Callable[[str], Agent]
 class Participants:
     """The agents of conversations, with their tools, models and skills."""
 
-    __slots__ = ("_own", "_shared", "agent", "model", "prompt_prefix", "skills")
+    __slots__ = ("_own", "_shared", "_with_outputs", "agent", "model", "prompt_prefix", "skills")
 
     def __init__(
         self,
@@ -78,6 +85,7 @@ class Participants:
         self._shared = invoker
         # Weak keys: a reload replaces agents, and their invokers must go with them.
         self._own: WeakKeyDictionary[Agent, Invoker] = WeakKeyDictionary()
+        self._with_outputs: WeakKeyDictionary[Agent, tuple[Registry, Invoker]] = WeakKeyDictionary()
 
     def invoker(self, agent: Agent) -> Invoker:
         """Return the invoker of an agent: the project's, or one over the agent's own tools."""
@@ -87,6 +95,23 @@ class Participants:
         if own is None:
             own = self._own[agent] = self._shared.over(Registry(all_as_tools(agent.tools)))
         return own
+
+    def output_invoker(self, agent: Agent, contract: OutputContract) -> Invoker:
+        """Return the invoker of an agent, with the output functions of a contract as tools."""
+        shared = self.invoker(agent)
+        if not contract.functions:
+            return shared
+        kept = self._with_outputs.get(agent)
+        if kept is None or kept[0] is not shared.registry:  # a reload replaces the registry
+            registry = Registry([*shared.registry, *contract.functions])
+            kept = self._with_outputs[agent] = (shared.registry, shared.over(registry))
+        return kept[1]
+
+    def has_tool(self, agent: Agent, tool_id: str) -> bool:
+        """Whether the agent can continue a call of this tool."""
+        if tool_id in self.invoker(agent).registry:
+            return True
+        return agent.contract is not None and tool_id in agent.contract.tool_ids
 
     def renew(self, prompt_prefix: PromptPrefix | None) -> None:
         """Use the prompt prefix of a reloaded project from now on."""
@@ -113,8 +138,7 @@ class ChatWork:
             agent = self._agent(held.state)
             model = self._begin(held, task, message, agent)
             offers = await self._offers(held, task, message, agent)
-            turns = self._turns(held, task, model, offers, is_new=is_new)
-            outcome = await loop(turns, task, max_iterations=agent.settings.max_iterations)
+            outcome = await self._outcome(held, task, model, offers, is_new=is_new)
         except Suspend:
             park(held, task, arrivals_before=arrivals_before)
             return
@@ -144,7 +168,13 @@ class ChatWork:
         tools = offered(agent, self._participants.invoker(agent), profile) if wants_tools else ()
         ids = tuple(tool.spec.tool_id for tool in tools)
         is_new = message is not None and clears_history(message.content)
-        return TaskStarted(model=model.card.model_id, offered=ids, is_fresh=is_new)
+        contract = None if message and message.output_schema is not None else agent.contract
+        return TaskStarted(
+            model=model.card.model_id,
+            offered=ids,
+            is_fresh=is_new,
+            agent_schema=None if contract is None else contract.schema,
+        )
 
     def _agent(self, state: SessionState) -> Agent:
         opened = state.opened
@@ -162,18 +192,45 @@ class ChatWork:
             held.add(self._started(agent, model, message, profile), task.task_id)
         return model
 
-    def _turns(
+    async def _outcome(
         self, held: HeldLog, task: TaskState, model: Model, offers: TaskOffers, *, is_new: bool
-    ) -> Turns:
-        settings, world = offers.agent.settings, self._world
-        invoker = self._participants.invoker(offers.agent)
+    ) -> FinalReply | ErrorDetail:
+        """Run the loop of the task: to an answer in text, or to an output that fits."""
+        agent, world = offers.agent, self._world
+        settings, contract = agent.settings, _contract(task, agent)
         budget = Budget(settings.allowance, task.spent, world.clock)
         ledger = Ledger(held, task, budget, self._key)
-        call_runner = CallRunner(invoker, ledger, settings)
+        if contract is not None:
+            return await self._output(ledger, model, offers, contract, is_new=is_new)
+        call_runner = CallRunner(self._participants.invoker(agent), ledger, settings)
         agent_model = AgentModel(model, offers, settings)
-        return open_turns(
+        turns = open_turns(
             agent_model, call_runner, task.main, world=world, bus=self._bus, is_new=is_new
         )
+        return await loop(turns, task, max_iterations=settings.max_iterations)
+
+    async def _output(
+        self,
+        ledger: Ledger,
+        model: Model,
+        task_offers: TaskOffers,
+        contract: OutputContract,
+        *,
+        is_new: bool,
+    ) -> FinalReply | ErrorDetail:
+        agent = task_offers.agent
+        settings, contract = agent.settings, contract.for_model(model.card)
+        offers = OutputOffers(task_offers, contract)
+        invoker = self._participants.output_invoker(agent, contract)
+        turns = open_turns(
+            OutputModel(model, offers, settings, contract),
+            OutputCallRunner(invoker, ledger, settings, contract=contract),
+            ledger.task.main,
+            world=self._world,
+            bus=self._bus,
+            is_new=is_new,
+        )
+        return await output_loop(turns, ledger, offers, max_iterations=settings.max_iterations)
 
     async def _offers(
         self, held: HeldLog, task: TaskState, message: MessageReceived | None, agent: Agent
@@ -205,7 +262,16 @@ class ChatWork:
             finish_reason=answer.finish,
             iterations=task.main.iteration,
             usage=task.spent.usage(),
+            output=answer.output,
         )
+
+
+def _contract(task: TaskState, agent: Agent) -> OutputContract | None:
+    """Return what the task must hand in: by its message, or by its agent; None for text."""
+    brief = task.brief
+    if isinstance(brief, MessageReceived) and brief.output_schema is not None:
+        return contract_of_schema(brief.output_schema)
+    return agent.contract
 
 
 def detail(error: PenstockError) -> ErrorDetail:

@@ -157,7 +157,7 @@ class Requirements:
         if need.missing.kind is MissingKind.TOOL:
             if agent is None or need.is_worker:
                 return name in self._registry
-            return name in self._participants.invoker(agent).registry
+            return self._participants.has_tool(agent, name)
         try:
             self._participants.model(agent or Agent(need.agent or ""), name or None)
         except ConfigError:

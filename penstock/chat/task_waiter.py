@@ -131,6 +131,7 @@ class TaskWaiter:
                 usage=event.usage,
                 error=event.error,
                 envelope=event.envelope,
+                output=event.output,
             )
         if isinstance(event, TaskBlocked):
             return self._blocked(log_id, task_id, event)

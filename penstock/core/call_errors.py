@@ -5,6 +5,7 @@ CallError                 code = the class name in capitals
 ├── NotPermitted          failed            continuable
 ├── InvalidInput          validation_error  continuable
 ├── InvalidOutput         failed            continuable
+├── ModelRetry            validation_error  continuable; the model reads it and tries again
 ├── ToolFailed            failed            continuable; the tool said so
 ├── ToolTimeout           timeout           retryable, continuable
 ├── OutputTooLarge        failed            continuable
@@ -86,6 +87,24 @@ class InvalidInput(CallError):
 
 class InvalidOutput(CallError):
     """The output is not JSON, or does not match the tool's output_schema."""
+
+
+class ModelRetry(CallError):
+    """Asks the model to try again: it reads the message as the outcome of its call.
+
+    Raise it in a tool, in an output function, or in a validator of an output type. Attempts to
+    give an output count against `output_retries` of the agent.
+
+    Args:
+        message: What was wrong and what to give instead; the model reads it.
+
+    Example:
+        >>> from penstock import ModelRetry
+        >>> str(ModelRetry("The order has 6 digits; look it up first."))
+        'The order has 6 digits; look it up first.'
+    """
+
+    status = Status.VALIDATION_ERROR
 
 
 class ToolFailed(CallError):

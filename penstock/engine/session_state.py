@@ -66,6 +66,7 @@ from penstock.core.events.flow_events import (
     StepStarted,
 )
 from penstock.core.ids import LogId, TaskId
+from penstock.core.json_values.json_text import compact
 from penstock.core.limits import MIB
 from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.core.slash_commands import text_for_model
@@ -140,7 +141,7 @@ class SessionState:
                 task.settle(event, path, self.tick)
             case ReplyReceived():
                 task.add_reply(event, path, self.selected)
-            case AgentStarted() | AgentReminded() if path:
+            case AgentStarted() | AgentReminded():
                 task.instruct_agent(event, path)
             case FlowStarted() | StepStarted() | StepSettled() | FlowNotified():
                 task.flow_events.append((path, event))
@@ -169,7 +170,7 @@ class SessionState:
             case NoteEmitted() if path:
                 for note in ((path, event.event_type), (path, event.line)):
                     task.records.notes[note] = task.records.notes.get(note, 0) + 1
-            case CallStarted() | CallRetried() | NoteEmitted() | AgentStarted() | AgentReminded():
+            case CallStarted() | CallRetried() | NoteEmitted():
                 pass
             case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested():
                 pass
@@ -254,6 +255,11 @@ class SessionState:
         # No model replied to a command, so no other event brings its answer to the messages.
         if event.content and task.is_command:
             self.messages.add(AssistantMessage(event.content), event.content)
+        # An output that was handed in by a call is followed by its text: the next message then
+        # continues a complete turn, as every provider wants it.
+        if event.output is not None and task.main.reply is None:
+            text = compact(event.output.value)
+            self.messages.add(AssistantMessage(text), text)
 
 
 def fold(log_id: LogId, records: Iterable[Record]) -> SessionState:

@@ -261,10 +261,12 @@ class TaskState:
         self.spent.add(reply.usage)
         self.dialogue_at(frame).add_reply(reply, selected)
 
-    def instruct_agent(self, event: AgentStarted | AgentReminded, frame: CallPath) -> None:
-        """Start an agent in a frame, or add a reminder to it."""
+    def instruct_agent(self, event: AgentStarted | AgentReminded, frame: CallPath | None) -> None:
+        """Start an agent in a frame, or add a reminder to it or to the main agent."""
         if isinstance(event, AgentReminded):
-            self.agents[frame].remind(event.message)
+            self.dialogue_at(frame).remind(event.message)
+            return
+        if frame is None:
             return
         self.started_agents[frame] = event
         self.agents[frame] = dialogue = Dialogue(MessageList(), frame, event.system)

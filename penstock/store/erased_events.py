@@ -115,7 +115,8 @@ def _blank(event: Event) -> Event:
         case MessageReceived(supersedes=task_id) if task_id is not None:
             # kept: a fold drops the tasks that this message replaced
             left = replace(event, content="", message_id=MessageId(""), selected_skills=())
-            left = replace(left, idempotency_key=None, request_hash=None, attachments=())
+            left = replace(left, idempotency_key=None, request_hash=None)
+            left = replace(left, attachments=(), output_schema=None)
         case CallRequested():
             left = replace(event, input={}, idempotency_key=None, request_hash=None)
         case FlowRequested():
@@ -129,7 +130,7 @@ def _blank(event: Event) -> Event:
         case QuestionAnswered():
             left = _blank_answer(event)
         case TaskEnded():
-            left = replace(event, content="", message_id=None, envelope=None)
+            left = replace(event, content="", message_id=None, envelope=None, output=None)
             left = replace(left, error=_blank_error(event.error))
         case _:
             pass

@@ -1,8 +1,16 @@
-"""Replies with what their provider receives back, and messages with files, as they are stored."""
+"""Replies with what their provider receives back, files, and typed outputs, as they are stored."""
 
-from penstock.core.events.events import Event, MessageReceived, ReplyReceived
+from penstock.core.events.events import (
+    Event,
+    MessageReceived,
+    ReplyReceived,
+    TaskEnded,
+    TaskOutput,
+    TaskStarted,
+)
 from penstock.core.ids import BlobId, MessageId
 from penstock.core.messages import Carry, StoredFile, Usage
+from penstock.core.task import TaskStatus
 
 STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
     (
@@ -52,5 +60,31 @@ STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
         + "b" * 64
         + '","mime_type":"image/png","size":70,"is_image":true,"width":1,"height":2,'
         '"name":"a.png","tokens":1500,"at":5}]}',
+    ),
+    (
+        MessageReceived(
+            message_id=MessageId("msg_1"), content="", output_schema={"type": "integer"}
+        ),
+        "message_received",
+        '{"message_id":"msg_1","content":"","output_schema":{"type":"integer"}}',
+    ),
+    (
+        TaskStarted(agent_schema={"type": "integer"}),
+        "task_started",
+        '{"agent_schema":{"type":"integer"}}',
+    ),
+    (
+        TaskEnded(
+            status=TaskStatus.SUCCEEDED,
+            content="3",
+            output=TaskOutput(value=[3], type_name="list"),
+        ),
+        "task_ended",
+        '{"status":"succeeded","content":"3","output":{"value":[3],"type_name":"list"}}',
+    ),
+    (
+        TaskEnded(status=TaskStatus.SUCCEEDED, output=TaskOutput(value=None)),
+        "task_ended",
+        '{"status":"succeeded","output":{"value":null}}',
     ),
 )

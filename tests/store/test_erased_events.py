@@ -54,8 +54,8 @@ NAMES = {
     "tool_id",
 }
 """Fields that hold names given by authors, never text of a conversation."""
-OF_THE_PROJECT = {"config", "file", "texts"}
-"""What a run keeps of the project's own files."""
+OF_THE_PROJECT = {"agent_schema", "config", "file", "texts"}
+"""What a task or a run keeps of the project's own files and code."""
 
 
 def filled(cls: Any) -> Any:

@@ -45,6 +45,7 @@ from penstock.core.events.events import (
     StateWritten,
     TaskBlocked,
     TaskEnded,
+    TaskOutput,
     TaskResumed,
     TaskStarted,
     TaskSuspended,
@@ -279,6 +280,8 @@ _QUESTION = _Pair(_QUESTION_FORM.write, _QUESTION_FORM.read)
 _SCOPE_FORM = _Form("scope", Scope, kind=_Pair(str, ScopeKind))
 _SCOPE = _Pair(_SCOPE_FORM.write, _SCOPE_FORM.read)
 
+_OUTPUT_FORM = _Form("task_output", TaskOutput)
+
 _BRANCH = _Pair(
     lambda branch: list(branch) if isinstance(branch, tuple) else branch,
     lambda wire: tuple(wire) if type(wire) is list else wire,
@@ -332,6 +335,7 @@ _FORMS = (
         usage=_USAGE,
         error=_Pair(ErrorDetail.to_wire, _maybe(ErrorDetail.from_wire)),
         envelope=_Pair(Envelope.to_wire, _maybe(Envelope.from_wire)),
+        output=_Pair(_OUTPUT_FORM.write, _maybe(_OUTPUT_FORM.read)),
     ),
     _Form("flow_requested", FlowRequested, permissions=_MAYBE_LIST),
     _Form("flow_started", FlowStarted),

@@ -62,6 +62,8 @@ class MessageReceived(Struct, frozen=True, kw_only=True, gc=False):
     """Skills that are selected for this task only, in addition to those of the session."""
     attachments: tuple[StoredFile, ...] = ()
     """Files of the message. Their bytes are blobs."""
+    output_schema: Json | None = None
+    """JSON Schema of the output that this task must hand in, instead of the agent's."""
 
 
 class CallRequested(Struct, frozen=True, kw_only=True, gc=False):
@@ -79,6 +81,15 @@ class CallRequested(Struct, frozen=True, kw_only=True, gc=False):
     request_hash: str | None = None
 
 
+class TaskOutput(Struct, frozen=True, kw_only=True, gc=False):
+    """The typed output of a task."""
+
+    value: Any
+    """JSON that fits the schema of the output."""
+    type_name: str = ""
+    """The member of a union that the model chose; empty if there is no choice."""
+
+
 class TaskStarted(Struct, frozen=True, kw_only=True, gc=False):
     """The task started."""
 
@@ -89,6 +100,8 @@ class TaskStarted(Struct, frozen=True, kw_only=True, gc=False):
     """The slash command that the task executes without a model; empty for others."""
     is_fresh: bool = False
     """The model reads no earlier message, and no skill is selected any more."""
+    agent_schema: Json | None = None
+    """JSON Schema of the output that the agent declares; None if it is text or the message's."""
 
 
 class TaskResumed(Struct, frozen=True, kw_only=True, gc=False):
@@ -286,6 +299,8 @@ class TaskEnded(Struct, frozen=True, kw_only=True, gc=False):
     """Set unless the task succeeded."""
     envelope: Envelope | None = None
     """The outcome of a direct call."""
+    output: TaskOutput | None = None
+    """The output, if the task has a schema for it and succeeded."""
 
 
 class Erased(Struct, frozen=True, kw_only=True, gc=False):

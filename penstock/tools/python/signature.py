@@ -227,15 +227,16 @@ def _describes(hint: Any) -> bool:
 
 
 def _schema_of_output(hint: Any) -> dict[str, Any]:
-    if _holds_struct(hint):  # pydantic has no schema of msgspec structs
+    if holds_struct(hint):  # pydantic has no schema of msgspec structs
         return msgspec.json.schema(hint)
     return TypeAdapter(hint).json_schema(mode="serialization", schema_generator=_Schemas)
 
 
-def _holds_struct(hint: Any) -> bool:
+def holds_struct(hint: Any) -> bool:
+    """Whether a hint is or contains a msgspec struct, which pydantic does not know."""
     if isinstance(hint, type) and issubclass(hint, Struct):
         return True
-    return any(map(_holds_struct, get_args(hint)))
+    return any(map(holds_struct, get_args(hint)))
 
 
 def _problem_of(hint: Any) -> str | None:

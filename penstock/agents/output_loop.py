@@ -1,0 +1,348 @@
+"""The loop of a task with a typed output: turns until the model hands in one that fits.
+
+It guarantees that a task succeeds only with an output that fits its contract, that this follows
+from the log alone (`outcome_of`), and that the model is asked a limited number of times: a task
+that was killed after the last reply ends with the same output and without another request.
+
+How: each round is judged from the dialogue. An accepted output ends the task. A refused one is
+settled with its problems, so that the model reads them; an answer without a call of `final_answer`
+gets a reminder. Both count as attempts. When the iterations or the loop guard end the work, only
+`final_answer` is offered, and `output_retries` more replies are asked for.
+
+Calls beside `final_answer` in one reply: those that read run first. A write beside it is refused
+together with it, and the model must choose; otherwise it would act and end without having seen what
+its act brought. Whether a reply has a write is read from the reply and not from the calls still
+open, because a restart finds only those. Proof: tests/agents/test_output_loop.py.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from penstock.agents.agent import ChatSettings
+from penstock.agents.call_runner import CallRunner
+from penstock.agents.loop import FinalReply, ending_of
+from penstock.agents.loop_guard import LoopGuard
+from penstock.agents.output_contract import OutputContract, OutputMode
+from penstock.agents.tool_offer import OfferSource, ToolOffer
+from penstock.agents.turn import AgentModel, Turns
+from penstock.core.call import Call, Effect, ToolCall
+from penstock.core.call_errors import (
+    BudgetExceeded,
+    InvalidInput,
+    InvalidOutput,
+    NotPermitted,
+    OutputTooLarge,
+)
+from penstock.core.envelope import Envelope, ErrorDetail, Status
+from penstock.core.errors import Cancel
+from penstock.core.events.events import CallSettled, NoteEmitted, ReplyReceived, TaskOutput
+from penstock.core.events.flow_events import AgentReminded
+from penstock.core.json_values.json_text import compact
+from penstock.core.json_values.schema import Problem
+from penstock.core.messages import Message
+from penstock.core.text import cut
+from penstock.engine.dialogue import Dialogue
+from penstock.engine.ledger import Ledger
+from penstock.models.model import Model, ModelRequest
+from penstock.tools.failures import problem_details
+from penstock.tools.invoker import Invoker
+from penstock.tools.policy import Caller
+
+ACCEPTED = "Accepted."
+"""The outcome of an accepted `final_answer`, as the model reads it."""
+CHOOSE = (
+    "final_answer ends the work, so it cannot come in one reply with {names}, which writes. "
+    "Neither ran. Call {names} first and read the outcome, or call final_answer alone."
+)
+ANSWERED = "An answer was accepted before this call; only the first one counts."
+CLOSING_NOTE = "\n\nNo other tools are left. Give the final answer now, from what you have."
+UNUSED = "output.results_unused"
+"""The type of the event that names calls whose results no model reads."""
+TEXT_CHARACTERS = 2_000
+"""Characters of the last answer in the error of a task without an output."""
+
+
+class OutputModel(AgentModel):
+    """The model of a task with a typed output: it must call a tool, or use the format."""
+
+    __slots__ = ("_contract",)
+
+    def __init__(
+        self, model: Model, offers: OfferSource, settings: ChatSettings, contract: OutputContract
+    ) -> None:
+        super().__init__(model, offers, settings)
+        self._contract = contract
+
+    def request(
+        self,
+        offer: ToolOffer,
+        messages: Sequence[Message],
+        *,
+        loop_start: int,
+        max_tokens: int,
+        closing: bool,
+    ) -> ModelRequest:
+        """Return the request for the next reply, with the form of its output."""
+        made = super().request(
+            offer, messages, loop_start=loop_start, max_tokens=max_tokens, closing=closing
+        )
+        if self._contract.mode is OutputMode.NATIVE:
+            return replace(made, output=self._contract.format)
+        if self._contract.mode is OutputMode.TOOL and self.model.card.forced_tool_choice:
+            return replace(made, tool_choice="required")
+        return made
+
+
+class OutputOffers:
+    """The offers of a task with a typed output: those of its agent, and `final_answer`."""
+
+    __slots__ = ("_is_closed", "_made", "_offers", "contract")
+
+    def __init__(self, offers: OfferSource, contract: OutputContract) -> None:
+        self._offers = offers
+        self.contract = contract
+        self._is_closed = False
+        self._made: tuple[ToolOffer, ToolOffer] | None = None
+
+    def at(self, selected: tuple[str, ...]) -> ToolOffer:
+        """Return the offer while the session has these skills selected."""
+        plain = self._offers.at(selected)
+        # Kept: the transcript compares system prompts by identity.
+        if self._made is None or self._made[0] is not plain:
+            self._made = (plain, self._extended(plain))
+        return self._made[1]
+
+    def close(self) -> None:
+        """Offer only `final_answer` from now on."""
+        if not self._is_closed:
+            self._is_closed, self._made = True, None
+
+    def _extended(self, plain: ToolOffer) -> ToolOffer:
+        contract, caller = self.contract, plain.caller
+        others = () if self._is_closed else plain.definitions
+        allowed = () if self._is_closed else caller.agent_tools
+        functions = tuple(each.spec.tool_id for each in contract.functions)
+        note = CLOSING_NOTE if self._is_closed else ""
+        return replace(
+            plain,
+            system=plain.system + contract.instructions + note,
+            definitions=(*others, *contract.definitions),
+            caller=replace(caller, agent_tools=(*allowed, *functions)),
+        )
+
+
+class OutputCallRunner(CallRunner):
+    """Carries out the calls of a task with a typed output."""
+
+    __slots__ = ("contract",)
+
+    def __init__(
+        self, invoker: Invoker, ledger: Ledger, settings: ChatSettings, *, contract: OutputContract
+    ) -> None:
+        super().__init__(invoker, ledger, settings)
+        self.contract = contract
+
+    def guarding(self) -> LoopGuard:
+        """Return a new loop guard. Attempts to hand in an output are counted separately."""
+        return LoopGuard(self._settings, exempt=self.contract.tool_ids)
+
+    async def run(self, calls: Sequence[Call], caller: Caller) -> None:
+        """Carry out the calls of one reply. Raises Suspend as CallRunner does."""
+        answers = [call for call in calls if call.tool_id in self.contract.tool_ids]
+        others = [call for call in calls if call.tool_id not in self.contract.tool_ids]
+        asked = self.ledger.task.main.rounds[-1].reply.calls
+        writes = sorted({call.name for call in asked if self._writes(call.name)})
+        # Both are refused: if the write ran, the answer would have been given without its outcome;
+        # if the answer counted, a write that the model wanted would be missing without a trace.
+        if writes and any(call.name in self.contract.tool_ids for call in asked):
+            error = NotPermitted(CHOOSE.format(names=" and ".join(writes)))
+            for call in calls:
+                if call in answers or call.tool_id in writes:
+                    self.invoker.refuse(call, self.ledger, error, "")
+            answers, others = [], [call for call in others if call.tool_id not in writes]
+        if others:
+            await super().run(others, caller)
+        for call in answers:
+            await self._answer(call, caller, unused=[each.tool_id for each in others])
+
+    def _writes(self, tool_id: str) -> bool:
+        if tool_id in self.contract.tool_ids:
+            return False
+        return self.invoker.registry.effect_of(tool_id) is Effect.WRITE
+
+    async def _answer(self, call: Call, caller: Caller, *, unused: Sequence[str]) -> None:
+        ledger, variant = self.ledger, self.contract.variant(call.tool_id)
+        round_ = ledger.task.main.rounds[-1]
+        if any(_is_accepted(each, self.contract) for each in round_.settled.values()):
+            self.invoker.refuse(call, ledger, NotPermitted(ANSWERED), "")
+            return
+        if variant.function is not None:
+            # Not clipped: the output is for the program, and not only for the model.
+            await super().run([call], replace(caller, clip_at=None))
+            return
+        judged = self.contract.judge(variant, call.input)
+        if not isinstance(judged, TaskOutput):
+            self.invoker.refuse(call, ledger, refusal(judged), "")
+            return
+        if unused:
+            text = f"no model reads the results of {', '.join(unused)}: the answer came with them"
+            ledger.note(None, NoteEmitted(event_type=UNUSED, message=text))
+        settled = CallSettled(
+            tool_id=call.tool_id,
+            envelope=Envelope(Status.SUCCESS, ACCEPTED),
+            call_id=call.call_id,
+            context=ACCEPTED,
+            is_text=True,
+            ran=False,
+        )
+        ledger.settle(call.path, settled)
+
+
+async def output_loop(
+    turns: Turns, ledger: Ledger, offers: OutputOffers, *, max_iterations: int
+) -> FinalReply | ErrorDetail:
+    """Continue a task until it has an output, or an error that ends it.
+
+    Raises as `loop` does.
+    """
+    contract, dialogue = offers.contract, turns.dialogue
+    while (ended := outcome_of(dialogue, contract)) is None:
+        if ledger.task.cancel_requested:
+            raise Cancel
+        reply = dialogue.reply
+        if reply is None:
+            asked = await _ask(turns, offers, max_iterations=max_iterations)
+            if isinstance(asked, ErrorDetail):
+                return asked
+            reply = asked
+        if reply.calls:
+            await turns.act(dialogue.rounds[-1])
+        elif outcome_of(dialogue, contract) is None:
+            ledger.add(AgentReminded(message=_reminder(contract, reply)), dialogue.path)
+    return ended
+
+
+async def _ask(
+    turns: Turns, offers: OutputOffers, *, max_iterations: int
+) -> ReplyReceived | ErrorDetail:
+    """Ask the model for the next reply: for its last ones with no tools but `final_answer`."""
+    taken = turns.dialogue.iteration
+    ending = ending_of(turns)
+    if isinstance(ending, ErrorDetail):
+        return ending
+    # The corrections come on top of the iterations: a model that used all of its turns for work
+    # must still be able to correct its answer.
+    if taken > max_iterations + offers.contract.retries:
+        return _failed(f"no answer fitted in {taken} replies", (), turns.dialogue)
+    if ending is not None or taken >= max_iterations:
+        offers.close()
+    reply = await turns.think()
+    if reply is None:
+        return _detail(BudgetExceeded("the budget of this task ended before it had an output"))
+    return reply
+
+
+def outcome_of(dialogue: Dialogue, contract: OutputContract) -> FinalReply | ErrorDetail | None:
+    """Return how the task ends according to its log, or None if it continues."""
+    # Counted in the log at each turn and not in a variable: a process that takes over must not
+    # give the model more attempts. A task has few rounds, so this costs a few microseconds.
+    attempts = dialogue.reminders
+    problems: Sequence[Problem] = ()
+    for round_ in dialogue.rounds:
+        for call in round_.reply.calls:
+            settled = round_.settled.get(call.call_id)
+            if settled is None or call.name not in contract.tool_ids:
+                continue
+            if settled.envelope.ok:
+                return _accepted(round_.reply, call, settled, contract)
+            if settled.envelope.status is Status.VALIDATION_ERROR:
+                attempts, problems = attempts + 1, _problems_of(settled)
+    reply = dialogue.reply
+    if reply is not None and not reply.calls:
+        if reply.refusal is not None:
+            return _failed(f"the model refused to answer: {reply.refusal}", (), dialogue)
+        judged = _judged(contract, reply)
+        if isinstance(judged, TaskOutput):
+            return FinalReply(reply.text, reply.finish, reply, judged)
+        attempts, problems = attempts + 1, judged
+    if attempts <= contract.retries:
+        return None
+    count = f"{attempts} answers" if attempts > 1 else "the answer"
+    return _failed(f"{count} did not fit the output's schema", problems, dialogue)
+
+
+def refusal(problems: Sequence[Problem]) -> InvalidInput:
+    """Return the error by which the model reads what does not fit."""
+    text = "; ".join(map(str, problems))
+    return InvalidInput(
+        f"the answer was not accepted: {text}",
+        suggestion="Correct it, and hand it in again.",
+        details=problem_details(list(problems)),
+    )
+
+
+def _accepted(
+    reply: ReplyReceived, call: ToolCall, settled: CallSettled, contract: OutputContract
+) -> FinalReply | ErrorDetail:
+    variant = contract.variant(call.name)
+    if variant.function is None:
+        output = TaskOutput(value=variant.value(call.arguments), type_name=variant.type_name)
+    elif settled.artifact_blob is not None:
+        size = f"{settled.total_characters} characters"
+        return _detail(OutputTooLarge(f"the output function returned {size} (limits.body_bytes)"))
+    else:
+        output = TaskOutput(value=settled.envelope.output)
+    return FinalReply(reply.text.strip() or compact(output.value), "stop", reply, output)
+
+
+def _is_accepted(settled: CallSettled, contract: OutputContract) -> bool:
+    return settled.tool_id in contract.tool_ids and settled.envelope.ok
+
+
+def _judged(contract: OutputContract, reply: ReplyReceived) -> TaskOutput | list[Problem]:
+    judged = [] if contract.functions else contract.judge_text(reply.text)
+    # Models without a forced choice of tools often write the arguments as text: these count.
+    if contract.mode is OutputMode.TOOL and not isinstance(judged, TaskOutput):
+        return [Problem("", "the answer was text, and not a call of final_answer")]
+    return judged
+
+
+def _reminder(contract: OutputContract, reply: ReplyReceived) -> str:
+    if contract.mode is OutputMode.TOOL:
+        names = " or ".join(sorted(contract.tool_ids))
+        return f"Your answer was not accepted: it must be a call of {names}. Call it now."
+    judged = _judged(contract, reply)
+    text = "; ".join(map(str, judged)) if isinstance(judged, list) else ""
+    return f"Your answer was not accepted: {text}. Answer again with corrected JSON only."
+
+
+def _problems_of(settled: CallSettled) -> list[Problem]:
+    error = settled.envelope.error
+    listed = (error.details or {}).get("problems") if error else None
+    if not listed:
+        return [Problem("", error.message if error else "")]
+    return [Problem(each["path"], each["message"]) for each in listed]
+
+
+def _failed(why: str, problems: Sequence[Problem], dialogue: Dialogue) -> ErrorDetail:
+    text = "; ".join(map(str, problems))
+    details = {**problem_details(list(problems)), "text": cut(_said(dialogue), TEXT_CHARACTERS)}
+    return _detail(InvalidOutput(f"{why}{': ' if text else ''}{text}", details=details))
+
+
+def _said(dialogue: Dialogue) -> str:
+    """Return the newest answer of the model: its text, or the arguments of its last call."""
+    reply = dialogue.reply or (dialogue.rounds[-1].reply if dialogue.rounds else None)
+    if reply is None:
+        return ""
+    if not reply.calls:
+        return reply.text
+    last = reply.calls[-1]
+    return last.arguments_text or compact(last.arguments)
+
+
+def _detail(error: InvalidOutput | BudgetExceeded | OutputTooLarge) -> ErrorDetail:
+    detail = error.envelope().error
+    assert detail is not None  # noqa: S101  the envelope of an error has one
+    return replace(detail, continuable=False)
