@@ -17,7 +17,7 @@ CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test unit setup blobs check fix bench bench-peers dist fetch layers hops mutants docs trace pins stress clean
+.PHONY: help install run test unit setup blobs check fix bench bench-peers dist fetch layers hops mutants docs site trace pins stress clean
 
 help:               ## Say what each target does.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ hops: .venv/dev     ## Count the files that one call and one chat turn go throug
 
 docs: .venv/dev     ## Write the generated tables of docs/ anew.
 	$(BIN)/python -m scripts.docs
+
+site: .venv/dev     ## Build the documentation as a static site into build/site, and check its links.
+	@$(BIN)/python -m scripts.website
 
 trace: .venv/base blobs  ## Call one tool of examples/ and print the hops (ARGS='tool input').
 	@$(BIN)/penstock call --project examples --trace $(ARGS)
