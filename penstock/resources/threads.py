@@ -42,31 +42,8 @@ class Threads:
         """Idle threads minus waiting jobs."""
         self._closed = False
 
-    async def run(self, work: Callable[[], Any]) -> Any:
-        """Return what the function returns, or raise what it raises."""
-        return await self._start(work)
-
-    async def finish(self, work: Callable[[], Any]) -> Any:
-        """Like `run`, but a cancelled caller first waits for the end of a started function."""
-        start = Future[None]()
-        # `start` decides the race between the thread that starts the work and the cancellation:
-        # exactly one of `set_running_or_notify_cancel` and `cancel` succeeds.
-        waiter = self._start(lambda: work() if start.set_running_or_notify_cancel() else None)
-        cancelled: asyncio.CancelledError | None = None
-        while not waiter.done():
-            try:
-                await asyncio.wait([waiter])
-            except asyncio.CancelledError as error:
-                if start.cancel():
-                    waiter.cancel()
-                cancelled = error
-        if cancelled is not None:
-            with suppress(asyncio.CancelledError):
-                waiter.exception()  # no caller is left to receive it
-            raise cancelled
-        return waiter.result()
-
-    def _start(self, work: Callable[[], Any]) -> "asyncio.Future[Any]":
+    def run(self, work: Callable[[], Any]) -> "asyncio.Future[Any]":
+        """Start the function. The future gets what it returns, or raises what it raises."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Any] = loop.create_future()
         context = contextvars.copy_context()
@@ -87,6 +64,26 @@ class Threads:
             raise_exhaustion(error)
             raise
         return waiter
+
+    async def finish(self, work: Callable[[], Any]) -> Any:
+        """Like `run`, but a cancelled caller first waits for the end of a started function."""
+        start = Future[None]()
+        # `start` decides the race between the thread that starts the work and the cancellation:
+        # exactly one of `set_running_or_notify_cancel` and `cancel` succeeds.
+        waiter = self.run(lambda: work() if start.set_running_or_notify_cancel() else None)
+        cancelled: asyncio.CancelledError | None = None
+        while not waiter.done():
+            try:
+                await asyncio.wait([waiter])
+            except asyncio.CancelledError as error:
+                if start.cancel():
+                    waiter.cancel()
+                cancelled = error
+        if cancelled is not None:
+            with suppress(asyncio.CancelledError):
+                waiter.exception()  # no caller is left to receive it
+            raise cancelled
+        return waiter.result()
 
     @contextmanager
     def lent(self) -> Iterator[None]:

@@ -187,7 +187,7 @@ class Admission:
         """Return the input to run with: the caller's, or the one a person approved or edited."""
         call = active_call.call
         action = self._decide(active_call, call.input)
-        if not active_call.ledger.is_asked(call.path):
+        if call.path not in active_call.ledger.task.waits.asked:
             if action is Action.ALLOW:
                 return call.input
             self._check_first(active_call)

@@ -211,13 +211,13 @@ class Edition:
     async def _run(self, tool: Tool, input: dict[str, Any], active_call: ActiveCall) -> Any:
         """Run the tool until it ends, its retries are used up, or its time is up."""
         spec, ledger, call = active_call.spec, active_call.ledger, active_call.call
+        attempt, active_call.worked_ms = ledger.attempt(call.path)
         if spec.effect is Effect.WRITE and not spec.is_transactional:
             await ledger.start(call, again=spec.idempotent or spec.is_frame)
             if ledger.task.cancel_requested:  # arrived during the commit: do not run the tool
                 raise Cancel
         active_call.began = self.world.clock.monotonic()
         wait_until = active_call.began + spec.timeout_ms / 1000
-        attempt, active_call.worked_ms = ledger.attempt(call.path)
         while True:
             try:
                 return await self._attempt(tool, input, active_call, attempt)

@@ -22,7 +22,7 @@ from tests.kit.questions import ask_color, mail
 from tests.kit.tools import Act, calling, together
 
 pytestmark = pytest.mark.programs
-WRITES = 28
+WRITES = 27
 """How often the log of the story below is written when no process dies."""
 
 

@@ -115,9 +115,12 @@ async def test_a_waiting_thread_is_replaced_and_the_bound_holds_afterwards() -> 
     def outer(depth: int) -> str:
         if not depth:
             return threading.current_thread().name
-        inner = threads.run(lambda: outer(depth - 1))
+
+        async def inner() -> str:
+            return str(await threads.run(lambda: outer(depth - 1)))
+
         with threads.lent():
-            return str(asyncio.run_coroutine_threadsafe(inner, loop).result())
+            return str(asyncio.run_coroutine_threadsafe(inner(), loop).result())
 
     async with asyncio.timeout(5):
         assert await threads.run(lambda: outer(3)) == "penstock-tool-4"

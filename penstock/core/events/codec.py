@@ -91,7 +91,9 @@ def to_wire(event: Event) -> dict[str, Any]:
     wire = _BY_TYPE[type(event)].write(event)
     if type(event) is CallSettled:
         wire["envelope"] = event.envelope.to_wire()
-        if not _determines_context(compact(event.envelope.output), event):
+        output = event.envelope.output
+        shown = output if event.is_text else compact(output)
+        if event.context != shown or event.envelope.status is not Status.SUCCESS:
             wire["context"] = event.context
     return wire
 
@@ -155,17 +157,16 @@ _APART = frozenset({(CallSettled, "context"), (CallSettled, "envelope")})
 
 
 def _settled_text(event: CallSettled, wire: dict[str, Any]) -> str:
-    """Return the body of an outcome, without the context if the output determines it."""
+    """Return the body of an outcome, without the context if the output determines it.
+
+    `to_wire` compares the two in the same way.
+    """
     output = compact(event.envelope.output)
-    if _determines_context(output, event):
+    shown = event.envelope.output if event.is_text else output
+    if event.context == shown and event.envelope.status is Status.SUCCESS:
         return f"{compact(wire)[:-1]},{_OUTPUT}{output}}}}}"
     wire["envelope"], wire["context"] = event.envelope.to_wire(), event.context
     return compact(wire)
-
-
-def _determines_context(output: str, event: CallSettled) -> bool:
-    text = event.envelope.output if event.is_text else output
-    return event.context == text and event.envelope.status is Status.SUCCESS
 
 
 def _output_text(body: dict[str, Any], text: str | None) -> str:
@@ -265,8 +266,8 @@ _LIST = _Pair(list, _tuple)
 _MAYBE_LIST = _Pair(list, _maybe(_tuple))
 _USAGE_FORM = _Form("usage", Usage)
 _USAGE = _Pair(_USAGE_FORM.write, _USAGE_FORM.read)
-_ERROR = _Pair(ErrorDetail.to_wire, ErrorDetail.from_wire)
 _ENVELOPE = _Pair(Envelope.to_wire, Envelope.from_wire)
+_ERROR = _Pair(ErrorDetail.to_wire, ErrorDetail.from_wire)
 _CARRY_FORM = _Form("carry", Carry, parts=_LIST)
 _CARRY = _Pair(_CARRY_FORM.write, _maybe(_CARRY_FORM.read))
 _CALLS = _many(_Form("tool_call", ToolCall))

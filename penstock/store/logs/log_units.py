@@ -230,10 +230,10 @@ class SendUnit(Struct):
             Record(self.log_id, first + number, draft[0], entry.task_id, entry.path, entry.event)
             for number, (entry, draft) in enumerate(zip(self.entries, self.drafts, strict=True))
         ]
+        insert_all(cursor, self.sql.insert, rows)
         for record in records:
             self.projections.admit(cursor, record)
             self.projections.follow(cursor, record)
-        insert_all(cursor, self.sql.insert, rows)
         return records
 
     def _first(self, cursor: DBAPICursor) -> int:

@@ -174,11 +174,11 @@ class SqlLog:
     def append(self, lease: Lease, entries: Sequence[Entry]) -> Awaitable[Sequence[Record]]:
         """Append as the holder, after all appends that were submitted before."""
         log_id, now = lease.log_id, self._clock.now()
-        appended = PendingWrite()
         progress = self._held.get(log_id)
         if progress is None or progress.epoch != lease.epoch:
-            appended.settle(error=lost(log_id))
-            return appended
+            refused = PendingWrite()
+            refused.settle(error=lost(log_id))
+            return refused
         entries, kinds = tuple(entries), {type(entry.event) for entry in entries}
         # a copy: the progress changes with each append
         expected, until = copy(progress), now + self._lease_ms
@@ -192,6 +192,7 @@ class SqlLog:
         # counted before the write: the next append expects its entries behind these. If this one
         # fails the count is wrong for good, so every later append of the lease fails, too.
         progress.written += len(entries)
+        appended = PendingWrite()
         done = partial(self._appended, unit, appended)
         submit = partial(self._writer.submit, unit, done, order=log_id, joint=append_all)
         if log_id not in self._slow and are_small:
