@@ -35,9 +35,11 @@ class ModelEntry(BaseModel):
 
     provider: str = Field(min_length=1)
     """`offline`; on the OpenAI chat wire `openai`, `openai-compatible`, `llama.cpp`, `ollama`,
-    `vllm`; on its own wire `anthropic`; through Pydantic AI `bedrock`, `cohere`, `deepseek`,
-    `fireworks`, `google`, `google-cloud`, `groq`, `huggingface`, `mistral`, `openai-responses`,
+    `vllm`; on wires of their own `anthropic` and `openai-responses`; through Pydantic AI `bedrock`,
+    `cohere`, `deepseek`, `fireworks`, `google`, `google-cloud`, `groq`, `huggingface`, `mistral`,
     `openrouter`, `together`, and any other that it knows."""
+    api: Literal["openai", "openai-responses", "anthropic"] | None = None
+    """The API of the server at `base_url`, if it is not the provider's usual one."""
     model: str = ""
     """The provider's name of the model."""
     base_url: str | None = None

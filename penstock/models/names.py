@@ -17,6 +17,20 @@ ROLES = ("planning", "coding", "research", "fast", "compact", "vision", "archite
 """Predefined roles. Each is the project's model until the project defines it."""
 OFF = "off"
 THINKING = (OFF, "minimal", "low", "medium", "high", "xhigh")
+ROOM = {
+    OFF: 0,
+    "minimal": 1024,
+    "low": 2048,
+    "medium": 10_000,
+    "high": 16_384,
+    "xhigh": 32_768,
+    "max": 32_768,
+}
+"""Tokens that a level of thinking adds to the longest reply: providers count both together."""
+ALWAYS_ROOM = 2048
+"""The same for a model whose thinking cannot be turned off, at the level `off`."""
+DEFAULT_ROOM = 16_384
+"""The same for a model that thinks by default, without a level."""
 
 
 class ModelNames(Struct, frozen=True, kw_only=True):

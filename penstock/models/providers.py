@@ -54,8 +54,13 @@ NATIVE: Mapping[str, Provider] = {
     "anthropic": Provider(
         base_url="https://api.anthropic.com", key_env=("ANTHROPIC_API_KEY",), needs_key=True
     ),
+    "openai-responses": Provider(
+        base_url="https://api.openai.com/v1", key_env=("OPENAI_API_KEY",), needs_key=True
+    ),
 }
 """Providers with a wire of their own here."""
+WIRES = (OPENAI, "openai-responses", "anthropic")
+"""The values of `api` of a model."""
 ADAPTED: Mapping[str, Provider] = {
     name: _through_pydantic_ai(*how)
     for name, how in {
@@ -66,7 +71,6 @@ ADAPTED: Mapping[str, Provider] = {
         "groq": ("groq", "pydantic-ai-slim[groq]", "GROQ_API_KEY"),
         "huggingface": ("huggingface_hub", "pydantic-ai-slim[huggingface]", "HF_TOKEN"),
         "mistral": ("mistralai", "pydantic-ai-slim[mistral]", "MISTRAL_API_KEY"),
-        "openai-responses": ("openai", "openai", "OPENAI_API_KEY"),
         "openrouter": ("openai", "openai", "OPENROUTER_API_KEY"),
         "together": ("openai", "openai", "TOGETHER_API_KEY"),
     }.items()
@@ -80,6 +84,7 @@ ADAPTED: Mapping[str, Provider] = {
 
 Any other provider that it knows can be named, too; Pydantic AI then reports what it needs.
 """
+_CHAT = dict.fromkeys(COMPATIBLE, OPENAI)
 PROVIDERS: Mapping[str, Provider] = {OFFLINE: Provider(), **COMPATIBLE, **NATIVE, **ADAPTED}
 _OTHER = Provider()
 
@@ -114,6 +119,8 @@ class ModelConfig:
     api_key: str | None = field(default=None, repr=False)
     key_env: str | None = None
     """The environment variable of the key, for messages."""
+    api: str | None = None
+    """The wire, one of WIRES; None for the provider's own."""
     context_tokens: int | None = None
     prices: Prices = UNKNOWN
     """USD per million tokens; a part that is unknown is looked up in the table of prices."""
@@ -139,6 +146,13 @@ class ModelConfig:
             context_tokens=self.context_tokens or found.context_tokens,
             prices=self.prices.over(found.prices) if is_usual else self.prices,
         )
+
+    @property
+    def wire(self) -> str | None:
+        """The wire, one of WIRES; None if the model is offline or reached through Pydantic AI."""
+        if self.api is not None:
+            return self.api
+        return self.provider if self.provider in NATIVE else _CHAT.get(self.provider)
 
     @property
     def is_at_home(self) -> bool:

@@ -22,15 +22,14 @@ from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
 from penstock.models.prices import PriceTable, shipped_prices
 from penstock.models.providers import (
     ADAPTED,
-    COMPATIBLE,
-    NATIVE,
     OFFLINE,
+    OPENAI,
     PROVIDERS,
     ModelConfig,
     key_variable,
     provider_of,
 )
-from penstock.models.wires.openai_request import has_thinking
+from penstock.models.wires.openai_card import chat_card, responses_card
 
 MAX_MODELS = 1000
 """Most models in use at once; each name `provider:model` is one."""
@@ -115,10 +114,13 @@ class ModelRegistry:
         if model_name in self._made:
             return True
         config = self._configs.get(model_name) or self._named_by_provider(model_name)
-        if config.provider not in COMPATIBLE:
-            return config.provider != OFFLINE
-        known = replace(config, base_url=config.base_url or provider_of(config.provider).base_url)
-        return has_thinking(known)
+        match config.wire:
+            case "openai":
+                return bool(chat_card(_at_home(config)).efforts)
+            case "openai-responses":
+                return bool(responses_card(config).efforts)
+            case _:
+                return config.provider != OFFLINE
 
     def add(self, model: Model) -> None:
         """Register a model object under the `model_id` of its card."""
@@ -137,11 +139,17 @@ class ModelRegistry:
         if (model := self.find(name)) is not None:
             return model.card
         config = self._known(self._configs.get(name) or self._named_by_provider(name))
-        if config.provider in NATIVE:
-            describe: Callable[[ModelCard], ModelCard]
-            describe = late("penstock.models.wires.anthropic_request:claude_card")
-            return config.of_operator(describe(config.card))
-        return config.card
+        match config.wire:
+            case "anthropic":
+                describe: Callable[[ModelCard], ModelCard]
+                describe = late("penstock.models.wires.anthropic_request:claude_card")
+                return config.of_operator(describe(config.card))
+            case "openai-responses":
+                return responses_card(config)
+            case None:
+                return config.card
+            case _:
+                return chat_card(_at_home(config))
 
     async def close(self) -> None:
         """Close the connections of every model that was used."""
@@ -158,13 +166,10 @@ class ModelRegistry:
         if config.provider == OFFLINE:
             offline: Callable[..., Model] = late("penstock.models.offline:OfflineModel")
             return offline(card=config.card)
-        if config.provider in COMPATIBLE:
-            make: MakeModel = late("penstock.models.wires.openai:OpenAIModel")
-            return make(_with_address(config), self._limits)
-        if config.provider in NATIVE:
-            native: MakeModel = late("penstock.models.wires.anthropic:AnthropicModel")
-            return native(_with_address(_with_model(config)), self._limits)
-        return _adapted(config, self._limits)
+        if config.wire is None:
+            return _adapted(config, self._limits)
+        named = config if config.wire == OPENAI else _with_model(config)
+        return _adapter(config.wire)(_with_address(named), self._limits)
 
     def _known(self, config: ModelConfig) -> ModelConfig:
         """Return the configuration with what the table of known models says."""
@@ -233,6 +238,10 @@ class LazyModel:
             raise ModelRefused(str(error)) from error
 
 
+def _at_home(config: ModelConfig) -> ModelConfig:
+    return replace(config, base_url=config.base_url or provider_of(config.provider).base_url)
+
+
 def _with_address(config: ModelConfig) -> ModelConfig:
     if (base_url := config.base_url or provider_of(config.provider).base_url) is None:
         raise ConfigError(
@@ -251,6 +260,18 @@ def _check_key(config: ModelConfig, base_url: str | None) -> None:
         raise ConfigError(
             f"the model {config.name!r} needs a key: set the environment variable {variable}"
         )
+
+
+def _adapter(wire: str) -> MakeModel:
+    make: MakeModel
+    match wire:
+        case "anthropic":
+            make = late("penstock.models.wires.anthropic:AnthropicModel")
+        case "openai-responses":
+            make = late("penstock.models.wires.responses:ResponsesModel")
+        case _:
+            make = late("penstock.models.wires.openai:OpenAIModel")
+    return make
 
 
 def _adapted(config: ModelConfig, limits: Limits) -> LazyModel:

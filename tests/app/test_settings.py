@@ -97,6 +97,7 @@ GONE = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY
         ("MY_KEY", 'provider = "openai"\nmodel = "m"\napi_key_env = "MY_KEY"', "fast"),
         ("OPENAI_API_KEY", 'provider = "openai"\nmodel = "m"', "fast"),
         ("OPENAI_API_KEY", 'provider = "openai-responses"\nmodel = "m"', "fast"),
+        ("OPENAI_API_KEY", 'provider = "openai"\napi = "openai-responses"\nmodel = "m"', "fast"),
         ("OPENAI_API_KEY", "", "openai:gpt-5-mini"),
         ("ANTHROPIC_API_KEY", "", "anthropic:claude-haiku-5-5"),
     ],
@@ -112,7 +113,9 @@ def test_a_model_reads_its_key_from_the_environment(
         written(tmp_path, text).find_models().get()
     monkeypatch.setenv(variable, WORD)
     settings = written(tmp_path, text)
-    assert settings.find_models().get().card.model_id == name
+    card = settings.find_models().get().card
+    assert card.model_id == name
+    assert (card.api == "openai-responses") == ("responses" in entry)
     assert WORD not in f"{settings!r}{settings}{settings.model_dump_json()}"
 
 

@@ -14,11 +14,16 @@ from penstock.models.resolve import MAX_MODELS, LazyModel, ModelRegistry
 from penstock.models.scripted import ScriptedModel, say
 from penstock.models.wires.anthropic import AnthropicModel
 from penstock.models.wires.openai import OpenAIModel
+from penstock.models.wires.responses import ResponsesModel
 from tests.kit.model_server import Canned, delta, events, fake_server
 
 URL = "http://127.0.0.1:1/v1"
 LOCAL = ModelConfig(name="local", provider="openai-compatible", model="tiny", base_url=URL)
-KEYS = {"OPENAI_API_KEY": "sk-openai", "ANTHROPIC_API_KEY": "sk-anthropic"}
+KEYS = {
+    "OPENROUTER_API_KEY": "sk-router",
+    "OPENAI_API_KEY": "sk-openai",
+    "ANTHROPIC_API_KEY": "sk-anthropic",
+}
 
 
 def test_without_settings_there_is_the_offline_model() -> None:
@@ -36,7 +41,8 @@ def test_without_settings_there_is_the_offline_model() -> None:
         ("openai-compatible:other", OpenAIModel),
         ("anthropic:claude-sonnet-4-5", AnthropicModel),
         ("openai:gpt-5-mini", OpenAIModel),
-        ("openai-responses:gpt-5-mini", LazyModel),
+        ("openai-responses:gpt-5-mini", ResponsesModel),
+        ("openrouter:some/model", LazyModel),
         ("offline:any", OfflineModel),
     ],
 )

@@ -9,21 +9,17 @@ tests/journeys/test_anthropic.py.
 """
 
 import logging
-import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace as replace_fields
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
-from penstock.core.errors import CarryRefused, ModelError, ModelRefused, ModelUnavailable
-from penstock.core.json_values.json_text import parse_json
+from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.limits import Limits
-from penstock.core.messages import AssistantMessage, Carry, Usage
-from penstock.core.text import cut
+from penstock.core.messages import Carry, Usage
 from penstock.models.model import (
     CallDelta,
     Finished,
@@ -32,13 +28,13 @@ from penstock.models.model import (
     ReasoningDelta,
     TextDelta,
     estimate,
-    failure,
     with_price,
 )
 from penstock.models.providers import ModelConfig
 from penstock.models.wires.anthropic_request import claude_card, to_wire
-from penstock.models.wires.http import Endpoint, usable_key
-from penstock.models.wires.openai_stream import SHOWN_CHARS, error_text
+from penstock.models.wires.carries import has_carries
+from penstock.models.wires.http import Endpoint, Post, usable_key
+from penstock.models.wires.sse import ServerEvents, count_of, error_text, parsed, text_of
 from penstock.models.wires.wire_names import WireNames
 
 log = logging.getLogger(__name__)
@@ -75,7 +71,7 @@ class _Block(Struct):
             return {"type": "call", "index": self.call, "id": self.start.get("id")}
         whole = dict(self.start)
         for name, pieces in self.members.items():
-            whole[name] = _text(whole.get(name)) + "".join(pieces)
+            whole[name] = text_of(whole.get(name)) + "".join(pieces)
         return whole
 
 
@@ -91,9 +87,7 @@ class AnthropicStream:
         self.refusal: str | None = None
         self.chars = 0
         """Characters of the reply so far, for an estimate of its tokens."""
-        self._left = reply_bytes
-        self._line: list[bytes] = []
-        self._data: list[bytes] = []
+        self._sse = ServerEvents(reply_bytes)
         self._blocks: dict[int, _Block] = {}
         self._calls = 0
         self._usage: dict[str, Any] = {}
@@ -102,31 +96,16 @@ class AnthropicStream:
 
     def feed(self, block: bytes) -> list[ModelEvent]:
         """Return the events that are complete with these bytes."""
-        self._left -= len(block)
-        if self._left < 0:
-            raise ModelRefused("the model's reply is longer than Limits.reply_bytes allows")
-        # Kept in pieces: joining at each block would be quadratic for a line of megabytes.
-        if b"\n" not in block:
-            self._line.append(block)
-            return []
-        lines = b"".join([*self._line, block]).split(b"\n") if self._line else block.split(b"\n")
-        self._line = [last] if (last := lines.pop()) else []
         events: list[ModelEvent] = []
-        for line in lines:
-            if line.startswith(b"data:"):
-                self._data.append(line[5:])
-            elif self._data and not line.strip():
-                self._flush(events)
+        for payload in self._sse.feed(block):
+            self._take(payload, events)
         return events
 
     def end(self) -> list[ModelEvent]:
         """Return the last events. Raises ModelUnavailable for an incomplete reply."""
         events: list[ModelEvent] = []
-        line = b"".join(self._line)
-        if line.startswith(b"data:"):
-            self._data.append(line[5:])
-        if self._data and not self.done:
-            self._flush(events)
+        for payload in self._sse.end():
+            self._take(payload, events)
         if not self.done:
             raise ModelUnavailable("the model's reply was cut off before its end")
         return events
@@ -142,23 +121,26 @@ class AnthropicStream:
     @property
     def usage(self) -> Usage | None:
         """The tokens of the reply, as the server counts them; None if it reports none."""
-        read, written = self._count("input_tokens"), self._count("output_tokens")
-        cached = self._count("cache_read_input_tokens")
-        created = self._count("cache_creation_input_tokens")
+        read, written = (
+            count_of(self._usage, "input_tokens"),
+            count_of(self._usage, "output_tokens"),
+        )
+        cached = count_of(self._usage, "cache_read_input_tokens")
+        created = count_of(self._usage, "cache_creation_input_tokens")
         if not (read or written or cached or created):
             return None
         creation, details = (
             self._usage.get("cache_creation"),
             self._usage.get("output_tokens_details"),
         )
-        long = min(_count(creation, "ephemeral_1h_input_tokens"), created)
+        long = min(count_of(creation, "ephemeral_1h_input_tokens"), created)
         return Usage(
             input_tokens=read + created + cached,
             output_tokens=written,
             cached_tokens=cached,
             cache_write_tokens=created - long,
             cache_write_long_tokens=long,
-            reasoning_tokens=_count(details, "thinking_tokens"),
+            reasoning_tokens=count_of(details, "thinking_tokens"),
         )
 
     @property
@@ -169,17 +151,8 @@ class AnthropicStream:
         parts = (self._blocks[index].part() for index in sorted(self._blocks))
         return tuple([part for part in parts if part is not None])
 
-    def _flush(self, events: list[ModelEvent]) -> None:
-        text = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
-        self._data = []
-        if self.done or not (text := text.strip()):
-            return
-        try:
-            event = parse_json(text)
-        except (ValueError, RecursionError):
-            shown = cut(text.decode("utf-8", "replace"), SHOWN_CHARS)
-            raise ModelUnavailable(f"the model sent a piece that is not JSON: {shown!r}") from None
-        if isinstance(event, dict):
+    def _take(self, payload: bytes, events: list[ModelEvent]) -> None:
+        if not self.done and isinstance(event := parsed(payload), dict):
             self._read(event, events)
 
     def _read(self, event: dict[str, Any], events: list[ModelEvent]) -> None:
@@ -207,12 +180,12 @@ class AnthropicStream:
         if kind == "message":
             self._whole(event, events)
         if kind == "message_start" and isinstance(message := event.get("message"), dict):
-            self.response_id = _text(message.get("id"))
+            self.response_id = text_of(message.get("id"))
             self._add_usage(message.get("usage"))
 
     def _whole(self, message: dict[str, Any], events: list[ModelEvent]) -> None:
         """Read a reply that was not streamed."""
-        self.response_id = _text(message.get("id"))
+        self.response_id = text_of(message.get("id"))
         content = message.get("content")
         for index, block in enumerate(content if isinstance(content, list) else ()):
             if isinstance(block, dict):
@@ -226,20 +199,20 @@ class AnthropicStream:
         if type(index) is not int or index in self._blocks:
             self._is_void = True  # doubled or out of place
             return
-        block = self._blocks[index] = _Block(_text(start.get("type")), start)
+        block = self._blocks[index] = _Block(text_of(start.get("type")), start)
         if block.kind == _CALL:
             block.call = self._calls
             self._calls += 1
-            self._is_void = self._is_void or not _text(start.get("id"))
-            name = _text(start.get("name"))
+            self._is_void = self._is_void or not text_of(start.get("id"))
+            name = text_of(start.get("name"))
             self.chars += len(name)
             block.has_input = bool(given := start.get("input"))
             arguments = msgspec.json.encode(given).decode() if given else ""
             events.append(CallDelta(block.call, name, arguments))
         elif block.kind == _TEXT:
-            self._say(block, _text(start.get("text")), events)
+            self._say(block, text_of(start.get("text")), events)
         elif block.kind == _THINKING:
-            if thought := _text(start.get("thinking")):
+            if thought := text_of(start.get("thinking")):
                 self.chars += len(thought)
                 events.append(ReasoningDelta(thought))
         elif block.kind == "server_tool_use" or block.kind.endswith("_tool_result"):
@@ -255,14 +228,14 @@ class AnthropicStream:
                 raise ModelUnavailable("the model sent a piece of a call that it never began")
             block = _Block(_TEXT, {})
         if kind == "text_delta":
-            self._say(block, _text(delta.get("text")), events)
+            self._say(block, text_of(delta.get("text")), events)
         elif kind == "input_json_delta":
-            if (piece := _text(delta.get("partial_json"))) and block.call >= 0:
+            if (piece := text_of(delta.get("partial_json"))) and block.call >= 0:
                 block.has_input = True
                 self.chars += len(piece)
                 events.append(CallDelta(block.call, "", piece))
-        elif (member := _MEMBERS.get(_text(kind))) is not None:
-            piece = _text(delta.get(member))
+        elif (member := _MEMBERS.get(text_of(kind))) is not None:
+            piece = text_of(delta.get(member))
             block.members.setdefault(member, []).append(piece)
             if member == _THINKING and piece:
                 self.chars += len(piece)
@@ -283,47 +256,30 @@ class AnthropicStream:
             events.append(TextDelta(text))
 
     def _ending(self, delta: dict[str, Any]) -> None:
-        self.raw_reason = _text(delta.get("stop_reason")) or self.raw_reason
+        self.raw_reason = text_of(delta.get("stop_reason")) or self.raw_reason
         if self.raw_reason == "refusal":
             details = delta.get("stop_details")
             known = details if isinstance(details, dict) else {}
-            why = _text(known.get("explanation")) or _text(known.get("category"))
+            why = text_of(known.get("explanation")) or text_of(known.get("category"))
             self.refusal = why or "The model refused to answer."
 
     def _add_usage(self, usage: Any) -> None:
         if isinstance(usage, dict):
             self._usage.update({name: value for name, value in usage.items() if value is not None})
 
-    def _count(self, name: str) -> int:
-        return _count(self._usage, name)
-
 
 def stream_error(error: Any) -> ModelError:
     """Return the ModelError for an error object inside a stream."""
-    kind = _text(error.get("type")) if isinstance(error, dict) else ""
+    kind = text_of(error.get("type")) if isinstance(error, dict) else ""
     text = error_text(error)
     if any(word in kind for word in _REFUSALS):
         return ModelRefused(text)
     return ModelUnavailable(text)
 
 
-def _count(values: Any, name: str) -> int:
-    value = values.get(name) if isinstance(values, dict) else None
-    return value if type(value) is int and value > 0 else 0
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
 NEWEST_VERSION = "2026-10-21"
 """The version of the API at its own address; it accepts no temperature."""
 COMPATIBLE_VERSION = "2023-06-01"
-_CARRY = re.compile(
-    r"thinking.*signature|signature.*thinking|cannot be modified|expected .*thinking",
-    re.IGNORECASE | re.DOTALL,
-)
-_UNPAID = "credit balance is too low"
 
 
 class AnthropicModel:
@@ -342,7 +298,6 @@ class AnthropicModel:
             limits,
             path="/v1/messages",
             headers={"anthropic-version": version} | ({"x-api-key": key} if key else {}),
-            refuse=_refuse,
         )
         self._provider = f"anthropic@{self._endpoint.host}"
 
@@ -350,14 +305,10 @@ class AnthropicModel:
         """Yield the events of the reply as they arrive."""
         reply, names = AnthropicStream(self._limits.reply_bytes), WireNames(request)
         body = to_wire(request, self._config, self.card, names, provider=self._provider)
-        try:
-            async with aclosing(self._endpoint.events(body.content, reply, body.headers)) as events:
-                async for event in events:
-                    yield names.meant(event)
-        except CarryRefused as error:
-            if _carries(request):
-                raise
-            raise ModelRefused(str(error)) from error.__cause__
+        post = Post(body.content, body.headers, has_carry=has_carries(request))
+        async with aclosing(self._endpoint.events(post, reply)) as events:
+            async for event in events:
+                yield names.meant(event)
         usage = reply.usage
         parts = reply.parts
         yield Finished(
@@ -374,18 +325,3 @@ class AnthropicModel:
     async def close(self) -> None:
         """Close the connections."""
         await self._endpoint.close()
-
-
-def _carries(request: ModelRequest) -> bool:
-    return any(
-        isinstance(message, AssistantMessage) and message.carry is not None
-        for message in request.messages
-    )
-
-
-def _refuse(status: int, text: str, retry_after: float | None) -> ModelError:
-    if status in {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND} and _CARRY.search(text):
-        return CarryRefused(text)
-    if _UNPAID in text:
-        return ModelRefused(text)
-    return failure(status, text, retry_after)

@@ -23,10 +23,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.core.messages import AssistantMessage, Carry, Message, ToolMessage, UserMessage
+from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from penstock.models.model import ModelCard, ModelRequest
-from penstock.models.names import OFF
+from penstock.models.names import ALWAYS_ROOM, DEFAULT_ROOM, OFF, ROOM
 from penstock.models.providers import ModelConfig
+from penstock.models.wires.carries import carry_of, has_calls
 from penstock.models.wires.parts import anthropic_blocks
 from penstock.models.wires.wire_names import WireNames
 
@@ -36,18 +37,6 @@ ADAPTIVE, ENABLED, DISABLED, BETWEEN_TOOLS = "adaptive", "enabled", "disabled", 
 """Modes of thinking."""
 USUAL_TOKENS = 8192
 """The longest reply if the request does not say."""
-_ROOM = {
-    OFF: 0,
-    "minimal": 1024,
-    "low": 2048,
-    "medium": 10_000,
-    "high": 16_384,
-    "xhigh": 32_768,
-    "max": 32_768,
-}
-"""Tokens that a level of thinking adds to the longest reply: the provider counts both together."""
-_ALWAYS_ROOM = 2048
-_DEFAULT_ROOM = 16_384
 _LEAST_BUDGET = 1024
 _ON = (ADAPTIVE, ENABLED)
 _THOUGHTS = ("thinking", "redacted_thinking")
@@ -198,13 +187,8 @@ class _History:
         }
 
     def _reply(self, message: AssistantMessage) -> list[dict[str, Any]]:
-        carry = message.carry
-        is_ours = (
-            carry is not None
-            and (carry.provider, carry.family) == (self._provider, self._card.family)
-            and _fits(carry, message)
-        )
-        if carry is None or not is_ours:
+        carry = carry_of(message, self._provider, self._card.family)
+        if carry is None:
             return self._without_carry(message)
         keeps = not self._card.binds_thinking or carry.prefix == self.digest()
         blocks: list[dict[str, Any]] = []
@@ -244,16 +228,8 @@ class _History:
         }
 
 
-def _fits(carry: Carry, message: AssistantMessage) -> bool:
-    """Whether the carry describes exactly this reply."""
-    chars = sum(part["chars"] for part in carry.parts if part.get("type") == "text")
-    calls = sorted(part["index"] for part in carry.parts if part.get("type") == "call")
-    return chars == len(message.content) and calls == list(range(len(message.calls)))
-
-
 def _tools(request: ModelRequest, names: WireNames) -> list[dict[str, Any]]:
-    has_calls = any(isinstance(each, AssistantMessage) and each.calls for each in request.messages)
-    if request.closing and not has_calls:
+    if request.closing and not has_calls(request):
         return []
     return [
         {
@@ -289,11 +265,11 @@ def _thinking(
     config: dict[str, Any] = {}
     room = 0
     if level is None or not modes:
-        room = _DEFAULT_ROOM if card.thinks_by_default else 0
+        room = DEFAULT_ROOM if card.thinks_by_default else 0
     elif level == OFF and is_optional:
         settings["thinking"] = {"type": BETWEEN_TOOLS if BETWEEN_TOOLS in modes else DISABLED}
     else:
-        room = _ROOM.get(level, _DEFAULT_ROOM) or _ALWAYS_ROOM
+        room = ROOM.get(level, DEFAULT_ROOM) or ALWAYS_ROOM
         if level == OFF:
             log.info("the model %r cannot turn thinking off: it thinks little", card.model_id)
         if card.efforts:

@@ -9,21 +9,29 @@ tests/models/wires/test_openai.py and tests/journeys/test_anthropic.py.
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Protocol
 
 import httpx2
+from msgspec import Struct
 
-from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
+from penstock.core.errors import (
+    CarryRefused,
+    ConfigError,
+    ModelError,
+    ModelRefused,
+    ModelUnavailable,
+)
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.limits import KIB, Limits
 from penstock.core.text import ERROR_CHARS, cut, one_line
 from penstock.models.model import ModelEvent, failure
 from penstock.models.providers import CONNECT_SECONDS, ModelConfig
-from penstock.models.wires.openai_stream import SHOWN_CHARS, error_text, without_key
+from penstock.models.wires.carries import refuses_carry
+from penstock.models.wires.sse import SHOWN_CHARS, error_code, error_text, without_key
 
 MAX_IDLE = 32
 """Maximum number of idle connections."""
@@ -33,6 +41,9 @@ ERROR_BYTES = 64 * KIB
 _CUT_OFF = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
 _KEY = re.compile(r"[!-~]+")
 _TAGS = re.compile(r"<(script|style|head)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_WITH_CARRY = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
+_UNPAID = {"insufficient_quota", "billing_error"}
+_UNPAID_WORDS = ("credit balance is too low", "exceeded your current quota")
 _HEADERS = {
     "accept": "text/event-stream",
     "accept-encoding": "identity",
@@ -56,8 +67,13 @@ class ReplyStream(Protocol):
         ...
 
 
-Refuse = Callable[[int, str, float | None], ModelError]
-"""Returns the error for a status, the provider's words and the seconds of Retry-After."""
+class Post(Struct, frozen=True):
+    """One request: its body, and the headers that only it has."""
+
+    body: bytes
+    headers: Mapping[str, str] = {}
+    has_carry: bool = False
+    """The body repeats what earlier replies carried; the provider may refuse it for that alone."""
 
 
 class Endpoint:
@@ -70,14 +86,12 @@ class Endpoint:
         *,
         path: str,
         headers: Mapping[str, str],
-        refuse: Refuse = failure,
     ) -> None:
         """Prepare for requests to `path` below the model's `base_url`. Raises ConfigError."""
         self._config = config
         self._limits = limits
         self._url = _url(config, path)
         self._headers = {**_HEADERS, **headers}
-        self._refuse = refuse
         self._client: httpx2.AsyncClient | None = None
         self._answered = False
 
@@ -86,12 +100,10 @@ class Endpoint:
         """The host, with a port that is not the usual one."""
         return self._url.netloc.decode("ascii", "replace").rpartition("@")[2]
 
-    async def events(
-        self, body: bytes, reply: ReplyStream, headers: Mapping[str, str] | None = None
-    ) -> AsyncGenerator[ModelEvent, None]:
+    async def events(self, post: Post, reply: ReplyStream) -> AsyncGenerator[ModelEvent, None]:
         """Send a request and yield the events of its reply. Raises ModelError."""
         try:
-            async with self._response(body, headers or {}) as response:
+            async with self._response(post) as response:
                 async with aclosing(_blocks(response, self._limits.reply_bytes)) as blocks:
                     async for block in blocks:
                         for event in reply.feed(block):
@@ -113,31 +125,31 @@ class Endpoint:
             await client.aclose()
 
     @asynccontextmanager
-    async def _response(
-        self, body: bytes, headers: Mapping[str, str]
-    ) -> AsyncIterator[httpx2.Response]:
-        response = await self._send(body, headers)
+    async def _response(self, post: Post) -> AsyncIterator[httpx2.Response]:
+        response = await self._send(post)
         try:
             if response.status_code != HTTPStatus.OK:
-                raise await self._refusal(response)
+                raise await self._refusal(response, has_carry=post.has_carry)
             yield response
         finally:
             await response.aclose()
 
-    async def _send(self, body: bytes, headers: Mapping[str, str]) -> httpx2.Response:
+    async def _send(self, post: Post) -> httpx2.Response:
         """Send the request; send it again if a kept connection turns out to be closed."""
         client = self._client = self._client or self._opened()
-        request = client.build_request("POST", self._url, content=body, headers=headers)
+        request = self._request(client, post)
         try:
             response = await client.send(request, stream=True)
         except _CUT_OFF:
             if not self._answered:
                 raise
             self._answered = False
-            request = client.build_request("POST", self._url, content=body, headers=headers)
-            response = await client.send(request, stream=True)
+            response = await client.send(self._request(client, post), stream=True)
         self._answered = True
         return response
+
+    def _request(self, client: httpx2.AsyncClient, post: Post) -> httpx2.Request:
+        return client.build_request("POST", self._url, content=post.body, headers=post.headers)
 
     def _opened(self) -> httpx2.AsyncClient:
         limits = self._limits
@@ -158,13 +170,18 @@ class Endpoint:
                 async for _ in blocks:
                     pass
 
-    async def _refusal(self, response: httpx2.Response) -> ModelError:
+    async def _refusal(self, response: httpx2.Response, *, has_carry: bool) -> ModelError:
         body = await self._error_body(response)
         status = response.status_code
-        message = cut(_words(body), ERROR_CHARS) or response.reason_phrase
+        words, code = _words(body)
         advice = self._config.advice(status)
-        text = f"answered {status}: {message}" + (f"; {advice}" if advice else "")
-        error = self._refuse(status, text, _retry_after(response))
+        text = f"answered {status}: {cut(words, ERROR_CHARS) or response.reason_phrase}"
+        text += f"; {advice}" if advice else ""
+        if has_carry and status in _WITH_CARRY and refuses_carry(f"{code} {words}"):
+            return CarryRefused(text)
+        if code in _UNPAID or any(each in words for each in _UNPAID_WORDS):
+            return ModelRefused(text)
+        error = failure(status, text, _retry_after(response))
         match response.headers.get("x-should-retry", "").lower():
             case "true" if not isinstance(error, ModelUnavailable):
                 return ModelUnavailable(text, retry_after=_retry_after(response))
@@ -217,7 +234,7 @@ async def _blocks(response: httpx2.Response, most: int) -> AsyncGenerator[bytes,
     if "json" in kind and _is_reply(body):
         yield b"data:" + body.replace(b"\n", b" ") + b"\n"
         return
-    shown = cut(_words(body[:ERROR_BYTES].decode("utf-8", "replace")), SHOWN_CHARS)
+    shown = cut(_words(body[:ERROR_BYTES].decode("utf-8", "replace"))[0], SHOWN_CHARS)
     raise ModelRefused(f"expected an event stream, found {kind}: {shown!r}; check base_url")
 
 
@@ -227,16 +244,20 @@ def _is_reply(body: bytearray) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(reply, dict) and (
-        "choices" in reply or "error" in reply or reply.get("type") == "message"
+        "choices" in reply
+        or "error" in reply
+        or reply.get("type") == "message"
+        or reply.get("object") == "response"
     )
 
 
-def _words(body: str) -> str:
-    """Return the message of an error in JSON, or the text of an error page."""
+def _words(body: str) -> tuple[str, str]:
+    """Return the message and the code of an error in JSON, or the text of an error page."""
     try:
-        return error_text(parse_json(body))
+        error = parse_json(body)
+        return error_text(error), error_code(error)
     except (ValueError, RecursionError):
-        return one_line(_TAGS.sub(" ", body))
+        return one_line(_TAGS.sub(" ", body)), ""
 
 
 def _retry_after(response: httpx2.Response) -> float | None:

@@ -9,7 +9,8 @@ from contextlib import aclosing
 from penstock.core.limits import Limits
 from penstock.models.model import Finished, ModelEvent, ModelRequest, estimate, spent
 from penstock.models.providers import ModelConfig
-from penstock.models.wires.http import Endpoint, bearer
+from penstock.models.wires.http import Endpoint, Post, bearer
+from penstock.models.wires.openai_card import chat_card
 from penstock.models.wires.openai_request import to_wire
 from penstock.models.wires.openai_stream import ChatStream
 from penstock.models.wires.wire_names import WireNames
@@ -19,7 +20,7 @@ class OpenAIModel:
     """A model of an OpenAI-compatible server."""
 
     def __init__(self, config: ModelConfig, limits: Limits) -> None:
-        self.card = config.card
+        self.card = chat_card(config)
         self._config = config
         self._limits = limits
         self._endpoint = Endpoint(config, limits, path="/chat/completions", headers=bearer(config))
@@ -28,7 +29,7 @@ class OpenAIModel:
         """Yield the events of the reply as they arrive."""
         chat, names = ChatStream(self._limits.reply_bytes), WireNames(request)
         body = to_wire(request, self._config, names)
-        async with aclosing(self._endpoint.events(body, chat)) as events:
+        async with aclosing(self._endpoint.events(Post(body), chat)) as events:
             async for event in events:
                 yield names.meant(event)
         if (tokens := chat.tokens) is None:

@@ -16,12 +16,9 @@ from msgspec import Struct, field
 
 from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.json_values.json_text import parse_json
-from penstock.core.text import cut
 from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta, failure
+from penstock.models.wires.sse import error_text, parsed, text_of
 
-SHOWN_CHARS = 200
-MIN_KEY_LENGTH = 8
-"""A shorter key is a placeholder; replacing it would damage the message."""
 _REASONS = {
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
@@ -120,7 +117,7 @@ class ChatStream:
         if text == "[DONE]":
             self.done = True
         elif text:
-            self.read_chunk(_parsed(text), events)
+            self.read_chunk(parsed(text), events)
 
     def _read_delta(self, delta: dict[str, Any], events: list[ModelEvent]) -> None:
         reasoning = delta.get("reasoning_content") or delta.get("reasoning")
@@ -142,10 +139,10 @@ class ChatStream:
 
     def _read_call(self, call: dict[str, Any], function: Any, events: list[ModelEvent]) -> None:
         fields = function if isinstance(function, dict) else {}
-        name, arguments = _text(fields.get("name")), fields.get("arguments")
+        name, arguments = text_of(fields.get("name")), fields.get("arguments")
         if arguments is not None and not isinstance(arguments, str):
             arguments = json.dumps(arguments)
-        slot = self._slot(call.get("index"), _text(call.get("id")), name)
+        slot = self._slot(call.get("index"), text_of(call.get("id")), name)
         if name:
             self._named.append(slot)
         if name and not slot.name:
@@ -187,22 +184,6 @@ def stream_error(error: Any) -> ModelError:
             return ModelUnavailable(error_text(error))
 
 
-def error_text(error: Any) -> str:
-    """Return the message of a provider's error, whatever its shape."""
-    match error:
-        case {"message": str(text)} | {"error": str(text)} | {"detail": str(text)} | str(text):
-            return text
-        case {"error": inner}:
-            return error_text(inner)
-        case _:
-            return json.dumps(error)
-
-
-def without_key(text: str, key: str | None) -> str:
-    """Return the text with the key replaced: some providers repeat it in their errors."""
-    return text.replace(key, "[key]") if key and len(key) >= MIN_KEY_LENGTH else text
-
-
 def _starts_new_call(slot: _Slot, call_id: str, name: str) -> bool:
     """Whether a piece with a name starts a new call under the index of an earlier one."""
     if not slot.name:
@@ -219,23 +200,11 @@ def _starts_new_call(slot: _Slot, call_id: str, name: str) -> bool:
     return True
 
 
-def _parsed(text: str) -> Any:
-    try:
-        return parse_json(text)
-    except (ValueError, RecursionError):
-        shown = cut(text, SHOWN_CHARS)
-        raise ModelUnavailable(f"the model sent a piece that is not JSON: {shown!r}") from None
-
-
 def _joined(content: Any) -> str:
     """Return the text of a content that is a list of parts."""
     parts = content if isinstance(content, list) else [content]
-    return "".join([_text(part.get("text")) for part in parts if isinstance(part, dict)])
+    return "".join([text_of(part.get("text")) for part in parts if isinstance(part, dict)])
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
     return type(value) is int and value >= 0
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

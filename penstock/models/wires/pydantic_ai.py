@@ -51,8 +51,8 @@ from penstock.models.model import (
 )
 from penstock.models.names import OFF
 from penstock.models.providers import CONNECT_SECONDS, PROVIDERS, ModelConfig
-from penstock.models.wires.openai_stream import error_text, without_key
 from penstock.models.wires.parts import label_of
+from penstock.models.wires.sse import error_text, without_key
 from penstock.models.wires.wire_names import WireNames
 
 _FAILURES = (AssertionError, RuntimeError, ValueError, httpx2.HTTPError)

@@ -7,7 +7,8 @@ import pytest
 
 from penstock.core.errors import ModelRefused, ModelUnavailable
 from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta
-from penstock.models.wires.openai_stream import ChatStream, error_text, stream_error
+from penstock.models.wires.openai_stream import ChatStream, stream_error
+from penstock.models.wires.sse import error_text
 from tests.kit.model_server import called, delta, events
 
 

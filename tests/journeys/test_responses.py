@@ -1,0 +1,217 @@
+"""A reasoning model of OpenAI over HTTP: its reasoning returns to it, and to no other model."""
+
+from typing import Any
+
+import pytest
+
+from penstock.chat.requests import Reply as Outcome
+from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
+from penstock.core.events.events import NoteEmitted
+from penstock.core.limits import Limits
+from penstock.core.messages import UserMessage
+from penstock.core.task import TaskStatus
+from penstock.models.model import ModelRequest
+from penstock.models.providers import ModelConfig
+from penstock.models.wires.responses import ResponsesModel
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.fakes.provider import Asked, Fault, Refused, Reply, Said, Thought, replying
+from tests.kit.fakes.responses import FakeResponses
+from tests.kit.logs import events
+from tests.kit.tools import Act
+
+pytestmark = pytest.mark.programs
+KEY = "sk-secret-of-ours"
+CALLS = 5
+WRITES = 7
+"""How often the log of the loop below is written when no process dies."""
+
+
+def model(server: FakeResponses, name: str = "gpt-6-sol") -> ResponsesModel:
+    config = ModelConfig(
+        name=f"m-{name}",
+        provider="openai-responses",
+        model=name,
+        base_url=f"{server.url}/v1",
+        api_key=KEY,
+        key_env="KEY",
+    )
+    return ResponsesModel(config, Limits())
+
+
+def looping(body: dict[str, Any]) -> Reply:
+    """Ask for five calls, one after the other, and think before each."""
+    done = sum(item["type"] == "function_call_output" for item in body["input"][1:])
+    if done == CALLS:
+        return replying(Thought("enough"), Said("Done."))
+    return replying(Thought(f"step {done}"), Said("So:"), Thought(""), Asked("look", {"n": done}))
+
+
+async def tell(log: DyingLog, clock: FakeClock, asked: ResponsesModel) -> Outcome:
+    """Run the loop in as many lives as it takes."""
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    while True:
+        async with memory_runtime(model=asked, tools=[Act("look")], place=place) as runtime:
+            reply = await live(runtime, log, see_through(runtime, "Go", lambda _: {}))
+        if reply is not None:
+            return reply
+        log.revive()
+        clock.advance(place.limits.lease_seconds + 1)
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+@pytest.mark.parametrize("writes", range(1, WRITES + 1))
+async def test_a_loop_killed_at_any_write_sends_the_same_requests(
+    writes: int, before: bool
+) -> None:
+    async with FakeResponses().serving() as server:
+        server.script = looping
+        asked, clock = model(server), FakeClock()
+        log = DyingLog(clock, writes=writes, before=before)
+        reply = await tell(log, clock, asked)
+        await asked.close()
+    assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "Done.")
+    assert server.refusals == []
+    assert len(set(server.bodies)) == CALLS + 1
+    assert len(server.bodies) <= CALLS + 2
+    last = server.requests[-1]["input"]
+    assert [item["type"] for item in last[1:5]] == [
+        "reasoning",
+        "message",
+        "reasoning",
+        "function_call",
+    ]
+
+
+async def test_every_write_of_the_loop_is_tried() -> None:
+    async with FakeResponses().serving() as server:
+        server.script = looping
+        asked, clock = model(server), FakeClock()
+        log = DyingLog(clock, writes=-1, before=False)
+        await tell(log, clock, asked)
+        await asked.close()
+    assert log.writes == WRITES
+
+
+async def test_a_reply_of_another_model_is_sent_without_reasoning_and_ids() -> None:
+    """A answers, then B, then A again: each reads only its own reasoning."""
+    thinking = replying(Thought("hm"), Said("Hi."))
+    async with FakeResponses(thinking, thinking, thinking, thinking).serving() as server:
+        first, second = model(server), model(server, "gpt-5.6-sol")
+        place = MemoryStorage()
+        session = None
+        for asked in (first, second, first, second):
+            async with memory_runtime(model=asked, place=place) as runtime:
+                session = (await runtime.chat("Hello", session_id=session)).session_id
+    assert server.refusals == []
+    sent = [[item.get("id", "")[:4] for item in body["input"]] for body in server.requests]
+    own, foreign, asking = ["rs_1", "msg_"], [""], [""]
+    assert sent[1] == asking + foreign + asking
+    assert sent[2] == asking + own + asking + foreign + asking
+    assert sent[3] == asking + foreign + asking + ["rs_2", "msg_"] + asking + foreign + asking
+
+
+async def test_refused_reasoning_is_left_out_for_good() -> None:
+    """An organization that changed its key reads nothing that is older."""
+    calling, ending = replying(Thought(), Asked("look")), replying(Thought(), Said("Done."))
+    async with (
+        FakeResponses(calling, ending, ending).serving() as server,
+        memory_runtime(model=model(server), tools=[Act("look")]) as runtime,
+    ):
+        server.after_reply = lambda: setattr(server, "organization", "org-2")
+        reply = await runtime.chat("Go")
+        await runtime.chat("Again", session_id=reply.session_id)
+        found = await events(runtime, reply.session_id)
+    assert reply.content == "Done."
+    assert len(server.refusals) == 1
+    assert "could not be verified" in server.refusals[0]
+    kinds = [[item.get("type") for item in body["input"]] for body in server.requests]
+    assert kinds[1][1:] == ["reasoning", "function_call", "function_call_output"]
+    assert kinds[2][1:] == ["function_call", "function_call_output"]
+    assert kinds[3][1:4] == ["function_call", "function_call_output", "reasoning"]
+    assert [each.event_type for each in found if isinstance(each, NoteEmitted)] == ["carry_dropped"]
+
+
+async def test_a_server_that_refuses_all_reasoning_is_asked_twice() -> None:
+    calling = replying(Thought(), Asked("look"))
+    refused = Fault(400, "Item 'rs_1' was provided without its required following item.", "x")
+    async with (
+        FakeResponses(calling, refused, refused, refused).serving() as server,
+        memory_runtime(model=model(server), tools=[Act("look")]) as runtime,
+    ):
+        reply = await runtime.chat("Go")
+    assert reply.status is TaskStatus.FAILED
+    assert len(server.bodies) == 3
+
+
+async def test_a_refused_message_is_not_read_again() -> None:
+    answers = replying(Refused("I cannot help.")), replying(Said("Hi."))
+    async with (
+        FakeResponses(*answers).serving() as server,
+        memory_runtime(model=model(server)) as runtime,
+    ):
+        reply = await runtime.chat("Something bad")
+        await runtime.chat("Hello", session_id=reply.session_id)
+    assert (reply.content, reply.finish_reason) == ("I cannot help.", "content_filter")
+    assert [item["content"][0]["text"] for item in server.requests[1]["input"]] == ["Hello"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (Fault(400, "No.", "invalid_request_error"), ModelRefused, "answered 400: No."),
+        (Fault(401, f"Bad {KEY}", "invalid_api_key"), ModelRefused, "Bad [key]; check the key in"),
+        (Fault(404, "No model", "model_not_found"), ModelRefused, "check base_url and model"),
+        (Fault(429, "Pay.", "insufficient_quota"), ModelRefused, "answered 429: Pay."),
+        (Fault(429, "You exceeded your current quota.", ""), ModelRefused, "current quota"),
+        (Fault(429, "Slow.", "rate_limit_exceeded"), ModelUnavailable, "answered 429: Slow."),
+        (Fault(500, "Oh.", "server_error"), ModelUnavailable, "answered 500: Oh."),
+        (Fault(529, "Busy.", "overloaded"), ModelUnavailable, "answered 529: Busy."),
+        (Fault(400, "No.", "x", {"x-should-retry": "true"}), ModelUnavailable, "No."),
+        (Fault(500, "No.", "x", {"x-should-retry": "false"}), ModelRefused, "No."),
+        (replying(Said("Hi"), error_after=4), ModelUnavailable, "Overloaded"),
+        (replying(Said("Hi"), cut_after=5), ModelUnavailable, "broke off"),
+    ],
+)
+async def test_failures(answer: Fault | Reply, error: type[ModelError], message: str) -> None:
+    async with FakeResponses(answer).serving() as server:
+        asked = model(server)
+        with pytest.raises(ModelError) as caught:
+            await told(asked)
+        await asked.close()
+    assert type(caught.value) is error
+    assert message in str(caught.value)
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "7"}, 7.0),
+        (
+            {
+                "date": "Mon, 23 Nov 2026 10:00:00 GMT",
+                "retry-after": "Mon, 23 Nov 2026 10:00:20 GMT",
+            },
+            20.0,
+        ),
+        ({"retry-after": "soon"}, None),
+        ({}, None),
+    ],
+)
+async def test_a_server_that_is_busy_names_its_wait(
+    headers: dict[str, str], seconds: float | None
+) -> None:
+    async with FakeResponses(Fault(429, "Slow.", "x", headers)).serving() as server:
+        asked = model(server)
+        with pytest.raises(ModelUnavailable) as caught:
+            await told(asked)
+        await asked.close()
+    assert caught.value.retry_after == seconds
+
+
+async def told(asked: ResponsesModel) -> None:
+    async for _ in asked.stream(ModelRequest(system="", messages=[UserMessage("hi")])):
+        pass
