@@ -110,6 +110,8 @@ class AssistantMessage(Struct, frozen=True, gc=False):
     content: str
     calls: tuple[ToolCall, ...] = ()
     carry: Carry | None = None
+    reasoning: str = ""
+    """The model's reasoning, if there is a carry: some providers receive it back as text."""
 
 
 class ToolMessage(Struct, frozen=True, gc=False):

@@ -163,7 +163,8 @@ class Dialogue(Struct):
             return
         if reply.calls or reply.text.strip():
             asked = "".join(call.arguments_text or compact(call.arguments) for call in reply.calls)
-            message = AssistantMessage(reply.text, reply.calls, reply.carry)
+            thought = reply.reasoning if reply.carry is not None else ""
+            message = AssistantMessage(reply.text, reply.calls, reply.carry, thought)
             messages.add(message, reply.text + asked)
 
     def remind(self, text: str) -> None:

@@ -1,64 +1,66 @@
-"""Converts a request to the body of the OpenAI chat API."""
+"""Converts a request to the body of the OpenAI chat API.
+
+Reasoning returns to the model that wrote it, in the field in which it came, and only in replies
+with calls of the current task: DeepSeek refuses such a reply without the field, and servers of
+open models write it into their template. Proof: tests/models/wires/test_openai_request.py.
+"""
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
+from penstock.core.call import ToolCall
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from penstock.models.model import ModelRequest
+from penstock.models.model import ModelCard, ModelRequest
 from penstock.models.providers import ModelConfig
+from penstock.models.wires.carries import has_calls
+from penstock.models.wires.openai_card import effort, is_openai, is_reasoning, longest
 from penstock.models.wires.parts import chat_images, chat_parts
 from penstock.models.wires.wire_names import WireNames
 
-_OWN_HOST = "api.openai.com"
-_REASONS = re.compile(r"o\d|gpt-5")
-"""OpenAI's models with reasoning: they refuse a temperature and accept a level of thinking."""
-_DEFAULT_WORDS = {"off": "none", "minimal": "low", "xhigh": "high"}
-"""The words of most servers for levels that they do not know."""
-_EFFORTS: Sequence[tuple[re.Pattern[str], Mapping[str, str]]] = (
-    (re.compile(r"o\d"), {"off": "low", "minimal": "low", "xhigh": "high"}),
-    (re.compile(r"gpt-5\.\d"), {"off": "none", "minimal": "low"}),
-    (re.compile(r"gpt-5"), {"off": "minimal", "xhigh": "high"}),
-)
-"""The same for OpenAI's models that do not know every level."""
+REASONING = "reasoning"
+"""The kind of the part of a carry: the field in which a reply brought its reasoning."""
+_REQUIRED_FIELDS = {"deepseek": "reasoning_content"}
+"""The field that a provider requires in each reply with calls of the current task."""
 
 
-def has_thinking(config: ModelConfig) -> bool:
-    """Whether the model accepts a level of thinking, as far as its name tells."""
-    at_home = _OWN_HOST in (config.base_url or "")
-    return not at_home or _REASONS.match(config.model) is not None
-
-
-def to_wire(request: ModelRequest, config: ModelConfig, names: WireNames) -> bytes:
-    """Return the body of the request."""
-    at_home = _OWN_HOST in (config.base_url or "")
+def to_wire(
+    request: ModelRequest, config: ModelConfig, card: ModelCard, names: WireNames, *, provider: str
+) -> bytes:
+    """Return the body of the request. `provider` names the adapter and the host in carries."""
+    at_home = is_openai(config)
+    messages = _Messages(
+        request,
+        names,
+        role="developer" if at_home and card.efforts else "system",
+        own=(provider, card.family),
+        field=_REQUIRED_FIELDS.get(config.provider, ""),
+    )
     body: dict[str, Any] = {
         "model": config.model,
-        "messages": list(_messages(request, names)),
+        "messages": list(messages.wire()),
         "stream": True,
         "stream_options": {"include_usage": True},
-        "max_completion_tokens" if at_home else "max_tokens": request.max_tokens,
-        "top_p": request.top_p,
         "stop": list(request.stop) or None,
         "seed": request.seed,
+        "response_format": _format(request, card),
     }
-    if not (at_home and _REASONS.match(config.model)):
-        body["temperature"] = request.temperature
-    if request.thinking is not None and has_thinking(config):
-        body["reasoning_effort"] = _effort(request.thinking, config)
-    if request.tools and not (request.closing and not _has_calls(request)):
-        body["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": names.sent(tool.name),
-                    "description": tool.description,
-                    "parameters": dict(tool.parameters),
-                },
-            }
-            for tool in request.tools
-        ]
+    if at_home:
+        body |= {
+            "max_completion_tokens": longest(request.max_tokens, request.thinking, card),
+            "prompt_cache_key": request.cache_key,
+            "safety_identifier": request.user,
+            "store": False,
+        }
+    else:
+        body["max_tokens"] = request.max_tokens
+    if not (at_home and is_reasoning(request.thinking, card)):
+        body |= {"temperature": request.temperature, "top_p": request.top_p}
+    if request.thinking is not None and card.efforts:
+        body["reasoning_effort"] = effort(request.thinking, card)
+    if tools := _tools(request, names):
+        body["tools"] = tools
+        body["tool_choice"] = _tool_choice(request, card, names)
         body["parallel_tool_calls"] = None if request.parallel_calls else False
     body.update(config.extra)
     if request.closing:
@@ -67,53 +69,104 @@ def to_wire(request: ModelRequest, config: ModelConfig, names: WireNames) -> byt
     return json.dumps(wire, separators=(",", ":")).encode()
 
 
-def _messages(request: ModelRequest, names: WireNames) -> Iterator[dict[str, Any]]:
-    if request.system:
-        yield {"role": "system", "content": request.system}
-    images: list[dict[str, Any]] = []
-    for message in request.messages:
-        if images and not isinstance(message, ToolMessage):
+def _tools(request: ModelRequest, names: WireNames) -> list[dict[str, Any]]:
+    if request.closing and not has_calls(request):
+        return []
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": names.sent(tool.name),
+                "description": tool.description,
+                "parameters": dict(tool.parameters),
+            },
+        }
+        for tool in request.tools
+    ]
+
+
+def _tool_choice(request: ModelRequest, card: ModelCard, names: WireNames) -> Any:
+    """Return the choice; None for the usual one, which some servers do not know by its name."""
+    wanted = request.tool_choice
+    if wanted in {None, "auto"} or not (wanted == "none" or card.forced_tool_choice):
+        return None
+    if wanted in {"none", "required"}:
+        return wanted
+    return {"type": "function", "function": {"name": names.sent(wanted or "")}}
+
+
+def _format(request: ModelRequest, card: ModelCard) -> dict[str, Any] | None:
+    if request.output is None or not card.json_schema:
+        return None
+    wanted = {"name": request.output.name, "strict": True, "schema": dict(request.output.schema)}
+    return {"type": "json_schema", "json_schema": wanted}
+
+
+class _Messages:
+    """Converts the messages. Those of the current task have their reasoning where it came."""
+
+    def __init__(
+        self,
+        request: ModelRequest,
+        names: WireNames,
+        *,
+        role: str,
+        own: tuple[str, str],
+        field: str,
+    ) -> None:
+        self._request = request
+        self._names = names
+        self._own = own
+        self._role = role
+        task = request.messages[request.loop_start :]
+        fields = (self._field_of(each) for each in task if isinstance(each, AssistantMessage))
+        self._field = next(filter(None, fields), field)
+
+    def wire(self) -> Iterator[dict[str, Any]]:
+        """Yield the messages, oldest first."""
+        if self._request.system:
+            yield {"role": self._role, "content": self._request.system}
+        images: list[dict[str, Any]] = []
+        for index, message in enumerate(self._request.messages):
+            if images and not isinstance(message, ToolMessage):
+                yield {"role": "user", "content": images}
+                images = []
+            if (wire := self._message(index, message)) is not None:
+                yield wire
+            if isinstance(message, ToolMessage) and message.parts:
+                images += chat_images(message)
+        if images:
             yield {"role": "user", "content": images}
-            images = []
-        if (wire := _message(message, names)) is not None:
-            yield wire
-        if isinstance(message, ToolMessage) and message.parts:
-            images += chat_images(message)
-    if images:
-        yield {"role": "user", "content": images}
 
-
-def _message(message: Message, names: WireNames) -> dict[str, Any] | None:
-    match message:
-        case UserMessage():
-            return {"role": "user", "content": chat_parts(message) or message.content}
-        case ToolMessage():
-            return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
-        case AssistantMessage(calls=()):
-            return {"role": "assistant", "content": message.content} if message.content else None
-        case AssistantMessage():
-            calls = [
-                {
-                    "id": call.call_id,
-                    "type": "function",
-                    "function": {
-                        "name": names.sent(call.name),
-                        "arguments": json.dumps(call.arguments),
-                    },
+    def _message(self, index: int, message: Message) -> dict[str, Any] | None:
+        match message:
+            case UserMessage():
+                return {"role": "user", "content": chat_parts(message) or message.content}
+            case ToolMessage():
+                call_id, text = message.call_id, message.content
+                return {"role": "tool", "tool_call_id": call_id, "content": text}
+            case AssistantMessage(calls=()):
+                said = message.content
+                return {"role": "assistant", "content": said} if said else None
+            case AssistantMessage():
+                wire = {
+                    "role": "assistant",
+                    "content": message.content or None,
+                    "tool_calls": [self._call(each) for each in message.calls],
                 }
-                for call in message.calls
-            ]
-            return {"role": "assistant", "content": message.content or None, "tool_calls": calls}
+                if self._field and index >= self._request.loop_start:
+                    is_own = self._field_of(message) == self._field
+                    wire[self._field] = message.reasoning if is_own else ""
+                return wire
 
+    def _call(self, call: ToolCall) -> dict[str, Any]:
+        function = {"name": self._names.sent(call.name), "arguments": json.dumps(call.arguments)}
+        return {"id": call.call_id, "type": "function", "function": function}
 
-def _effort(level: str, config: ModelConfig) -> str:
-    if _OWN_HOST not in (config.base_url or ""):
-        return _DEFAULT_WORDS.get(level, level)
-    words = next((words for name, words in _EFFORTS if name.match(config.model)), _DEFAULT_WORDS)
-    return words.get(level, level)
-
-
-def _has_calls(request: ModelRequest) -> bool:
-    return any(
-        isinstance(message, AssistantMessage) and message.calls for message in request.messages
-    )
+    def _field_of(self, message: AssistantMessage) -> str:
+        """Return the field in which this model brought its reasoning; empty if it did not."""
+        carry = message.carry
+        if carry is None or (carry.provider, carry.family) != self._own or not carry.parts:
+            return ""
+        field: str = carry.parts[0].get("field", "")
+        return field

@@ -16,8 +16,9 @@ from msgspec import Struct, field
 
 from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.json_values.json_text import parse_json
+from penstock.core.messages import Usage
 from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta, failure
-from penstock.models.wires.sse import error_text, parsed, text_of
+from penstock.models.wires.sse import count_of, error_text, parsed, text_of
 
 _REASONS = {
     "tool_calls": "tool_calls",
@@ -26,6 +27,7 @@ _REASONS = {
     "max_tokens": "length",
     "content_filter": "content_filter",
 }
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
 _REFUSALS = ("invalid", "auth", "permission", "not_found", "unsupported", "context")
 
 
@@ -48,8 +50,11 @@ class ChatStream:
         """The server has sent `[DONE]`."""
         self.chars = 0
         """Characters of the reply so far, for an estimate of its tokens."""
-        self.tokens: tuple[int, int] | None = None
-        """Input and output tokens, as the server counts them."""
+        self.response_id = ""
+        self.reasoning_field = ""
+        """The field that brought reasoning, as the next request names it."""
+        self._usage: dict[str, Any] = {}
+        self._refusal: list[str] = []
         self._left = reply_bytes
         self._line: list[bytes] = []
         self._slots: dict[int, _Slot] = {}
@@ -85,7 +90,35 @@ class ChatStream:
     @property
     def finish_reason(self) -> str:
         """The reason for the `Finished` event."""
+        if self._refusal:
+            return "content_filter"
         return _REASONS.get(self.reason) or ("tool_calls" if self._calls else "stop")
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether the reply asks for calls."""
+        return bool(self._calls)
+
+    @property
+    def refusal(self) -> str | None:
+        """The words of a model that refuses to answer."""
+        return "".join(self._refusal) or None
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of the reply, as the server counts them; None if it reports none."""
+        usage, details = self._usage, "prompt_tokens_details"
+        read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        if not (_is_count(read) and _is_count(written)):
+            return None
+        cached = count_of(usage, details, "cached_tokens")
+        return Usage(
+            input_tokens=read,
+            output_tokens=written,
+            cached_tokens=cached or count_of(usage, "prompt_cache_hit_tokens"),  # DeepSeek
+            cache_write_tokens=count_of(usage, details, "cache_write_tokens"),
+            reasoning_tokens=count_of(usage, "completion_tokens_details", "reasoning_tokens"),
+        )
 
     def read_chunk(self, chunk: Any, events: list[ModelEvent]) -> None:
         """Append the events of one parsed chunk, or of a reply that was not streamed."""
@@ -94,9 +127,8 @@ class ChatStream:
         if chunk.get("error"):
             raise stream_error(chunk["error"])
         if (usage := chunk.get("usage")) and isinstance(usage, dict):
-            read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
-            if _is_count(read) and _is_count(written):
-                self.tokens = read, written
+            self._usage = usage
+        self.response_id = self.response_id or text_of(chunk.get("id"))
         choices = chunk.get("choices")
         if not choices or not isinstance(choices, list) or not isinstance(choices[0], dict):
             return
@@ -120,11 +152,15 @@ class ChatStream:
             self.read_chunk(parsed(text), events)
 
     def _read_delta(self, delta: dict[str, Any], events: list[ModelEvent]) -> None:
-        reasoning = delta.get("reasoning_content") or delta.get("reasoning")
-        if reasoning and isinstance(reasoning, str):
-            self.chars += len(reasoning)
-            events.append(ReasoningDelta(reasoning))
-        content = delta.get("content") or delta.get("refusal")
+        for name in _REASONING_FIELDS:
+            if (reasoning := delta.get(name)) and isinstance(reasoning, str):
+                self.reasoning_field = name
+                self.chars += len(reasoning)
+                events.append(ReasoningDelta(reasoning))
+                break
+        if refusal := text_of(delta.get("refusal")):
+            self._refusal.append(refusal)
+        content = delta.get("content") or refusal
         if content and (text := content if isinstance(content, str) else _joined(content)):
             self.chars += len(text)
             events.append(TextDelta(text))

@@ -247,6 +247,24 @@ class FakeProvider(ABC):
         return [whole[at : at + 1] for at in range(len(whole))] if way.single_bytes else [whole]
 
 
+def check_strict(schema: Any) -> None:
+    """Raise RefusedRequest for a schema that strict mode refuses."""
+    if isinstance(schema, list):
+        for each in schema:
+            check_strict(each)
+    if not isinstance(schema, dict):
+        return
+    if "properties" in schema:
+        if schema.get("additionalProperties") is not False:
+            raise RefusedRequest("'additionalProperties' is required to be false.")
+        if sorted(schema.get("required", ())) != sorted(schema["properties"]):
+            raise RefusedRequest("'required' has to include every key in properties.")
+    if found := {"oneOf", "allOf", "not", "uniqueItems", "patternProperties"} & schema.keys():
+        raise RefusedRequest(f"Invalid schema: {sorted(found)} is not permitted.")
+    for inner in schema.values():
+        check_strict(inner)
+
+
 def hash_of(value: Any) -> str:
     """Return the SHA-256 of a value as JSON."""
     return sha256(json.dumps(value).encode()).hexdigest()

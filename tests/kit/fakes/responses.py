@@ -22,6 +22,7 @@ from tests.kit.fakes.provider import (
     Reply,
     Said,
     Thought,
+    check_strict,
     event,
     pieces,
     sealed,
@@ -212,24 +213,6 @@ def _check_format(body: dict[str, Any]) -> None:
     wanted = (body.get("text") or {}).get("format")
     if wanted is not None:
         check_strict(wanted["schema"])
-
-
-def check_strict(schema: Any) -> None:
-    """Raise RefusedRequest for a schema that strict mode refuses."""
-    if isinstance(schema, list):
-        for each in schema:
-            check_strict(each)
-    if not isinstance(schema, dict):
-        return
-    if "properties" in schema:
-        if schema.get("additionalProperties") is not False:
-            raise RefusedRequest("'additionalProperties' is required to be false.")
-        if sorted(schema.get("required", ())) != sorted(schema["properties"]):
-            raise RefusedRequest("'required' has to include every key in properties.")
-    if found := {"oneOf", "allOf", "not", "uniqueItems", "patternProperties"} & schema.keys():
-        raise RefusedRequest(f"Invalid schema: {sorted(found)} is not permitted.")
-    for inner in schema.values():
-        check_strict(inner)
 
 
 def _item_events(item: Item) -> list[Item]:

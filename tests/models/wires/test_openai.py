@@ -52,7 +52,7 @@ async def test_a_reply_streams() -> None:
         assert await heard(server) == [
             TextDelta("Hel"),
             TextDelta("lo"),
-            Finished("stop", Usage(input_tokens=7, output_tokens=2)),
+            Finished("stop", Usage(input_tokens=7, output_tokens=2), raw_reason="stop"),
         ]
         assert server.bodies[0]["stream_options"] == {"include_usage": True}
         assert f"authorization: bearer {KEY}" in server.heads[0].lower()
@@ -67,14 +67,14 @@ async def test_a_server_that_ignores_stream_is_understood() -> None:
     async with fake_server(Canned([reply[:20], reply[20:]], kind="application/json")) as server:
         assert await heard(server) == [
             TextDelta("Hi"),
-            Finished("stop", Usage(input_tokens=1, output_tokens=1)),
+            Finished("stop", Usage(input_tokens=1, output_tokens=1), raw_reason="stop"),
         ]
 
 
 async def test_missing_usage_is_estimated() -> None:
     async with fake_server(HELLO) as server:
         last = (await heard(server))[-1]
-    assert last == Finished("stop", Usage(input_tokens=1, output_tokens=2))
+    assert last == Finished("stop", Usage(input_tokens=1, output_tokens=2), raw_reason="stop")
 
 
 async def test_a_server_that_compresses_anyway_is_understood() -> None:

@@ -4,12 +4,15 @@ import json
 from typing import Any
 
 import pytest
+from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
+from pydantic import TypeAdapter
 
 from penstock.core.call import ToolCall
 from penstock.core.ids import CallId
 from penstock.core.messages import (
     AssistantMessage,
     AudioPart,
+    Carry,
     DocumentPart,
     ImagePart,
     Message,
@@ -17,11 +20,15 @@ from penstock.core.messages import (
     ToolMessage,
     UserMessage,
 )
-from penstock.models.model import ModelRequest, ToolDefinition
+from penstock.models.model import ModelRequest, OutputFormat, ToolDefinition
 from penstock.models.providers import ModelConfig
+from penstock.models.wires.openai_card import chat_card
 from penstock.models.wires.openai_request import to_wire
 from penstock.models.wires.wire_names import WireNames
 
+HOME = "https://api.openai.com/v1"
+PROVIDER = "openai@h"
+PARAMS: TypeAdapter[Any] = TypeAdapter(CompletionCreateParamsStreaming)
 ADD = ToolDefinition(name="add", description="Add", parameters={"type": "object"})
 CALL = ToolCall(CallId("tc_1"), "add", {"a": 1})
 HISTORY: list[Message] = [
@@ -34,11 +41,19 @@ HISTORY: list[Message] = [
 def wire(
     *messages: Message, base_url: str = "http://h/v1", model: str = "m", **more: Any
 ) -> dict[str, Any]:
-    extra = more.pop("extra", {})
-    config = ModelConfig(name="n", provider="p", model=model, base_url=base_url, extra=extra)
+    extra, name = more.pop("extra", {}), more.pop("provider", "p")
+    config = ModelConfig(name="n", provider=name, model=model, base_url=base_url, extra=extra)
     request = ModelRequest(**{"system": "", "messages": messages, "tools": (ADD,), **more})
-    parsed: dict[str, Any] = json.loads(to_wire(request, config, WireNames(request)))
+    card, names = chat_card(config), WireNames(request)
+    parsed: dict[str, Any] = json.loads(to_wire(request, config, card, names, provider=PROVIDER))
     return parsed
+
+
+def wire_at_home(*messages: Message, **more: Any) -> dict[str, Any]:
+    """Return the body of a request to OpenAI, as its own types read it."""
+    body = wire(*messages, **{"base_url": HOME, "model": "gpt-5.2", **more})
+    assert json.loads(PARAMS.dump_json(PARAMS.validate_python(body))) == body
+    return body
 
 
 def test_the_whole_body() -> None:
@@ -108,21 +123,123 @@ def test_half_a_character_is_survived() -> None:
     ("model", "names"),
     [
         ("gpt-4.1", {"max_completion_tokens", "temperature"}),
-        ("gpt-5.2", {"max_completion_tokens"}),
+        ("gpt-5", {"max_completion_tokens"}),
+        ("gpt-5.2", {"max_completion_tokens", "temperature"}),
         ("o3", {"max_completion_tokens"}),
     ],
 )
 def test_openai_has_its_own_names(model: str, names: set[str]) -> None:
-    body = wire(base_url="https://api.openai.com/v1", model=model, temperature=1, max_tokens=9)
+    body = wire_at_home(UserMessage("hi"), model=model, temperature=1, max_tokens=9)
     assert body.keys() & {"max_tokens", "max_completion_tokens", "temperature"} == names
+    assert body["store"] is False
+
+
+def test_what_only_openai_knows_is_sent_to_openai_alone() -> None:
+    given = {"cache_key": "3fd1", "user": "u-1", "system": "Be brief."}
+    body, other = wire_at_home(UserMessage("hi"), **given), wire(UserMessage("hi"), **given)
+    assert (body["prompt_cache_key"], body["safety_identifier"]) == ("3fd1", "u-1")
+    assert body["messages"][0]["role"] == "developer"
+    assert {"prompt_cache_key", "safety_identifier", "store"}.isdisjoint(other)
+    assert other["messages"][0]["role"] == "system"
+    old = wire_at_home(UserMessage("hi"), model="gpt-4.1", **given)
+    assert old["messages"][0]["role"] == "system"
+
+
+@pytest.mark.parametrize(
+    ("thinking", "most"), [("high", 100 + 16_384), ("off", 100), (None, 100), ("low", 2148)]
+)
+def test_reasoning_gets_room_in_the_longest_reply(thinking: str | None, most: int) -> None:
+    body = wire_at_home(UserMessage("hi"), thinking=thinking, max_tokens=100, temperature=0.5)
+    assert body["max_completion_tokens"] == most
+    assert ("temperature" in body) == (most == 100)
+    assert wire(UserMessage("hi"), thinking=thinking, max_tokens=100)["max_tokens"] == 100
+
+
+@pytest.mark.parametrize(
+    ("provider", "is_sent"), [("llama.cpp", True), ("vllm", True), ("openai-compatible", False)]
+)
+def test_a_form_of_the_reply_is_sent_where_it_is_enforced(provider: str, is_sent: bool) -> None:
+    schema = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    wanted = OutputFormat(name="Ticket", schema=schema)
+    form = {
+        "type": "json_schema",
+        "json_schema": {"name": "Ticket", "strict": True, "schema": schema},
+    }
+    assert wire_at_home(UserMessage("hi"), output=wanted)["response_format"] == form
+    found = wire(UserMessage("hi"), output=wanted, provider=provider).get("response_format")
+    assert found == (form if is_sent else None)
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [
+        (None, None),
+        ("auto", None),
+        ("none", "none"),
+        ("required", "required"),
+        ("add", {"type": "function", "function": {"name": "add"}}),
+    ],
+)
+def test_which_tool_the_model_calls(choice: str | None, sent: Any) -> None:
+    body = wire_at_home(UserMessage("hi"), tool_choice=choice, parallel_calls=False)
+    assert (body.get("tool_choice"), body["parallel_tool_calls"]) == (sent, False)
+    other = wire(UserMessage("hi"), tool_choice=choice)
+    assert other.get("tool_choice") == ("none" if choice == "none" else None)
+    assert "parallel_tool_calls" not in other
+    assert "parallel_tool_calls" not in wire(UserMessage("hi"), tools=(), parallel_calls=False)
+
+
+def thinking(text: str, field: str = "reasoning_content", family: str = "m") -> AssistantMessage:
+    carry = Carry(PROVIDER, family, "", ({"type": "reasoning", "field": field},))
+    return AssistantMessage("", (CALL,), carry, text)
+
+
+def test_reasoning_of_the_current_task_returns_in_its_field() -> None:
+    task: list[Message] = [
+        UserMessage("2?"),
+        thinking("two"),
+        HISTORY[2],
+        thinking("three"),
+        HISTORY[2],
+    ]
+    sent = wire(HISTORY[0], thinking("one"), HISTORY[2], *task, loop_start=3)["messages"]
+    fields = [each.get("reasoning_content") for each in sent if each["role"] == "assistant"]
+    assert fields == [None, "two", "three"]
+    assert "reasoning" not in json.dumps(wire(*task, loop_start=5))
+
+
+@pytest.mark.parametrize(
+    ("messages", "provider", "fields"),
+    [
+        ([thinking("a"), AssistantMessage("", (CALL,))], "p", ["a", ""]),
+        ([thinking("a"), thinking("b", family="n")], "p", ["a", ""]),
+        ([AssistantMessage("", (CALL,))], "p", [None]),
+        ([AssistantMessage("", (CALL,))], "deepseek", [""]),
+        ([thinking("a"), AssistantMessage("Done.")], "deepseek", ["a", None]),
+    ],
+    ids=[
+        "a reply without reasoning",
+        "of another model",
+        "of a model that does not reason",
+        "a provider that requires it",
+        "text",
+    ],
+)
+def test_replies_without_reasoning_have_the_field_where_it_is_required(
+    messages: list[Message], provider: str, fields: list[str | None]
+) -> None:
+    sent = wire(*messages, provider=provider)["messages"]
+    assert [each.get("reasoning_content") for each in sent] == fields
+
+
+def test_the_field_has_the_name_in_which_it_came() -> None:
+    sent = wire(thinking("a", "reasoning"), AssistantMessage("", (CALL,)))["messages"]
+    assert [each.get("reasoning") for each in sent] == ["a", ""]
 
 
 def test_extra_members_are_added_and_null_removes() -> None:
     body = wire(extra={"seed": 1, "stream_options": None, "temperature": 0})
     assert (body["seed"], body["temperature"], "stream_options" in body) == (1, 0, False)
-
-
-HOME = "https://api.openai.com/v1"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import ModelRefused, ModelUnavailable
+from penstock.core.messages import Usage
 from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta
 from penstock.models.wires.openai_stream import ChatStream, stream_error
 from penstock.models.wires.sse import error_text
@@ -200,7 +201,30 @@ def test_a_last_call_may_be_truncated() -> None:
 @pytest.mark.parametrize(
     ("usage", "tokens"),
     [
-        ({"prompt_tokens": 3, "completion_tokens": 4}, (3, 4)),
+        ({"prompt_tokens": 3, "completion_tokens": 4}, Usage(input_tokens=3, output_tokens=4)),
+        (
+            {
+                "prompt_tokens": 30,
+                "completion_tokens": 4,
+                "prompt_tokens_details": {"cached_tokens": 20, "cache_write_tokens": 5},
+                "completion_tokens_details": {"reasoning_tokens": 3},
+            },
+            Usage(
+                input_tokens=30,
+                output_tokens=4,
+                cached_tokens=20,
+                cache_write_tokens=5,
+                reasoning_tokens=3,
+            ),
+        ),
+        (
+            {"prompt_tokens": 30, "completion_tokens": 4, "prompt_cache_hit_tokens": 20},
+            Usage(input_tokens=30, output_tokens=4, cached_tokens=20),
+        ),
+        (
+            {"prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": {"a": None}},
+            Usage(input_tokens=3, output_tokens=4),
+        ),
         ({"prompt_tokens": None}, None),
         ({"prompt_tokens": -3, "completion_tokens": 4}, None),
         ({"prompt_tokens": True, "completion_tokens": 4}, None),
@@ -209,8 +233,30 @@ def test_a_last_call_may_be_truncated() -> None:
         ("much", None),
     ],
 )
-def test_usage(usage: Any, tokens: tuple[int, int] | None) -> None:
-    assert read(delta("stop"), {"choices": [], "usage": usage})[1].tokens == tokens
+def test_usage(usage: Any, tokens: Usage | None) -> None:
+    assert read(delta("stop"), {"choices": [], "usage": usage})[1].usage == tokens
+
+
+def test_a_refusal_is_text_and_ends_as_a_filter_does() -> None:
+    found, stream = read(delta(refusal="I "), delta(refusal="cannot."), delta("stop"))
+    assert found == [TextDelta("I "), TextDelta("cannot.")]
+    assert (stream.refusal, stream.finish_reason) == ("I cannot.", "content_filter")
+    assert read(delta("stop", refusal=None, content="a"))[1].refusal is None
+
+
+@pytest.mark.parametrize(
+    ("deltas", "field"),
+    [
+        ([{"reasoning_content": "hm"}], "reasoning_content"),
+        ([{"reasoning": "hm"}], "reasoning"),
+        ([{"reasoning": "hm", "reasoning_content": "hm"}], "reasoning_content"),
+        ([{"reasoning_content": None, "reasoning": ["hm"], "content": "a"}], ""),
+    ],
+)
+def test_the_field_of_the_reasoning_is_kept(deltas: list[dict[str, Any]], field: str) -> None:
+    found, stream = read(*(delta(**each) for each in deltas), delta("stop"))
+    assert stream.reasoning_field == field
+    assert found[:1] == ([ReasoningDelta("hm")] if field else [TextDelta("a")])
 
 
 def test_characters_are_counted_for_an_estimate() -> None:

@@ -29,7 +29,8 @@ from penstock.models.structured.fitted import Fitted, dialect_of
 from penstock.models.wires.openai_card import openai_card
 from penstock.models.wires.responses import ResponsesModel, to_wire
 from penstock.models.wires.wire_names import WireNames
-from tests.kit.fakes.responses import PARAMS, check_strict
+from tests.kit.fakes.provider import check_strict
+from tests.kit.fakes.responses import PARAMS
 
 Json = dict[str, Any]
 PROVIDER = "openai-responses@api.openai.com"
