@@ -16,7 +16,7 @@ from penstock.accounts.web_links import WEB_LINK_SECONDS
 from penstock.agents.agent import DEFAULTS, ChatSettings
 from penstock.chat.direct_tools import DirectTools
 from penstock.chat.key_values import needs, read_input, usage
-from penstock.chat.requests import call_started
+from penstock.chat.requests import start_of_call
 from penstock.chat.session import Participants, profile_of
 from penstock.chat.wire_forms import envelope_part
 from penstock.core.call import EXECUTE_WORKFLOW, Call, CallPath, Origin, ToolCall
@@ -66,7 +66,7 @@ class DirectCalls:
     async def work(self, held: HeldLog, task: TaskState, brief: CallRequested) -> None:
         """Run the call until it is settled or waits."""
         if task.started is None:
-            held.add(call_started(brief), task.task_id)
+            held.add(start_of_call(brief), task.task_id)
         profile = Profile.from_noted(brief.profile_id, brief.permissions)
         caller = self.caller(held.state, profile, brief.selected_skills)
         call = ToolCall(NAMELESS, brief.tool_id, dict(brief.input))

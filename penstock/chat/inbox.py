@@ -27,11 +27,11 @@ from penstock.chat.requests import (
     Reply,
     RequestKey,
     SentMessage,
-    call_started,
     check_content,
     check_reach,
     message_entries,
     sent_message,
+    start_of_call,
 )
 from penstock.chat.task_records import RepeatedRequests, first_task
 from penstock.chat.task_waiter import TaskWaiter
@@ -126,7 +126,7 @@ class TaskStarter:
         Returns False, with nothing written, if the call has to wait. Raises what `Log.send` raises.
         """
         log_id = LogId(task_id)
-        entries = [Entry(requested, task_id), Entry(call_started(requested), task_id)]
+        entries = [Entry(requested, task_id), Entry(start_of_call(requested), task_id)]
         if await self._activations.begin(log_id, entries, head=0) is None:
             return False
         self.launcher.wake(log_id)

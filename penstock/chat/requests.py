@@ -257,7 +257,7 @@ def sent_message(log_id: LogId, records: Sequence[Record], *, is_started: bool) 
     )
 
 
-def call_started(requested: CallRequested) -> TaskStarted:
+def start_of_call(requested: CallRequested) -> TaskStarted:
     """Return the start event of a direct call's task."""
     return TaskStarted(offered=(requested.tool_id,))
 

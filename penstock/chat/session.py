@@ -148,7 +148,8 @@ class ChatWork:
         if isinstance(outcome, ErrorDetail):
             self._closer.end(held, task, failed(task, outcome))
         else:
-            withdraw(held, task)
+            if task.waits.waiting:
+                withdraw(held, task)
             held.add(self._ended(task, outcome), task.task_id)
 
     def start(self, name: str, message: MessageReceived, profile: Profile) -> TaskStarted | None:

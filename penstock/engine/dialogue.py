@@ -185,7 +185,8 @@ class Dialogue(Struct):
                 done = now.settled[call.call_id]
                 text = done.context or ""
                 shown = tuple([each for each in done.files if each.is_image]) if done.files else ()
-                outcome = ToolMessage(call.call_id, call.name, text, done.envelope.ok, shown)
+                ok = done.envelope.error is None
+                outcome = ToolMessage(call.call_id, call.name, text, ok, shown)
                 self.messages.add(outcome, text)
 
 
