@@ -1,12 +1,15 @@
-"""Statements as text, for either database."""
+"""Statements as text, for either database, and compiled ones."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
+from sqlalchemy.engine.interfaces import CacheStats
 
-from penstock.store.database import Database
+from penstock.store.database import Database, open_database
 from penstock.store.statements import Statements
+from penstock.store.tables import installation
 
 NAMES = [name for name in vars(Statements) if not name.startswith("_")]
 COUNT = "SELECT count(*) FROM installation"
@@ -69,3 +72,22 @@ def _explain(connection: Connection, statement: str, how: str = "") -> list[Any]
     parameters = statement.count("?") + statement.count("%s")
     cursor.execute(f"EXPLAIN {how} {statement}", [None] * parameters)
     return list(cursor.fetchall())
+
+
+async def test_databases_of_sqlite_share_compiled_statements(tmp_path: Path) -> None:
+    """Compiling costs more than running; only `scrub` forgets, because values are kept with it."""
+    query = select(installation.c.value).where(installation.c.name.startswith("own"))
+
+    def find(connection: Connection) -> CacheStats:
+        found = connection.execute(query)
+        return found.context.cache_hit
+
+    one, other = [await open_database(f"sqlite:///{tmp_path}/{name}.db") for name in "ab"]
+    try:
+        assert await one.write(find) is CacheStats.CACHE_MISS
+        assert await other.read(find) is CacheStats.CACHE_HIT
+        await one.scrub()
+        assert await other.read(find) is CacheStats.CACHE_MISS
+    finally:
+        await one.close()
+        await other.close()
