@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+gc.disable()  # until the tests are collected: none of the objects that imports make is garbage
+
 pytest_plugins = [
     "tests.kit.databases",
     "tests.kit.compiled",
@@ -42,9 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep compiled code with what pytest keeps, not with what the user's own projects do.
 
     The folders of tests are in memory where there is room: no test needs them after a power cut.
-    The collector is off while tests are collected: none of the thousands of objects is garbage.
     """
-    gc.disable()
     if config.cache is not None:
         os.environ["XDG_CACHE_HOME"] = str(config.cache.mkdir("compiled"))
     if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
