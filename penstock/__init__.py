@@ -8,8 +8,12 @@ __version__ = "0.1.0.dev0"
 
 HOMES: dict[str, str] = {
     "Agent": "agents.agent",
+    "Audio": "agents.attachments.content",
     "ChatSettings": "agents.agent",
+    "Content": "agents.attachments.content",
+    "Document": "agents.attachments.content",
     "Envelope": "core.envelope",
+    "Image": "agents.attachments.content",
     "Limits": "core.limits",
     "Model": "models.model",
     "ModelCard": "models.model",

@@ -1,5 +1,9 @@
 from penstock.agents.agent import Agent as Agent
 from penstock.agents.agent import ChatSettings as ChatSettings
+from penstock.agents.attachments.content import Audio as Audio
+from penstock.agents.attachments.content import Content as Content
+from penstock.agents.attachments.content import Document as Document
+from penstock.agents.attachments.content import Image as Image
 from penstock.app.opening import open as open
 from penstock.app.runtime import Runtime as Runtime
 from penstock.chat.requests import NewMessage as NewMessage
@@ -21,8 +25,12 @@ from penstock.tools.python.options import Retry as Retry
 
 __all__ = [
     "Agent",
+    "Audio",
     "ChatSettings",
+    "Content",
+    "Document",
     "Envelope",
+    "Image",
     "Limits",
     "Model",
     "ModelCard",

@@ -41,7 +41,7 @@ def has_docstring(thing: Any) -> bool:
 
 
 PUBLIC: dict[str, Any] = {
-    **{name: getattr(penstock, name) for name in penstock.HOMES},
+    **{name: each for name in penstock.HOMES if has_docstring(each := getattr(penstock, name))},
     **{each.__name__: each for each in (NewCall, NewRun, SentMessage)},
     **dict(named_by_pages()),
 }

@@ -71,6 +71,8 @@ class ChatSettings(Struct, frozen=True, kw_only=True, dict=True):
     """Rounds without a new result before the next one is blocked; 0 means no limit."""
     result_max_chars: int = 10_000
     """Characters of a result that the model reads; the whole result is kept as an artifact."""
+    tool_images: bool = False
+    """Whether the model gets the images in results of tools, if it can read images."""
     context_max_tokens: int | None = None
     """Most tokens of a request; None is the model's context window."""
     budget_tool_calls: int = 10_000

@@ -140,6 +140,7 @@ SETTINGS = (
         AuthoredInteger(low=500, high=200_000),
         "Characters of a result that the model reads.",
     ),
+    _row("tool_images", Boolean(), "Whether the model gets the images in results of tools."),
     _row(
         "context_max_tokens",
         Nullable(kind=AuthoredInteger(low=1_000, high=2_000_000)),

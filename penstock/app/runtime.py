@@ -12,6 +12,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
+from penstock.agents.attachments.content import Content
+from penstock.agents.attachments.keeper import KeptContent
 from penstock.app.runtime_parts import RuntimeParts
 from penstock.chat.direct_tools import how_to_allow
 from penstock.chat.inbox import Inbox
@@ -70,7 +72,7 @@ class Runtime:
 
     async def chat(
         self,
-        content: str,
+        content: Content,
         *,
         agent: str | Agent = ASSISTANT,
         session_id: str | None = None,
@@ -81,7 +83,7 @@ class Runtime:
         A task that failed is a Reply too: look at `status` and `error`.
 
         Args:
-            content: The message.
+            content: The message: a text, or a list of texts, `Image`, `Document` and `Audio`.
             agent: The name of an agent of the project, or an Agent of the program, which the
                 runtime then knows by its name.
             session_id: The conversation to continue; None starts one.
@@ -92,15 +94,35 @@ class Runtime:
 
         Raises:
             NotFound: There is no such agent or conversation.
-            InvalidRequest: The content is blank or too long.
+            InvalidRequest: The content is blank or too long, or a file of it is refused.
             QuestionOpen: The conversation waits for an answer that this message is not.
             SessionBusy: Too many messages wait in the conversation.
         """
         agents, task_id = self.parts.chat.agents, self._task_id(None)
         name = agents.get(agent).name if isinstance(agent, str) else agents.add(agent).name
-        message = NewMessage(content=content, agent=name, session_id=session_id)
+        kept = (
+            KeptContent(content) if isinstance(content, str) else await self.keep(content, profile)
+        )
+        message = NewMessage(
+            content=kept.text, attachments=kept.files, agent=name, session_id=session_id
+        )
         request = self._inbox.request_reply(message, profile or self.local, task_id)
         return await self._waiter.reply_to(task_id, request)
+
+    async def keep(self, content: Content, profile: Profile | None = None) -> KeptContent:
+        """Store the files of a content, for a NewMessage.
+
+        Args:
+            content: Texts and files in the order in which they are meant.
+            profile: The profile that the work is for; None means `runtime.local`.
+
+        Returns:
+            The text for `NewMessage.content`, and the files for `NewMessage.attachments`.
+
+        Raises:
+            InvalidRequest: A file is too large, of an unknown type, broken or missing.
+        """
+        return await self.parts.chat.attachments.keep(content, profile or self.local)
 
     async def send(self, message: NewMessage, profile: Profile | None = None) -> SentMessage:
         """Send a message without waiting for its answer; it is on disk when this returns.

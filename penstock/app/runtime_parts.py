@@ -11,13 +11,14 @@ from msgspec import Struct, field
 
 from penstock.accounts.keys import Keys, SignIns
 from penstock.accounts.web_links import WebLinks
+from penstock.agents.attachments.keeper import AttachmentKeeper
 from penstock.agents.catalog import Catalog
 from penstock.agents.prompt import PromptPrefix
 from penstock.app.authoring import ProjectAuthoring
 from penstock.chat.direct_calls import MakeLink
 from penstock.chat.session import Participants
 from penstock.core.clock import Clock
-from penstock.core.ids import LogId, SessionId
+from penstock.core.ids import BlobId, LogId, SessionId
 from penstock.core.limits import World
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.engine.bus import Bus
@@ -112,6 +113,11 @@ class Storage(Struct, frozen=True, kw_only=True):
         """Call a function with each log that is erased. Without a database nothing is erased."""
         if self.database_parts is not None:
             self.database_parts.erasure.listen(listener)
+
+    async def is_owned(self, blob_id: BlobId, profile: Profile) -> bool:
+        """Whether a conversation of a profile refers to bytes. Without a database none does."""
+        parts = self.database_parts
+        return parts is not None and await parts.lookup.is_owned(blob_id, profile)
 
     def link_maker(self, web_url: str) -> MakeLink | None:
         """Return the function that creates links to conversations; None without a database."""
@@ -208,6 +214,8 @@ class ChatParts(Struct, frozen=True, kw_only=True):
     models: ModelRegistry
     participants: Participants
     """Their tools, models, skills and prompt prefix."""
+    attachments: AttachmentKeeper
+    """Stores the files of messages."""
 
 
 class ToolParts(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,8 @@ be called before `assemble` has returned: a cached property that needs itself re
 from functools import cached_property, partial
 
 from penstock.agents.agent import ModelSelector
+from penstock.agents.attachments.keeper import AttachmentKeeper
+from penstock.agents.attachments.reading import AttachmentReader
 from penstock.app.runtime import Runtime
 from penstock.app.runtime_parts import (
     ChatParts,
@@ -87,6 +89,7 @@ class Assembly:
             agents=project_parts.agents.catalog,
             models=project_parts.agents.models,
             participants=self._participants,
+            attachments=self._attachments,
         )
         tools = ToolParts(
             invoker=self._invoker,
@@ -178,6 +181,7 @@ class Assembly:
             self._models.choose,
             skills=project_parts.tools.skills,
             prompt_prefix=project_parts.agents.prompt_prefix,
+            attachments=AttachmentReader(self._storage.blobs),
         )
 
     @cached_property
@@ -274,7 +278,25 @@ class Assembly:
     def _inbox(self) -> Inbox:
         storage = self._storage
         starter = TaskStarter(self._activations, self._launcher, self._work.start)
-        return Inbox(storage.log, storage.projections, starter, self._waiter, world=self._world)
+        return Inbox(
+            storage.log,
+            storage.projections,
+            starter,
+            self._waiter,
+            world=self._world,
+            blobs=storage.blobs,
+        )
+
+    @cached_property
+    def _attachments(self) -> AttachmentKeeper:
+        storage = self._storage
+        return AttachmentKeeper(
+            storage.blobs,
+            self._world,
+            egress=self._project.tools.egress,
+            media=storage.media,
+            is_owned=storage.is_owned,
+        )
 
     @cached_property
     def _waiter(self) -> TaskWaiter:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.chat.task_records import first_record, records_of
-from penstock.chat.wire_forms import Attachments, LinkTo, call_part, result_part
+from penstock.chat.wire_forms import Attachments, LinkTo, attached_part, call_part, result_part
 from penstock.core.clock import Moment, to_iso
 from penstock.core.errors import NotFound
 from penstock.core.events.events import (
@@ -164,7 +164,12 @@ class History:
             "toolCalls": None,
             "toolResults": None,
             "metadata": metadata,
+            **self._attached(brief),
         }
+
+    def _attached(self, brief: MessageReceived) -> Message:
+        attached = [attached_part(each, self._link_to) for each in brief.attachments]
+        return {"attachments": attached} if attached else {}
 
     def answer(self, task_messages: TaskMessages) -> Message | None:
         """Return the answer, if there is one."""
@@ -259,4 +264,5 @@ class History:
 
 def _plain(message: Message) -> Message:
     """Return a message as the model saw it, without its calls."""
-    return {key: message[key] for key in ("id", "role", "content", "createdAt")}
+    names = ("id", "role", "content", "createdAt", "attachments")
+    return {key: message[key] for key in names if key in message}

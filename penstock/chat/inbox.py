@@ -40,6 +40,7 @@ from penstock.core.errors import (
     Forbidden,
     IdempotencyConflict,
     InvalidAnswer,
+    InvalidRequest,
     NotFound,
     QuestionOpen,
     TaskOver,
@@ -63,6 +64,7 @@ from penstock.core.task import QuestionKind, QuestionRecord, QuestionStatus, Tas
 from penstock.engine.activation import Activations
 from penstock.engine.answers import answer_in_words, check_answer
 from penstock.engine.launcher import Launcher
+from penstock.store.blobs import Blobs
 from penstock.store.logs.log import Log
 from penstock.store.projections import Page, Projections, TasksOf
 
@@ -144,8 +146,10 @@ class Inbox:
         waiter: TaskWaiter,
         *,
         world: World,
+        blobs: Blobs,
     ) -> None:
         self._log = log
+        self._blobs = blobs
         self._projections = projections
         self._starter = starter
         self._launcher = starter.launcher
@@ -165,12 +169,21 @@ class Inbox:
 
         Raises InvalidRequest, NotFound (the session), QuestionOpen, SessionBusy, StoreCorrupt.
         """
-        check_content(message, self._limits)
-        check_reach(message.session_id, profile)
         try:
+            check_content(message, self._limits)
+            check_reach(message.session_id, profile)
             return await self._sent(message, profile, task_id or TaskId(self._world.new_id("task")))
         except IdempotencyConflict as error:
+            self._abandon(message)
             return await self._repeated.first(message, error)
+        except BaseException:
+            self._abandon(message)
+            raise
+
+    def _abandon(self, message: NewMessage) -> None:
+        """Let a sweep delete the files of a message that was not written."""
+        if message.attachments:
+            self._blobs.abandon(each.blob_id for each in message.attachments)
 
     async def request_reply(self, message: NewMessage, profile: Profile, task_id: TaskId) -> TaskId:
         """Send a message as `send` does, and return the id of the task that answers it."""
@@ -318,6 +331,9 @@ class Inbox:
             return None
         if is_informational(message.content):
             return None
+        if message.attachments:
+            issue = "must be left out: this message answers a question, and an answer has no files"
+            raise InvalidRequest([{"field": "/attachments", "issue": issue}])
         for record in questions:
             if record.question.kind in ANSWERED_BY_MESSAGE and not is_command(message.content):
                 return await self._answered(message, record, profile)

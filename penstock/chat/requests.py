@@ -20,7 +20,7 @@ from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import ASSISTANT, LogId, MessageId, SessionId, TaskId
 from penstock.core.json_values.json_text import JSON_DEPTH, as_stored, is_deeper
 from penstock.core.limits import Limits, World
-from penstock.core.messages import NOTHING_SPENT, Usage
+from penstock.core.messages import NOTHING_SPENT, StoredFile, Usage
 from penstock.core.profile import Profile
 from penstock.core.task import Missing, QuestionRecord, TaskStatus
 from penstock.core.text import cut, one_line
@@ -57,6 +57,8 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     """`provider:model` or a configured name, for this task; None means the agent's model."""
     enable_tools: bool = True
     """Whether the model is offered tools in this task."""
+    attachments: tuple[StoredFile, ...] = ()
+    """Files of the message. Their bytes are in the blob store already."""
     selected_skills: tuple[str, ...] = ()
     """Skills that are selected for this task, in addition to those of the conversation."""
     cancel_open: bool = False
@@ -206,9 +208,9 @@ def check_reach(session_id: str | None, profile: Profile) -> None:
 
 
 def check_content(message: NewMessage, limits: Limits) -> None:
-    """Raise InvalidRequest if the text is blank or too long."""
+    """Raise InvalidRequest if the text is too long, or blank without files."""
     limit = limits.content_chars
-    if not message.content.strip():
+    if not message.content.strip() and not message.attachments:
         raise InvalidRequest([{"field": "/content", "issue": "must not be blank"}])
     if len(message.content) > limit:
         issue = f"must have at most {limit} characters, has {len(message.content)}"
@@ -225,6 +227,7 @@ def message_entries(
         model=message.model,
         enable_tools=message.enable_tools,
         selected_skills=message.selected_skills,
+        attachments=message.attachments,
         supersedes=message.supersedes,
         permissions=profile.noted,
         idempotency_key=message.idempotency.key,
@@ -233,7 +236,7 @@ def message_entries(
     )
     if message.session_id is not None:
         return [Entry(received, task_id)]
-    title = title_of(message.content)
+    title = title_of(message.content or ", ".join(each.name or "" for each in message.attachments))
     opened = SessionOpened(profile_id=profile.profile_id, agent=message.agent, title=title)
     return [Entry(opened), Entry(received, task_id)]
 

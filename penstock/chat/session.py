@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary
 
 from penstock.agents.agent import Agent, FindModel
+from penstock.agents.attachments.reading import AttachmentReader, ReadableModel
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop import FinalReply, loop
 from penstock.agents.output_contract import OutputContract, contract_of_schema
@@ -66,7 +67,10 @@ GetAgent = Callable[[str], Agent]
 class Participants:
     """The agents of conversations, with their tools, models and skills."""
 
-    __slots__ = ("_own", "_shared", "_with_outputs", "agent", "model", "prompt_prefix", "skills")
+    __slots__ = (
+        *("_attachments", "_own", "_shared", "_with_outputs"),
+        *("agent", "model", "prompt_prefix", "skills"),
+    )
 
     def __init__(
         self,
@@ -76,7 +80,9 @@ class Participants:
         *,
         skills: Skills = NO_SKILLS,
         prompt_prefix: PromptPrefix | None = None,
+        attachments: AttachmentReader | None = None,
     ) -> None:
+        self._attachments = attachments
         self.agent = agent
         self.model = model
         self.skills = skills
@@ -112,6 +118,12 @@ class Participants:
         if tool_id in self.invoker(agent).registry:
             return True
         return agent.contract is not None and tool_id in agent.contract.tool_ids
+    def readable(self, model: Model, agent: Agent, state: SessionState) -> Model:
+        """Return the model; if the conversation has files, as one that receives them."""
+        shows_images = agent.settings.tool_images
+        if self._attachments is None or not (state.messages.has_files or shows_images):
+            return model
+        return ReadableModel(model, self._attachments, tool_images=shows_images)
 
     def renew(self, prompt_prefix: PromptPrefix | None) -> None:
         """Use the prompt prefix of a reloaded project from now on."""
@@ -191,7 +203,7 @@ class ChatWork:
         if started is None:
             profile = profile_of(held.state, message)
             held.add(self._started(agent, model, message, profile), task.task_id)
-        return model
+        return self._participants.readable(model, agent, held.state)
 
     async def _outcome(
         self, held: HeldLog, task: TaskState, model: Model, offers: TaskOffers, *, is_new: bool

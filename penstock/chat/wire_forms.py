@@ -61,6 +61,18 @@ class Attachments:
         ]
 
 
+def stored_file(file: StoredFile) -> dict[str, Any]:
+    """Return an uploaded file, for a message that names it."""
+    size = {} if file.width is None else {"width": file.width, "height": file.height}
+    named = {} if file.name is None else {"name": file.name}
+    return {"blobId": file.blob_id, "mimeType": file.mime_type, "bytes": file.size, **named, **size}
+
+
+def attached_part(file: StoredFile, link_to: LinkTo) -> dict[str, Any]:
+    """Return a file of a message for readers, with a freshly signed link."""
+    return stored_file(file) | {"url": link_to(file)}
+
+
 def call_part(call: ToolCall) -> dict[str, Any]:
     """Return a call as an item of `toolCalls`."""
     return {"id": call.call_id, "name": call.name, "arguments": call.arguments}

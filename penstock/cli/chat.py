@@ -1,12 +1,14 @@
 """Chats with an agent in a terminal. No server is needed."""
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from msgspec import Struct
 from rich.console import Console
 
+from penstock.agents.attachments.content import Attachment
 from penstock.app.runtime import Runtime
 from penstock.app.runtime_parts import EngineParts, Storage
 from penstock.chat.direct_calls import COMMANDS
@@ -63,6 +65,16 @@ class Options(Struct, frozen=True, kw_only=True):
     go_on: Annotated[
         bool, typer.Option("--continue", "-c", help="Continue the newest conversation.")
     ] = False
+    attach: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--attach",
+            metavar="FILE",
+            help="Send this file with the first message; repeat it for more.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None
     skills: SkillNames = None
     project: ProjectFolder = None
     as_json: AsJson = False
@@ -111,6 +123,7 @@ class _ChatRun:
         agent, conversation = options.agent, self._conversation
         self._runtime.parts.chat.agents.get(agent)
         conversation.agent = agent
+        conversation.files = tuple(map(Attachment.open, options.attach or ()))
         conversation.skills = selected(self._runtime, agent, options.skills or [])
         if options.session is not None:
             conversation.session_id = SessionId(options.session)

@@ -66,6 +66,12 @@ class Limits:
     """A user message."""
     image_bytes: int = 10 * MIB
     """An image or file that is moved from a result to the blob store."""
+    attachment_bytes: int = 20 * MIB
+    """A file of a message."""
+    message_attachment_bytes: int = 50 * MIB
+    """All files of a message."""
+    attachments: int = 100
+    """Files of a message."""
     body_bytes: int = 32 * KIB
     """An event's body, as JSON; a larger one goes to the blob store."""
     activations: int = 2000

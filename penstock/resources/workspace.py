@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from penstock.core.call_errors import is_directory, not_a_directory, tool_failure
 from penstock.core.clock import Clock, Moment
@@ -19,7 +19,7 @@ from penstock.core.limits import Limits
 from penstock.core.scopes import FilePath, Scope, ScopeKind, parents
 from penstock.core.stored_changes import FileChange, MediaChange, WorkspaceChange
 from penstock.store.blobs import Blobs
-from penstock.store.changes import Changes, of_scope, starts_with
+from penstock.store.changes import Changes, keep_media, of_scope, starts_with
 from penstock.store.database import Database
 from penstock.store.statements import Statements
 from penstock.store.tables import files, media
@@ -261,6 +261,14 @@ class Media(Protocol):
         """Return the media of an id; None if it is unknown or expired."""
         ...
 
+    async def find_blob(self, blob_id: BlobId, profile_id: ProfileId) -> MediaChange | None:
+        """Return the media of a profile with these bytes that expires last; None for none."""
+        ...
+
+    async def keep(self, change: MediaChange) -> None:
+        """Keep bytes that no call made, such as an upload."""
+        ...
+
 
 class SqlMedia:
     """`Media` in the table `media`."""
@@ -271,11 +279,22 @@ class SqlMedia:
 
     async def find(self, media_id: str, profile_id: ProfileId) -> MediaChange | None:
         """Return the media of an id; None if it is unknown or expired."""
-        query = select(media).where(
-            media.c.media_id == media_id,
-            media.c.profile_id == profile_id,
-            media.c.expires_at > self._clock.now(),
-        )
+        return await self._find(media.c.media_id == media_id, profile_id)
+
+    async def find_blob(self, blob_id: BlobId, profile_id: ProfileId) -> MediaChange | None:
+        """Return the media of a profile with these bytes that expires last; None for none."""
+        return await self._find(media.c.blob_id == blob_id, profile_id)
+
+    async def keep(self, change: MediaChange) -> None:
+        """Keep bytes that no call made, such as an upload."""
+        now = self._clock.now()
+        await self._database.write(lambda connection: keep_media(connection, change, now))
+
+    async def _find(
+        self, condition: ColumnElement[bool], profile_id: ProfileId
+    ) -> MediaChange | None:
+        mine = (media.c.profile_id == profile_id, media.c.expires_at > self._clock.now())
+        query = select(media).where(condition, *mine).order_by(media.c.expires_at.desc()).limit(1)
         row = await self._database.read(lambda connection: connection.execute(query).first())
         if row is None:
             return None

@@ -51,12 +51,15 @@ class Form:
         properties: Mapping[str, Any],
         *,
         required: tuple[str, ...] = (),
+        any_of: tuple[str, ...] = (),
         aliases: Mapping[str, str] | None = None,
     ) -> None:
         self.aliases = dict(aliases or {})
         """Other accepted names of keys, each with the key that it means."""
         self._properties = dict(properties)
         self._required = required
+        self._any_of = any_of
+        """At least one of these keys must be present."""
         self._check = Schema({"type": "object", "properties": _without_patterns(properties)})
 
     @property
@@ -67,6 +70,8 @@ class Form:
             "properties": self._properties,
             "additionalProperties": False,
         }
+        if self._any_of:
+            schema["anyOf"] = [{"required": [each]} for each in self._any_of]
         return schema | ({"required": list(self._required)} if self._required else {})
 
     def read(self, body: Any) -> dict[str, Any]:
@@ -89,6 +94,9 @@ class Form:
             for name in self._required
             if name not in plain
         ]
+        if self._any_of and not any(plain.get(name) for name in self._any_of):
+            issue = f"is missing; expected {' or '.join(self._any_of)}"
+            problems.append({"field": f"/{self._any_of[0]}", "issue": issue})
         if problems:
             raise InvalidRequest(problems[:MAX_PROBLEMS])
         return {name: value for name, value in plain.items() if value is not None}

@@ -81,6 +81,9 @@ _RESULT = {
     "images": listed(record(_IMAGE, "width", "height")),
     "files": listed(record(_FILE)),
 }
+_STORED = {"blobId": STRING, "mimeType": STRING, "bytes": NUMBER}
+_STORED |= {"name": STRING, "width": NUMBER, "height": NUMBER}
+_STORED_OPTIONAL = ("name", "width", "height")
 _ATTACHMENT = {**_FILE, "mediaId": STRING, "name": STRING}
 _FAILURE = {
     "toolCallId": STRING,
@@ -230,6 +233,7 @@ _MESSAGE = {
     "toolResults": {"type": ["array", "null"], "items": ref("ToolOutcome")},
     "metadata": OBJECT,
     "toolCallId": STRING,
+    "attachments": listed(record(_STORED | {"url": STRING}, *_STORED_OPTIONAL)),
 }
 ERROR = record({"code": STRING, "message": STRING, "details": ANYTHING}, "details")
 _ASKED = {
@@ -380,6 +384,7 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
     "Metrics": record(
         {"metrics": listed(ref("ToolMetrics")), "meta": record({"from": TIME, "to": TIME})}
     ),
+    "Upload": record(_STORED, *_STORED_OPTIONAL),
     "Artifact": record(
         {"id": STRING, "toolName": STRING, "totalCharacters": NUMBER}
         | {"offset": NUMBER, "text": STRING, "hasMore": TRUTH}

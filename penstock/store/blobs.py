@@ -18,7 +18,7 @@ import asyncio
 import errno
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
@@ -163,11 +163,12 @@ class Blobs:
         await self._objects.put(_PROBE, b"")
         await self._objects.delete(_PROBE)
 
-    def take_abandoned(self) -> set[BlobId]:
-        """Return, once, the bytes whose put was cancelled and finished nevertheless.
+    def abandon(self, blob_ids: Iterable[BlobId]) -> None:
+        """Note bytes that were put for an event which was never written."""
+        self._abandoned.update(blob_ids)
 
-        They may be in use: another caller may have put them too.
-        """
+    def take_abandoned(self) -> set[BlobId]:
+        """Return, once, the bytes that no event of their caller names; another's event may."""
         abandoned, self._abandoned = self._abandoned, set()
         return abandoned
 

@@ -231,6 +231,20 @@ class MemoryMedia:
             return None
         return media if media.expires_at > self._clock.now() else None
 
+    async def find_blob(self, blob_id: BlobId, profile_id: ProfileId) -> MediaChange | None:
+        """Return the media of a profile with these bytes that expires last; None for none."""
+        own = [
+            each
+            for each in self._changes.media.values()
+            if (each.blob_id, each.profile_id) == (blob_id, profile_id)
+            and each.expires_at > self._clock.now()
+        ]
+        return max(own, key=lambda each: each.expires_at, default=None)
+
+    async def keep(self, change: MediaChange) -> None:
+        """Keep bytes that no call made, such as an upload."""
+        self._changes.media[change.media_id] = change
+
 
 class MemoryVault:
     """Secrets in plain text, for tests."""

@@ -33,6 +33,7 @@ def test_the_source_of_an_agent_follows_from_its_tier_and_file(
         ("loop_cycles", True),
         ("loop_no_progress", 4),
         ("result_max_chars", 10_000),
+        ("tool_images", False),
         ("llm_max_tokens", 2048),
         ("llm_temperature", 0.7),
         ("tools_enabled", True),

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.terminal.exit_codes import WAITING
+from penstock.cli.terminal.exit_codes import FAILED, WAITING, WRONG_USAGE
+from tests.kit import sample_files
 from tests.kit.flow_server import ASKS, LOOK, laid
 from tests.kit.terminal import Terminal
 
@@ -46,6 +47,30 @@ def test_a_conversation_continues(run: Run, run_json: Callable[..., Any]) -> Non
     assert len(sessions) == 1
     run("chat", "Hello", "--session", *sessions)
     assert run_json("tasks", "list")["total"] == 3
+
+
+def test_files_are_sent_with_the_first_message(
+    run: Run, run_json: Callable[..., Any], tmp_path: Path
+) -> None:
+    files = [tmp_path / name for name in ("a.csv", "b.png")]
+    files[0].write_text("a,b\n")
+    files[1].write_bytes(sample_files.image())
+    code, _, _ = run("chat", "Look", "--attach", str(files[0]), "--attach", str(files[1]))
+    assert code == 0
+    (task,) = run_json("tasks", "list")["tasks"]
+    sent = run_json("tasks", "show", task["id"])["events"][0]["body"]["attachments"]
+    assert [(each["name"], each["mime_type"]) for each in sent] == [
+        ("a.csv", "text/csv"),
+        ("b.png", "image/png"),
+    ]
+
+
+def test_a_file_that_cannot_be_sent_is_named(run: Run, tmp_path: Path) -> None:
+    empty = tmp_path / "a.png"
+    assert run("chat", "Look", "--attach", str(empty))[0] == WRONG_USAGE
+    empty.touch()
+    code, _, err = run("chat", "Look", "--attach", str(empty))
+    assert (code, "--attach/0: has 0 bytes" in err) == (FAILED, True)
 
 
 ASK_TWICE = '''

@@ -48,3 +48,15 @@ async def test_an_id_ends(log: Log, media: Media, clock: FakeClock) -> None:
     clock.advance(0.001)
     assert await media.find("media_1", ANN) is None
     assert await media.find("media_2", ANN) is not None
+
+
+async def test_bytes_without_a_call_are_kept_for_their_profile(
+    media: Media, clock: FakeClock
+) -> None:
+    await media.keep(kept(seconds=2))
+    await media.keep(kept("media_2", seconds=4))
+    assert await media.find_blob(BYTES, ANN) == kept("media_2", seconds=4)
+    assert await media.find_blob(BYTES, BOB) is None
+    assert await media.find_blob(BlobId("b" * 64), ANN) is None
+    clock.advance(4)
+    assert await media.find_blob(BYTES, ANN) is None

@@ -101,7 +101,7 @@ async def in_memory(
         **more,
     )
     database = await open_database(url, limits=limits) if isinstance(url, str) else url
-    blobs = open_blobs("memory:///")
+    blobs = open_blobs("memory:///", clock)
     storage = Storage(
         log=SqlLog(database, blobs, clock),
         projections=SqlProjections(database, blobs),

@@ -12,6 +12,8 @@ Proof: tests/cli/interaction/test_conversation.py, tests/journeys/test_terminal.
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
+from penstock.agents.attachments.content import Attachment
+from penstock.agents.attachments.keeper import PlacedFile
 from penstock.app.runtime import Runtime
 from penstock.chat.log_follower import LogSource, follow
 from penstock.chat.requests import NewMessage, SentMessage
@@ -22,6 +24,7 @@ from penstock.cli.terminal.exit_codes import FAILED, FINE, INTERRUPTED, WAITING
 from penstock.cli.terminal.output import note
 from penstock.core.errors import NotFound, PenstockError
 from penstock.core.ids import ASSISTANT, LogId, QuestionId, SessionId
+from penstock.core.messages import StoredFile
 from penstock.core.task import QuestionRecord
 from penstock.server.streams.frame import Position
 from penstock.server.streams.wire import ChatFrames, StreamView
@@ -54,18 +57,22 @@ class Conversation:
         self.model: str | None = None
         self.skills: tuple[str, ...] = ()
         """Selected for each message."""
+        self.files: tuple[Attachment, ...] = ()
+        """Sent with the next message."""
 
     def say(self, content: str) -> int:
         """Send a message, show its frames until it is answered, and return the exit code."""
         runtime, background = self._runtime, self._background
         message = NewMessage(
             content=content,
+            attachments=self._stored(),
             agent=self.agent,
             session_id=self.session_id,
             model=self.model,
             selected_skills=self.skills,
         )
         sent = background.do(runtime.send(message))
+        self.files = ()
         self.session_id = sent.session_id
         items: AsyncIterator[Frame | QuestionRecord] = frames(runtime, sent, self.agent)
         asker = None
@@ -73,6 +80,14 @@ class Conversation:
             asker = Asker(runtime, background, ask=self._ask, tell=self._refused)
             items = with_questions(items, asked_below(runtime, sent.task_id))
         return _WatchedMessage(self, runtime, background, asker).through(sent, items)
+
+    def _stored(self) -> tuple[StoredFile, ...]:
+        if not self.files:
+            return ()
+        placed = [PlacedFile(file, number) for number, file in enumerate(self.files)]
+        keeper = self._runtime.parts.chat.attachments
+        keep = keeper.keep_files(placed, self._runtime.local, field="--attach")
+        return self._background.do(keep)
 
     def _refused(self, error: PenstockError) -> None:
         self.show({"type": "error", "code": error.code, "message": str(error)})

@@ -8,12 +8,15 @@ from fastapi import Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from penstock.core.errors import NotFound
+from penstock.chat.wire_forms import stored_file
+from penstock.core.errors import InvalidRequest, NotFound
 from penstock.core.ids import ArtifactId, BlobId
-from penstock.core.profile import ADMIN, READ, Profile
+from penstock.core.profile import ADMIN, CHAT, READ, Profile
 from penstock.resources.signed_links import BARE, LinkLabel
 from penstock.server.context import PROFILE, ServerContext, admitted, context_of
+from penstock.server.multipart import FORM_TYPE, OVERHEAD, read_form
 from penstock.server.openapi import PROBLEM, answers
+from penstock.server.parameters import read_body
 from penstock.server.problem import Json
 from penstock.server.routing import Router
 
@@ -32,6 +35,20 @@ _BEGINNINGS = (
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
 )
+UPLOAD = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            FORM_TYPE: {
+                "schema": {
+                    "type": "object",
+                    "properties": {"file": {"type": "string", "contentMediaType": "*/*"}},
+                    "required": ["file"],
+                }
+            }
+        },
+    }
+}
 _BYTES = {"content": {"application/octet-stream": {}}, "description": "The bytes"}
 
 
@@ -78,9 +95,36 @@ async def read_blob(
 
 async def _check_owner(context: ServerContext, profile: Profile, blob_id: BlobId) -> None:
     """Raise NotFound for bytes that nothing of this profile refers to."""
+    media = None if profile.session_id is not None else context.storage.media
+    if media is not None and await media.find_blob(blob_id, profile.profile_id) is not None:
+        return
     is_owned = profile.holds(ADMIN) or await context.kept.lookup.is_owned(blob_id, profile)
     if not is_owned:
         raise NotFound(f"there is no blob {blob_id!r}")
+
+
+@router.post(
+    "/blobs",
+    status_code=201,
+    responses=answers("Upload", 201),
+    openapi_extra=UPLOAD,
+    response_class=Json,
+)
+async def upload_blob(request: Request) -> Response:
+    """Store a file for a later message: the field `file` of a form. It waits for a day."""
+    context, profile = context_of(request), admitted(request, CHAT)
+    most = context.limits.attachment_bytes
+    body = await read_body(request, most + OVERHEAD)
+    form = read_form(body, request.headers.get("content-type", ""))
+    files = [part for part in form if part.name == "file"]
+    if len(files) != 1:
+        issue = f"must be one file; found {len(files)} fields of this name"
+        raise InvalidRequest([{"field": "/file", "issue": issue}])
+    (file,) = files
+    stored = await context.chat.attachments.upload(
+        file.content, profile, mime=file.media_type, name=file.filename
+    )
+    return Json(stored_file(stored), 201)
 
 
 @router.get("/artifacts/{artifact_id}", responses=answers("Artifact"), response_class=Json)

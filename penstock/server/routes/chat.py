@@ -1,11 +1,14 @@
 """Messages to an agent, and the answers: as a stream, or as one response."""
 
+from base64 import b64decode
 from typing import Any
 
 from fastapi import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from penstock.agents.attachments.content import Attachment
+from penstock.agents.attachments.keeper import PlacedFile
 from penstock.app.runtime_parts import ChatParts
 from penstock.chat.history import TaskMessages
 from penstock.chat.requests import NewMessage, Reply, SentMessage
@@ -29,6 +32,20 @@ router = Router(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
 
 _CHOICE = {"type": ["boolean", "null"]}
 CONTENT = {"type": "string", "minLength": 1, "pattern": NOT_BLANK}
+_SOURCES = ("blobId", "data", "url")
+ATTACHMENT = {
+    "type": "object",
+    "properties": {
+        "blobId": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "data": {"type": "string", "contentEncoding": "base64"},
+        "url": {"type": "string", "maxLength": 4096},
+        "mimeType": {"type": "string", "maxLength": 200},
+        "name": {"type": "string", "maxLength": 1000},
+    },
+    "additionalProperties": False,
+    "oneOf": [{"required": [each]} for each in _SOURCES],
+}
+"""A file of a message: an upload, its bytes, or its address."""
 MESSAGE = Form(
     {
         "content": CONTENT,
@@ -39,8 +56,9 @@ MESSAGE = Form(
         "stream": _CHOICE,
         "cancelOpen": _CHOICE,
         "selectedSkillIds": {"type": ["array", "null"], "items": {"type": "string"}},
+        "attachments": {"type": ["array", "null"], "items": ATTACHMENT},
     },
-    required=("content",),
+    any_of=("content", "attachments"),
     aliases={"message": "content", "conversation_id": "conversationId"},
 )
 AGAIN = Form({"stream": _CHOICE, "model": ID, "enableTools": _CHOICE})
@@ -59,11 +77,14 @@ async def send_message(agent_id: str, request: Request) -> Response:
     named = tuple(asked.get("selectedSkillIds", ()))
     if wrong := unknown_skills(named, context.chat.participants.skills, agent, profile):
         raise InvalidRequest([{"field": each.path, "issue": each.message} for each in wrong])
+    model = await _model(context.chat, asked)
+    files = await context.chat.attachments.keep_files(_attachments(asked), profile)
     message = NewMessage(
-        content=asked["content"],
+        content=asked.get("content", ""),
+        attachments=files,
         agent=agent_id,
         session_id=asked.get("conversationId"),
-        model=await _model(context.chat, asked),
+        model=model,
         enable_tools=asked.get("enableTools", True),
         cancel_open=asked.get("cancelOpen", False),
         selected_skills=named,
@@ -114,7 +135,10 @@ async def regenerate(agent_id: str, message_id: str, request: Request) -> Respon
         supersedes=task_messages.task.task_id,
         head=head,
         message_id=task_messages.brief.message_id,
+        attachments=task_messages.brief.attachments,
     )
+    for each in message.attachments:  # named by two messages from now on
+        await context.storage.blobs.share(each.blob_id)
     return await _send(request, message, stream=asked.get("stream", False))
 
 
@@ -177,6 +201,29 @@ def _culprit(task_messages: TaskMessages, reply: Reply) -> dict[str, Any]:
         if error is not None and reply.error is not None and error.code == reply.error.code:
             return {"toolCallId": settled.call_id, "toolName": settled.tool_id}
     return {}
+
+
+def _attachments(asked: dict[str, Any]) -> list[PlacedFile]:
+    """Return the files of a message. Raises InvalidRequest for bytes that are not base64."""
+    files: list[PlacedFile] = []
+    for number, given in enumerate(asked.get("attachments", ())):
+        name = given.get("name")
+        if "blobId" in given:
+            attachment = Attachment.from_upload(given["blobId"], name=name)
+        elif "url" in given:
+            attachment = Attachment.from_url(given["url"], name=name)
+        else:
+            try:
+                content = b64decode("".join(given["data"].split()), validate=True)
+            except ValueError as error:
+                field = f"/attachments/{number}/data"
+                raise InvalidRequest(
+                    [{"field": field, "issue": f"is not base64: {error}"}]
+                ) from None
+            attachment = Attachment(content, name=name)
+        attachment.mime = given.get("mimeType")
+        files.append(PlacedFile(attachment, number))
+    return files
 
 
 async def _model(chat: ChatParts, asked: dict[str, Any]) -> str | None:

@@ -1,0 +1,273 @@
+"""Files of messages over HTTP and in programs: sent, read by the model, shown, erased."""
+
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from msgspec.structs import replace
+
+from penstock import Image
+from penstock.chat.requests import NewMessage
+from penstock.core.clock import Moment
+from penstock.core.errors import InvalidRequest
+from penstock.core.ids import LogId
+from penstock.core.limits import Limits
+from penstock.core.messages import ImagePart, TextPart, UserMessage
+from penstock.models.scripted import SCRIPTED, ScriptedModel, call, say
+from penstock.store.references import LOOSE_SECONDS
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit import sample_files
+from tests.kit.questions import ask_color
+from tests.kit.server import CHAT, InMemoryServer, served
+from tests.kit.tools import Act
+
+PNG = sample_files.image()
+
+
+def seeing(*answers: Any) -> ScriptedModel:
+    """Return a model that reads images."""
+    model = ScriptedModel(list(answers) or {"": say("Red.")})
+    model.card = replace(SCRIPTED, images=True)
+    return model
+
+
+async def uploaded(
+    server: InMemoryServer, content: bytes = PNG, name: str = "a.png", key: str = ""
+) -> httpx2.Response:
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    files = {"file": (name, content, "application/octet-stream")}
+    return await server.client.post("/api/blobs", files=files, headers=headers)
+
+
+async def test_an_upload_is_sent_read_and_shown() -> None:
+    model = seeing()
+    async with served(model=model) as server:
+        upload = await uploaded(server)
+        blob_id = upload.json()["blobId"]
+        assert upload.status_code == 201
+        assert upload.json() == {
+            "blobId": blob_id,
+            "mimeType": "image/png",
+            "bytes": len(PNG),
+            "name": "a.png",
+            "width": 4,
+            "height": 2,
+        }
+        answer = await server.say("What?", attachments=[{"blobId": blob_id}])
+        (shown,) = answer.json()["userMessage"]["attachments"]
+        assert {**upload.json(), "url": shown["url"]} == shown
+        link = await server.client.get(shown["url"])
+        assert (link.content, link.headers["content-type"]) == (PNG, "image/png")
+        assert (await server.client.get(f"/api/blobs/{blob_id}")).content == PNG
+        for view in ("chat", "full"):
+            history = (await server.client.get(CHAT, params={"view": view})).json()["messages"]
+            assert history[0]["attachments"][0]["blobId"] == blob_id
+            assert "attachments" not in history[1]
+    (message,) = model.requests[0].messages
+    assert isinstance(message, UserMessage)
+    image = ImagePart(content=PNG, mime_type="image/png", width=4, height=2)
+    assert message.parts == (image, TextPart("What?"))
+
+
+async def test_bytes_can_be_sent_with_the_message_and_without_a_text() -> None:
+    model = seeing()
+    async with served(model=model) as server:
+        file = {"data": b64encode(PNG).decode(), "mimeType": "image/png", "name": "dot.png"}
+        response = await server.client.post(CHAT, json={"attachments": [file]})
+        assert response.status_code == 200
+        sessions = (await server.client.get(f"{CHAT}/conversations")).json()["conversations"]
+        assert sessions[0]["title"] == "dot.png"
+    (message,) = model.requests[0].messages
+    assert [type(part) for part in message.parts] == [ImagePart]  # type: ignore[union-attr]
+
+
+GOOD = {"data": b64encode(PNG).decode()}
+REFUSED: list[tuple[Any, str, str]] = [
+    ([GOOD, {"data": ""}], "/attachments/1", "has 0 bytes"),
+    ([{"data": "%%%"}], "/attachments/0/data", "is not base64"),
+    ([{"data": "aGk=", "mimeType": "image/png"}], "/attachments/0", "its bytes are text/plain"),
+    ([{"data": b64encode(PNG[:-20]).decode()}], "/attachments/0", "is cut off"),
+    ([{"data": b64encode(sample_files.bomb()).decode()}], "/attachments/0", "60000 x 60000 pixels"),
+    ([GOOD] * 500, "/attachments", "must have at most 100 files, has 500"),
+    ([{"blobId": "0" * 64}], "/attachments/0", "does not exist"),
+    ([{"url": "http://127.0.0.1/a.png"}], "/attachments/0", "cannot be fetched"),
+    ([{}], "/attachments/0", ""),
+    ([{"blobId": "0" * 64, "url": "https://x"}], "/attachments/0", ""),
+    ([{"blobId": "../secret"}], "/attachments/0/blobId", ""),
+    (["a"], "/attachments/0", ""),
+    ({}, "/attachments", ""),
+]
+
+
+@pytest.mark.parametrize(("attachments", "field", "issue"), REFUSED)
+async def test_a_message_with_a_bad_file_is_refused_and_nothing_is_kept(
+    attachments: Any, field: str, issue: str
+) -> None:
+    async with served(model=seeing()) as server:
+        response = await server.say("What?", attachments=attachments)
+        assert response.status_code == 422
+        (problem, *_) = response.json()["error"]["details"]
+        assert problem["field"] == field
+        assert issue in problem["issue"]
+        blobs = server.runtime.parts.storage.blobs
+        assert not await blobs.exists(await sample_files.hash_of(PNG))
+        assert (await server.client.get(f"{CHAT}/conversations")).json()["meta"]["total"] == 0
+
+
+@pytest.mark.parametrize("body", [{}, {"content": None}, {"attachments": []}, {"content": " "}])
+async def test_a_message_needs_a_text_or_a_file(body: dict[str, Any]) -> None:
+    async with served() as server:
+        response = await server.client.post(CHAT, json=body)
+    assert response.status_code == 422
+    assert response.json()["error"]["details"][0]["field"] == "/content"
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [(b"", 422), (b"\x00", 422), (PNG[:30], 422), (bytes(2000), 413), (bytes(100_000), 413)],
+)
+async def test_a_bad_upload_is_refused(content: bytes, status: int) -> None:
+    async with served(limits=Limits(attachment_bytes=1000)) as server:
+        assert (await uploaded(server, content)).status_code == status
+
+
+async def test_an_upload_needs_a_form_with_one_file() -> None:
+    async with served() as server:
+        post = server.client.post
+        assert (await post("/api/blobs", content=PNG)).status_code == 415
+        twice = [("file", ("a", PNG)), ("file", ("b", PNG))]
+        assert (await post("/api/blobs", files=twice)).status_code == 422
+        assert (await post("/api/blobs", files={"other": ("a", PNG)})).status_code == 422
+
+
+async def test_an_upload_is_for_its_profile_alone() -> None:
+    async with served(model=seeing()) as server:
+        ann, bob = [await server.database_parts.keys.create(each) for each in ("ann", "bob")]
+        blob_id = (await uploaded(server, key=ann)).json()["blobId"]
+        for key, status in ((ann, 200), (bob, 422)):
+            headers = {"authorization": f"Bearer {key}"}
+            body = {"content": "What?", "attachments": [{"blobId": blob_id}]}
+            response = await server.client.post(CHAT, json=body, headers=headers)
+            assert response.status_code == status
+            seen = await server.client.get(f"/api/blobs/{blob_id}", headers=headers)
+            assert seen.status_code == (200 if key == ann else 404)
+
+
+async def test_a_message_that_is_answered_again_keeps_its_files() -> None:
+    model = seeing()
+    async with served(model=model) as server:
+        message = (await server.say("What?", attachments=[GOOD])).json()["userMessage"]
+        path = f"{CHAT}/messages/{message['id']}/regenerate"
+        again = (await server.client.post(path)).json()["userMessage"]
+        assert again["attachments"][0]["blobId"] == message["attachments"][0]["blobId"]
+    assert [len(request.messages[0].parts) for request in model.requests] == [2, 2]  # type: ignore[union-attr]
+
+
+async def test_erasing_a_message_deletes_its_files() -> None:
+    async with served(model=seeing()) as server:
+        message = (await server.say("What?", attachments=[GOOD])).json()["userMessage"]
+        blob_id = message["attachments"][0]["blobId"]
+        blobs = server.runtime.parts.storage.blobs
+        assert await blobs.exists(blob_id)
+        path = f"{CHAT}/messages/{message['id']}"
+        assert (await server.client.delete(path)).status_code == 204
+        assert not await blobs.exists(blob_id)
+
+
+async def test_a_deleted_conversation_takes_its_files_unless_another_has_them() -> None:
+    async with served(model=seeing()) as server:
+        first, second = [
+            (await server.say("What?", attachments=[GOOD])).json()["userMessage"] for _ in range(2)
+        ]
+        blob_id = first["attachments"][0]["blobId"]
+        blobs = server.runtime.parts.storage.blobs
+        for message, is_there in ((first, True), (second, False)):
+            log_id = LogId(message["conversationId"])
+            await server.database_parts.erasure.erase_log(log_id)
+            assert await blobs.exists(blob_id) is is_there
+
+
+async def test_files_of_large_messages_survive_the_erasure_of_others() -> None:
+    """The body of such a message is a blob itself, so no search of the rows finds the files."""
+    async with served(model=seeing(), limits=Limits(body_bytes=100)) as server:
+        kept = (await server.say("x" * 400, attachments=[GOOD])).json()["userMessage"]
+        gone = (await server.say("y" * 400, attachments=[GOOD])).json()["userMessage"]
+        await server.database_parts.erasure.erase_log(LogId(gone["conversationId"]))
+        blobs = server.runtime.parts.storage.blobs
+        assert await blobs.exists(kept["attachments"][0]["blobId"])
+        await server.database_parts.erasure.erase_log(LogId(kept["conversationId"]))
+        assert not await blobs.exists(kept["attachments"][0]["blobId"])
+
+
+async def swept(server: InMemoryServer, clock: FakeClock) -> None:
+    """Let the sweeper come twice, as far apart as it does."""
+    for _ in range(2):
+        before = Moment(clock.now() - 1000 * LOOSE_SECONDS)
+        await server.database_parts.erasure.sweep(before=before)
+        clock.advance(LOOSE_SECONDS + 1)
+    before = Moment(clock.now() - 1000 * LOOSE_SECONDS)
+    await server.database_parts.erasure.sweep(before=before)
+
+
+async def test_an_upload_that_no_message_names_is_swept() -> None:
+    clock = FakeClock()
+    async with served(model=seeing(), clock=clock) as server:
+        blob_id = (await uploaded(server)).json()["blobId"]
+        clock.advance(24 * 3600)
+        await swept(server, clock)
+        assert not await server.runtime.parts.storage.blobs.exists(blob_id)
+
+
+async def test_an_upload_that_a_message_names_outlives_its_day() -> None:
+    clock = FakeClock()
+    async with served(model=seeing(), clock=clock) as server:
+        blob_id = (await uploaded(server)).json()["blobId"]
+        await server.say("What?", attachments=[{"blobId": blob_id}])
+        clock.advance(24 * 3600)
+        await swept(server, clock)
+        assert await server.runtime.parts.storage.blobs.exists(blob_id)
+
+
+async def test_a_program_sends_files_and_asks_on(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(PNG)
+    model = seeing(say("Red."), say("Four."))
+    async with memory_runtime(model=model) as runtime:
+        reply = await runtime.chat(["What is this?", Image.open(path)])
+        await runtime.chat("How wide?", session_id=reply.session_id)
+    first, *_ = model.requests[1].messages
+    assert [type(part) for part in first.parts] == [ImagePart, TextPart]  # type: ignore[union-attr]
+
+
+async def test_a_runtime_that_takes_over_sends_the_same_request(tmp_path: Path) -> None:
+    place = MemoryStorage()
+    models = [seeing(call("none"), say("Red.")), seeing()]
+    async with memory_runtime(model=models[0], place=place) as runtime:
+        reply = await runtime.chat([Image(PNG, name="a.png"), "What?"])
+    async with memory_runtime(model=models[1], place=place) as runtime:
+        await runtime.chat("And?", session_id=reply.session_id)
+    assert models[1].requests[0].messages[:2] == models[0].requests[1].messages[:2]
+
+
+async def test_an_answer_to_a_question_has_no_files() -> None:
+    model = ScriptedModel([call("color"), say("Ok.")])
+    async with served(model=model, tools=[Act("color", ask_color)]) as server:
+        asked = await server.say("Hi")
+        conversation = asked.json()["conversationId"]
+        response = await server.say("This", conversationId=conversation, attachments=[GOOD])
+    assert response.status_code == 422
+    assert response.json()["error"]["details"][0]["field"] == "/attachments"
+
+
+async def test_a_message_that_is_not_written_leaves_its_files_to_the_sweep() -> None:
+    clock = FakeClock()
+    async with served(model=seeing(), clock=clock) as server:
+        runtime = server.runtime
+        kept = await runtime.keep([Image(PNG)])
+        with pytest.raises(InvalidRequest):
+            await runtime.send(NewMessage(content="x" * 200_000, attachments=kept.files))
+        await swept(server, clock)
+        assert not await runtime.parts.storage.blobs.exists(kept.files[0].blob_id)
