@@ -118,6 +118,7 @@ class Participants:
         if tool_id in self.invoker(agent).registry:
             return True
         return agent.contract is not None and tool_id in agent.contract.tool_ids
+
     def readable(self, model: Model, agent: Agent, state: SessionState) -> Model:
         """Return the model; if the conversation has files, as one that receives them."""
         shows_images = agent.settings.tool_images

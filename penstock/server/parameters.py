@@ -94,7 +94,7 @@ class Form:
             for name in self._required
             if name not in plain
         ]
-        if self._any_of and not any(plain.get(name) for name in self._any_of):
+        if self._any_of and all(plain.get(name) in (None, []) for name in self._any_of):
             issue = f"is missing; expected {' or '.join(self._any_of)}"
             problems.append({"field": f"/{self._any_of[0]}", "issue": issue})
         if problems:

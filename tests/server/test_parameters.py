@@ -221,3 +221,26 @@ def test_a_page_uses_the_name_of_its_items_as_key() -> None:
         "agents": [1],
         "meta": {"total": 9, "limit": 1, "offset": 2},
     }
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({"a": "x"}, []),
+        ({"b": [1]}, []),
+        ({}, ["/a"]),
+        ({"a": None, "b": []}, ["/a"]),
+        ({"a": " "}, ["/a"]),
+    ],
+)
+def test_a_form_can_need_one_of_several_keys(body: dict[str, Any], fields: list[str]) -> None:
+    form = Form(
+        {"a": {"type": ["string", "null"], "pattern": NOT_BLANK}, "b": {}}, any_of=("a", "b")
+    )
+    assert form.schema["anyOf"] == [{"required": ["a"]}, {"required": ["b"]}]
+    found = []
+    try:
+        form.read(body)
+    except InvalidRequest as error:
+        found = [each["field"] for each in error.problems]
+    assert found == fields
