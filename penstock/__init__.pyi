@@ -6,15 +6,47 @@ from penstock.agents.attachments.content import Document as Document
 from penstock.agents.attachments.content import Image as Image
 from penstock.app.opening import open as open
 from penstock.app.runtime import Runtime as Runtime
-from penstock.chat.requests import NewMessage as NewMessage
-from penstock.chat.requests import Reply as Reply
+from penstock.chat.python.conversations import MessageOptions as MessageOptions
+from penstock.chat.python.public_events import Answered as Answered
+from penstock.chat.python.public_events import Asked as Asked
+from penstock.chat.python.public_events import Ended as Ended
+from penstock.chat.python.public_events import Event as Event
+from penstock.chat.python.public_events import HandedOff as HandedOff
+from penstock.chat.python.public_events import Notice as Notice
+from penstock.chat.python.public_events import OutputDelta as OutputDelta
+from penstock.chat.python.public_events import StepEnded as StepEnded
+from penstock.chat.python.public_events import StepStarted as StepStarted
+from penstock.chat.python.public_events import Text as Text
+from penstock.chat.python.public_events import Thinking as Thinking
+from penstock.chat.python.public_events import ToolCalled as ToolCalled
+from penstock.chat.python.public_events import ToolReturned as ToolReturned
+from penstock.chat.python.run import Run as Run
+from penstock.chat.requests import NewCall as NewCall
+from penstock.chat.requests import NewRun as NewRun
 from penstock.core.call_errors import ModelRetry as ModelRetry
 from penstock.core.call_errors import ToolFailed as ToolFailed
 from penstock.core.envelope import Envelope as Envelope
 from penstock.core.envelope import Status as Status
+from penstock.core.errors import ConfigError as ConfigError
+from penstock.core.errors import InvalidRequest as InvalidRequest
+from penstock.core.errors import NameTaken as NameTaken
+from penstock.core.errors import NotFound as NotFound
+from penstock.core.errors import OutputChanged as OutputChanged
 from penstock.core.errors import PenstockError as PenstockError
+from penstock.core.errors import RuntimeMisuse as RuntimeMisuse
+from penstock.core.errors import TaskCancelled as TaskCancelled
+from penstock.core.errors import TaskError as TaskError
+from penstock.core.errors import TaskFailed as TaskFailed
+from penstock.core.errors import TaskSuspended as TaskSuspended
 from penstock.core.limits import Limits as Limits
+from penstock.core.messages import Usage as Usage
 from penstock.core.profile import Profile as Profile
+from penstock.core.reply import AssistantMessage as AssistantMessage
+from penstock.core.reply import Message as Message
+from penstock.core.reply import Question as Question
+from penstock.core.reply import Reply as Reply
+from penstock.core.reply import ToolCall as ToolCall
+from penstock.core.reply import UserMessage as UserMessage
 from penstock.core.task import TaskStatus as TaskStatus
 from penstock.models.model import Model as Model
 from penstock.models.model import ModelCard as ModelCard
@@ -25,27 +57,59 @@ from penstock.tools.python.options import Retry as Retry
 
 __all__ = [
     "Agent",
+    "Answered",
+    "Asked",
+    "AssistantMessage",
     "Audio",
     "ChatSettings",
+    "ConfigError",
     "Content",
     "Document",
+    "Ended",
     "Envelope",
+    "Event",
+    "HandedOff",
     "Image",
+    "InvalidRequest",
     "Limits",
+    "Message",
+    "MessageOptions",
     "Model",
     "ModelCard",
     "ModelRetry",
-    "NewMessage",
+    "NameTaken",
+    "NewCall",
+    "NewRun",
+    "NotFound",
+    "Notice",
+    "OutputChanged",
+    "OutputDelta",
     "PenstockError",
     "Prices",
     "Profile",
+    "Question",
     "Reply",
     "Retry",
+    "Run",
     "Runtime",
+    "RuntimeMisuse",
     "Status",
+    "StepEnded",
+    "StepStarted",
+    "TaskCancelled",
+    "TaskError",
+    "TaskFailed",
     "TaskStatus",
+    "TaskSuspended",
+    "Text",
+    "Thinking",
+    "ToolCall",
+    "ToolCalled",
     "ToolContext",
     "ToolFailed",
+    "ToolReturned",
+    "Usage",
+    "UserMessage",
     "tool",
 ]
 

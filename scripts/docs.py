@@ -24,6 +24,7 @@ from penstock.agents.agent_settings import AgentSettings
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings
 from penstock.app.settings_sections import ModelEntry, NotificationEntry, RuleEntry
+from penstock.chat.python.run_events import Row, RunEvents
 from penstock.cli.main import COMMANDS, root
 from penstock.core import call_errors as answered
 from penstock.core import errors
@@ -46,6 +47,7 @@ WIDTH = 100
 _TELLING = (errors.DeclarationError, errors.InvalidRequest, errors.InvalidAnswer)
 Raised = TypeVar("Raised", bound=errors.PenstockError)
 Rows = Iterator[Sequence[str]]
+NO_ROW = Row()
 
 
 def main() -> int:
@@ -99,6 +101,8 @@ def door_errors() -> str:
 
 def _door_errors() -> Rows:
     for error in _classes(errors, errors.PenstockError):
+        if issubclass(error, errors.TaskError):
+            continue  # raised by a Reply in a program, never by a door
         make: Callable[..., errors.PenstockError] = error
         answer = problem(make([]) if issubclass(error, _TELLING) else make(), "")
         told: str = json.loads(bytes(answer.body))["error"]["code"]
@@ -130,8 +134,9 @@ def _classes(module: ModuleType, root: type[Raised]) -> list[type[Raised]]:
 
 
 def events() -> str:
-    """Return every event with its members."""
-    return table(("kind", "from", "means", "members"), _events())
+    """Return every event with its members, and what readers get for it."""
+    columns = ("kind", "from", "means", "members", "a Run yields", "frames")
+    return table(columns, _events())
 
 
 def _events() -> Rows:
@@ -139,7 +144,11 @@ def _events() -> Rows:
         raw: Any = event(**dict.fromkeys(event.__struct_fields__))
         members = ", ".join(code(name) for name in event.__struct_fields__)
         outside = event is QuestionAnswered or is_outside(raw)
-        yield code(kind_of(raw)), "outside" if outside else "holder", sentence(event), members
+        row = RunEvents.table.get(event, NO_ROW)
+        public = ", ".join(code(kind.__name__) for kind in row.public)
+        frames = ", ".join(map(code, row.frames))
+        origin = "outside" if outside else "holder"
+        yield code(kind_of(raw)), origin, sentence(event), members, public, frames
 
 
 # ---- settings ------------------------------------------------------------------------------------

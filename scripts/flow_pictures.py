@@ -11,7 +11,7 @@ from rich.console import Console
 from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import AgentProfile, DisplayCard
 from penstock.app.runtime import Runtime
-from penstock.chat.requests import NewRun, Reply
+from penstock.chat.requests import NewRun, TaskReply
 from penstock.cli.flow.board import CardBoard
 from penstock.cli.flow.view import draw
 from penstock.core.events.events import Record
@@ -130,7 +130,7 @@ async def _happened() -> Sequence[Record]:
         await runtime.start_flow(NewRun(command="guide", task="Lisbon"), task_id=_RUN)
         while (reply := await _reply(runtime, clock)).questions:
             question = reply.questions[0].question
-            await runtime.answer(question.question_id, {"value": ["French", "Spanish"]})
+            await runtime.requests.answer(question.question_id, {"value": ["French", "Spanish"]})
         return await place.log.read(LogId(_RUN))
 
 
@@ -139,9 +139,9 @@ def _charter(name: str, card: DisplayCard) -> AgentProfile:
     return AgentProfile(file=f"agents/{name}.md", card=card, tools=tools.get(name, ()))
 
 
-async def _reply(runtime: Runtime, clock: FakeClock) -> Reply:
+async def _reply(runtime: Runtime, clock: FakeClock) -> TaskReply:
     """Return the reply of the run once it has ended or waits. The clock advances meanwhile."""
-    waiting = asyncio.ensure_future(runtime.wait(_RUN))
+    waiting = asyncio.ensure_future(runtime.requests.wait(_RUN))
     while not waiting.done():
         await clock.elapse(0.5)
     reply = waiting.result()

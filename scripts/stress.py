@@ -42,7 +42,7 @@ async def use(directory: Path, kind: str) -> None:
     async with opening(settings, load_project(settings)) as runtime:
         await runtime.parts.storage.projections.tasks(page=Page(limit=5))
         if chats:
-            await runtime.send(NewMessage(content="Hello"))
+            await runtime.requests.send(NewMessage(content="Hello"))
 
 
 def live(directory: Path, kind: str, wait: float, result: int) -> None:

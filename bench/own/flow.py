@@ -107,7 +107,7 @@ async def die_at_the_end(directory: str, length: int) -> None:
 async def resume(directory: str, length: int) -> None:
     model = Fake()
     async with open_runtime(directory, agents=[_writer(model)]) as runtime:
-        reply = await runtime.wait(RESUMED)
+        reply = await runtime.requests.wait(RESUMED)
         assert reply
         assert reply.envelope
     _check(reply.envelope, length)

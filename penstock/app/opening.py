@@ -222,7 +222,7 @@ async def open_storage(
 def open_plugins(reloader: ProjectReloader, log: Log) -> RunFollower:
     """Connect plugins to the open project; they follow its runs until the result is closed."""
     plugins, runtime = reloader.first.plugins, reloader.runtime
-    follower = RunFollower(plugins.events, runtime.follow)
+    follower = RunFollower(plugins.events, runtime.requests.follow)
     plugins.events.open(partial(log.listen, follower.hear))
     plugins.flows.open(runtime)
     plugins.open(lambda: reloader.take(reloader.read()))

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from penstock.chat.requests import Reply
+from penstock.chat.requests import TaskReply
 from penstock.chat.wire_forms import blocked_part, question_part
 from penstock.core.clock import to_iso
 from penstock.core.events.events import (
@@ -275,7 +275,7 @@ class RunFeed:
         return self._visits.get(frame)
 
 
-def run_result(run_id: TaskId, command: str, ended: TaskEnded | Reply) -> dict[str, Any]:
+def run_result(run_id: TaskId, command: str, ended: TaskEnded | TaskReply) -> dict[str, Any]:
     """Return the FlowResult of a run, without steps if the run ended before its flow started."""
     envelope = ended.envelope
     if envelope is not None and isinstance(envelope.output, dict):

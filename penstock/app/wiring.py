@@ -25,9 +25,11 @@ from penstock.app.runtime_parts import (
 from penstock.chat.direct_calls import CommandWork, DirectCalls
 from penstock.chat.direct_tools import DirectTools
 from penstock.chat.inbox import Inbox, TaskStarter
+from penstock.chat.log_follower import LogSource
 from penstock.chat.session import ChatWork, Participants
 from penstock.chat.task_bodies import Requirements, TaskDispatcher
 from penstock.chat.task_closer import TaskCloser
+from penstock.chat.task_requests import Known, Requests
 from penstock.chat.task_waiter import TaskWaiter
 from penstock.chat.tool_runs import RunNotifier, ToolRuns
 from penstock.core.envelope import Envelope, Json
@@ -105,7 +107,7 @@ class Assembly:
         parts = RuntimeParts(
             world=self._world, storage=storage, engine=engine, chat=chat, tools=tools, flows=flows
         )
-        return Runtime(parts, self._inbox, self._waiter, project_parts.local)
+        return Runtime(parts, self._requests)
 
     # ---- tools ----
 
@@ -303,6 +305,17 @@ class Assembly:
         storage, is_blocked = self._storage, self._launcher.is_blocked
         return TaskWaiter(
             storage.log, storage.projections, self._bus, self._world, is_blocked=is_blocked
+        )
+
+    @cached_property
+    def _requests(self) -> Requests:
+        storage, agents = self._storage, self._project.agents
+        return Requests(
+            self._inbox,
+            self._waiter,
+            LogSource(log=storage.log, bus=self._bus, limits=self._world.limits),
+            known=Known(agents.catalog, agents.models, storage.projections, self._attachments),
+            local=self._project.local,
         )
 
     @cached_property

@@ -35,13 +35,13 @@ from penstock.core.ids import ASSISTANT, CallId, MessageId, QuestionId, SessionI
 from penstock.core.json_values.json_text import canonical
 from penstock.core.limits import World
 from penstock.core.profile import Profile
-from penstock.core.slash_commands import NEW, MissingArgument, clears_history, command_parts
 from penstock.core.task import Question, QuestionKind, TaskStatus
 from penstock.core.text import cut, one_line
 from penstock.engine.budget import Budget
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.session_state import SessionState
+from penstock.engine.slash_commands import NEW, MissingArgument, clears_history, command_parts
 from penstock.engine.suspend import ask, park, withdraw
 from penstock.engine.task_state import TaskState
 from penstock.tools.invoker import Invoker

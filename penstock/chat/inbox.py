@@ -24,9 +24,9 @@ from typing import Any
 
 from penstock.chat.requests import (
     NewMessage,
-    Reply,
     RequestKey,
     SentMessage,
+    TaskReply,
     check_content,
     check_reach,
     message_entries,
@@ -59,11 +59,11 @@ from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
 from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.limits import World
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, Profile
-from penstock.core.slash_commands import is_command, is_informational, text_for_model
 from penstock.core.task import QuestionKind, QuestionRecord, QuestionStatus, TaskRecord, TaskStatus
 from penstock.engine.activation import Activations
 from penstock.engine.answers import answer_in_words, check_answer
 from penstock.engine.launcher import Launcher
+from penstock.engine.slash_commands import is_command, is_informational, text_for_model
 from penstock.store.blobs import Blobs
 from penstock.store.logs.log import Log
 from penstock.store.projections import Page, Projections, TasksOf
@@ -345,7 +345,7 @@ class Inbox:
             details={"questions": ids},
         )
 
-    async def _parked_on_runs(self, log_id: LogId) -> Reply | None:
+    async def _parked_on_runs(self, log_id: LogId) -> TaskReply | None:
         """Return the reply of the task that waits for a run with an open question, if any."""
         of = TasksOf(status=TaskStatus.SUSPENDED)
         tasks, _ = await self._projections.tasks(log_id=log_id, of=of, page=Page(limit=1))

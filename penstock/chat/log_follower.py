@@ -20,17 +20,12 @@ tests/journeys/test_sse.py.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Sequence
 
 from msgspec import Struct
 
 from penstock.core.events.events import (
     Record,
-    ReplyReceived,
-    ReplyRestarted,
-    TaskEnded,
-    TaskSuspended,
 )
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
@@ -301,66 +296,6 @@ async def follow(
                     yield item
     finally:
         tail.close()
-
-
-async def texts(
-    source: LogSource,
-    log_id: LogId,
-    task_id: TaskId,
-    is_waiting: Callable[[TaskSuspended], Awaitable[bool]],
-) -> AsyncGenerator[str, None]:
-    """Yield the text of a task's agent in pieces, until the task ends or waits for people.
-
-    Earlier text is read from the log, so nothing is missed however late this starts. A reply that
-    failed and restarted is yielded again from its beginning. `is_waiting` returns whether the task
-    still waits where it was suspended: the log also holds questions that were answered since.
-    """
-    saying = YieldedReply()
-    async with aclosing(follow(source, log_id, task_id=task_id)) as items:
-        async for item in items:
-            if piece := saying.new_text(item):
-                yield piece
-            if isinstance(item, Record):
-                if isinstance(item.event, TaskEnded):
-                    return
-                if isinstance(item.event, TaskSuspended) and await is_waiting(item.event):
-                    return
-
-
-class YieldedReply:
-    """How much of the current reply was yielded; it may arrive live, from the log, or both ways."""
-
-    def __init__(self) -> None:
-        self._base: int | None = None
-        self._said = 0
-        self._skip = 0
-        self._has_said = False
-
-    def new_text(self, item: Live) -> str:
-        """Return the new text in an item, possibly empty."""
-        text = self._added(item)
-        self._said += len(text)
-        self._has_said = self._has_said or bool(text)
-        if isinstance(item, Record) and isinstance(item.event, ReplyReceived | ReplyRestarted):
-            self._base, self._said, self._skip = None, 0, 0
-        return text
-
-    def _added(self, item: Live) -> str:
-        match item:
-            case ReplyStarted(reply=reply) if reply.path is None:
-                # After its queue was dropped, a reader gets the same reply again from the start.
-                is_same = reply.base == self._base
-                self._base, self._skip = reply.base, self._said if is_same else 0
-                self._said = self._said if is_same else 0
-            case Delta(kind=DeltaKind.TEXT, reply=reply, text=text) if reply.path is None:
-                known = min(self._skip, len(text))
-                self._skip -= known
-                return text[known:]
-            case Record(event=ReplyReceived(text=text), path=None):
-                return text[self._said :]
-            case Record(event=TaskEnded(content=text)) if not self._has_said:
-                return text  # the result of a command: no model replied
-        return ""
 
 
 def so_far(reply: LiveReply) -> list[Live]:

@@ -22,9 +22,18 @@ from penstock.core.json_values.json_text import JSON_DEPTH, as_stored, is_deeper
 from penstock.core.limits import Limits, World
 from penstock.core.messages import NOTHING_SPENT, StoredFile, Usage
 from penstock.core.profile import Profile
-from penstock.core.task import Missing, QuestionRecord, TaskStatus
+from penstock.core.reply import Question, QuestionType, Reply, ReplyStatus, TaskHistory
+from penstock.core.task import Missing, QuestionKind, QuestionRecord, TaskStatus, blocked
+from penstock.core.task import Question as AskedQuestion
 from penstock.core.text import cut, one_line
 
+BLOCKED = "BLOCKED"
+"""The code of a task that waits for a part that this process lacks."""
+_STATUS: dict[TaskStatus, ReplyStatus] = {
+    TaskStatus.SUCCEEDED: "succeeded",
+    TaskStatus.FAILED: "failed",
+    TaskStatus.CANCELLED: "cancelled",
+}
 TITLE_CHARS = 60
 """Most characters of a conversation's title, which is cut from its first message."""
 
@@ -39,10 +48,10 @@ class RequestKey(Struct, frozen=True):
 
 
 class NewMessage(Struct, frozen=True, kw_only=True):
-    """A message to an agent, for `Runtime.send`.
+    """A message to an agent, for `Requests.send`.
 
     Example:
-        >>> from penstock import NewMessage
+        >>> from penstock.chat.requests import NewMessage
         >>> NewMessage(content="Hello", agent="clerk").agent
         'clerk'
     """
@@ -103,7 +112,7 @@ class NewRun(Struct, frozen=True, kw_only=True):
 
 
 class NewCall(Struct, frozen=True, kw_only=True):
-    """A direct call of a tool, for `Runtime.request`.
+    """A direct call of a tool, for `Runtime.start_call`.
 
     Example:
         >>> from penstock.chat.requests import NewCall
@@ -125,26 +134,24 @@ class NewCall(Struct, frozen=True, kw_only=True):
 
 
 class SentMessage(Struct, frozen=True, kw_only=True):
-    """A message that was stored, as `Runtime.send` returns it.
+    """A message that was stored, as `Requests.send` returns it.
 
     Example:
         >>> import asyncio
-        >>> from penstock import NewMessage
-        >>> from penstock.models.scripted import ScriptedModel, say
+        >>> from penstock.chat.requests import NewMessage
         >>> from penstock.testing.runtime import memory_runtime
         >>> async def main() -> None:
-        ...     async with memory_runtime(model=ScriptedModel([say("Hi.")])) as runtime:
-        ...         sent = await runtime.send(NewMessage(content="Hello"))
-        ...         async for text in runtime.stream(sent):
-        ...             print(text)
+        ...     async with memory_runtime() as runtime:
+        ...         sent = await runtime.requests.send(NewMessage(content="Hello"))
+        ...         print((await runtime.attach(sent.task_id).reply()).status)
         >>> asyncio.run(main())
-        Hi.
+        succeeded
     """
 
     session_id: SessionId
     """The conversation, a new one if the message named none."""
     task_id: TaskId
-    """The task that answers it; for `Runtime.wait` and `Runtime.cancel`."""
+    """The task that answers it; for `Runtime.attach`."""
     message_id: MessageId
     """The message's own id, in the conversation's history."""
     seq: int
@@ -153,25 +160,13 @@ class SentMessage(Struct, frozen=True, kw_only=True):
     """The written events, if the task has no others yet; empty otherwise."""
 
 
-class Reply(Struct, frozen=True, kw_only=True):
-    """The state of a task that has ended, or that cannot continue by itself.
-
-    Example:
-        >>> import asyncio
-        >>> from penstock.models.scripted import ScriptedModel, say
-        >>> from penstock.testing.runtime import memory_runtime
-        >>> async def main() -> None:
-        ...     async with memory_runtime(model=ScriptedModel([say("Good morning.")])) as runtime:
-        ...         reply = await runtime.chat("Hello")
-        ...         print(reply.status, reply.content)
-        >>> asyncio.run(main())
-        succeeded Good morning.
-    """
+class TaskReply(Struct, frozen=True, kw_only=True):
+    """The state of a task that has ended, or that cannot continue by itself, in its stored form."""
 
     session_id: SessionId
-    """The conversation; pass it to `Runtime.chat` to continue."""
+    """The conversation."""
     task_id: TaskId
-    """The task; pass it to `Runtime.wait` after an answer."""
+    """The task."""
     status: TaskStatus
     """`succeeded`, `failed`, `cancelled`, `suspended` or `blocked`."""
     content: str = ""
@@ -316,3 +311,61 @@ def _stored(value: Json, field: str) -> Json:
         issue = f"is not JSON: {error}"
         raise InvalidRequest([{"field": field, "issue": issue}]) from None
     return stored
+
+
+def reply_of(task: TaskReply, agent: str, recorded: TaskHistory) -> Reply[Any]:
+    """Return a task that has ended or waits as a value for programs."""
+    return Reply(
+        status=_STATUS.get(task.status, "suspended"),
+        content=task.content,
+        finish_reason=task.finish_reason,
+        usage=task.usage,
+        questions=tuple(question_of(each) for each in task.questions),
+        error=blocked_error(task) if task.status is TaskStatus.BLOCKED else task.error,
+        agent=agent,
+        session=task.session_id,
+        task_id=task.task_id,
+        message_id=task.message_id or "",
+        recorded=recorded,
+    )
+
+
+def blocked_error(task: TaskReply) -> ErrorDetail:
+    """Return what a blocked task lacks, as an error."""
+    return ErrorDetail(
+        code=BLOCKED,
+        message=blocked(task.blocked_on),
+        retryable=True,
+        details={
+            "blocked_on": [each.to_wire() for each in task.blocked_on],
+            "task_id": task.task_id,
+        },
+    )
+
+
+def question_of(record: QuestionRecord) -> Question:
+    """Return a question for programs."""
+    return public_question(record.question, record.task_id)
+
+
+def public_question(asked: AskedQuestion, task_id: str) -> Question:
+    """Return a question of the log for programs."""
+    return Question(
+        id=asked.question_id,
+        kind=_question_type(asked),
+        text=asked.text,
+        tool=asked.tool_id,
+        input=None if asked.input is None else dict(asked.input),
+        options=tuple(option.value for option in asked.options),
+        context=asked.context,
+        schema=None if asked.schema is None else dict(asked.schema),
+        task_id=task_id,
+    )
+
+
+def _question_type(asked: AskedQuestion) -> QuestionType:
+    if asked.kind is QuestionKind.APPROVAL:
+        return "approval"
+    if asked.options:
+        return "choice"
+    return "text" if asked.schema is None and asked.form is None else "form"

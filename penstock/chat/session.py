@@ -44,13 +44,13 @@ from penstock.core.ids import ASSISTANT, LogId, MessageId
 from penstock.core.json_values.schema import Problem
 from penstock.core.limits import World
 from penstock.core.profile import LOCAL, Profile
-from penstock.core.slash_commands import clears_history
 from penstock.core.task import TaskStatus
 from penstock.engine.budget import Budget
 from penstock.engine.bus import Bus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.session_state import SessionState
+from penstock.engine.slash_commands import clears_history
 from penstock.engine.suspend import park, withdraw
 from penstock.engine.task_body import failed
 from penstock.engine.task_state import TaskState

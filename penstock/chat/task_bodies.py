@@ -38,11 +38,11 @@ from penstock.core.events.events import CallRequested, MessageReceived, TaskEnde
 from penstock.core.events.flow_events import AgentStarted, FlowRequested, StepSettled
 from penstock.core.ids import ASSISTANT, LogId
 from penstock.core.profile import Profile
-from penstock.core.slash_commands import is_answered_by_model
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.held_log import HeldLog
 from penstock.engine.session_state import SessionState
+from penstock.engine.slash_commands import is_answered_by_model
 from penstock.engine.task_body import MissingParts, Need
 from penstock.engine.task_state import TaskState
 from penstock.tools.tool import Registry

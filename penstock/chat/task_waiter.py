@@ -17,13 +17,14 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Self
 
-from penstock.chat.requests import Reply
+from penstock.chat.requests import TaskReply
 from penstock.chat.task_records import records_of, unfit
 from penstock.core.errors import NotFound
 from penstock.core.events.events import (
     CancelRequested,
     Event,
     QuestionAnswered,
+    Record,
     TaskBlocked,
     TaskEnded,
     TaskSuspended,
@@ -56,13 +57,16 @@ class TaskWaiter:
         self._clock = world.clock
         self._limits = world.limits
 
-    async def reply_to(self, task_id: TaskId, request: Awaitable[TaskId]) -> Reply:
+    async def reply_to(
+        self, task_id: TaskId, request: Awaitable[TaskId], into: list[Record] | None = None
+    ) -> TaskReply:
         """Make a request whose task gets this id; wait until the task has ended or waits.
 
         It listens before the request is made: a fast task could end between the two. A repeated
-        request returns another id, that of the first one's task.
+        request returns another id, that of the first one's task. The events that this process
+        commits to the task meanwhile are added to `into`.
         """
-        with EndSignal(self._bus, task_id) as signal:
+        with EndSignal(self._bus, task_id, into) as signal:
             accepted = await request
             reply = await self.until(signal, None) if accepted == task_id else None
         if accepted != task_id:
@@ -71,14 +75,14 @@ class TaskWaiter:
             raise NotFound(f"task {accepted} is gone: its conversation was deleted")
         return reply
 
-    async def wait(self, task_id: TaskId, seconds: float | None = None) -> Reply | None:
+    async def wait(self, task_id: TaskId, seconds: float | None = None) -> TaskReply | None:
         """Wait until the task has ended or waits for a person; return None on timeout."""
         with EndSignal(self._bus, task_id) as signal:
             if (reply := await self._settled(task_id, signal)) is not None:
                 return reply
             return await self.until(signal, seconds)
 
-    async def until(self, signal: "EndSignal", seconds: float | None) -> Reply | None:
+    async def until(self, signal: "EndSignal", seconds: float | None) -> TaskReply | None:
         """Wait for the signal, and poll: another process may run the task."""
         now, timer = self._clock.monotonic, self._bus.timer
         until = now() + (math.inf if seconds is None else seconds)
@@ -100,7 +104,7 @@ class TaskWaiter:
                 return reply
             pause = min(2 * pause, self._limits.sweep_seconds)
 
-    async def _settled(self, task_id: TaskId, signal: "EndSignal") -> Reply | None:
+    async def _settled(self, task_id: TaskId, signal: "EndSignal") -> TaskReply | None:
         """Return the reply of a task; None while it runs or is about to resume."""
         task = await self._projections.find_task(task_id)
         if task is None:
@@ -117,10 +121,10 @@ class TaskWaiter:
 
     async def _reply(
         self, log_id: LogId, task_id: TaskId, event: Any, signal: "EndSignal"
-    ) -> Reply | None:
+    ) -> TaskReply | None:
         """Return the reply of a task after an event; None if the task has work to do."""
         if isinstance(event, TaskEnded):
-            return Reply(
+            return TaskReply(
                 session_id=SessionId(log_id),
                 task_id=task_id,
                 status=event.status,
@@ -139,11 +143,11 @@ class TaskWaiter:
             return None
         return await self._suspended(log_id, task_id, event, signal)
 
-    def _blocked(self, log_id: LogId, task_id: TaskId, event: TaskBlocked) -> Reply | None:
+    def _blocked(self, log_id: LogId, task_id: TaskId, event: TaskBlocked) -> TaskReply | None:
         """Return the reply of a blocked task; None if this process has what is missing."""
         if not self._is_blocked(log_id):
             return None
-        return Reply(
+        return TaskReply(
             session_id=SessionId(log_id),
             task_id=task_id,
             status=TaskStatus.BLOCKED,
@@ -152,7 +156,7 @@ class TaskWaiter:
 
     async def _suspended(
         self, log_id: LogId, task_id: TaskId, event: TaskSuspended, signal: "EndSignal"
-    ) -> Reply | None:
+    ) -> TaskReply | None:
         questions = list(await self._projections.open_questions(log_id, task_id))
         if not {each.question.question_id for each in questions}.issuperset(event.questions):
             return None
@@ -163,7 +167,7 @@ class TaskWaiter:
             questions += [question for each in inside for question in each.questions]
             if len(inside) < len(event.runs) and not questions:
                 return None
-        return Reply(
+        return TaskReply(
             session_id=SessionId(log_id),
             task_id=task_id,
             status=TaskStatus.SUSPENDED,
@@ -171,14 +175,14 @@ class TaskWaiter:
             runs=event.runs,
         )
 
-    async def _run(self, run_id: TaskId, signal: "EndSignal") -> Reply | None:
+    async def _run(self, run_id: TaskId, signal: "EndSignal") -> TaskReply | None:
         """Return the reply of a run; None while it runs. An erased run has no questions."""
         signal.watch(run_id)
         try:
             return await self._settled(run_id, signal)
         except NotFound:
             suspended = TaskStatus.SUSPENDED
-            return Reply(session_id=SessionId(run_id), task_id=run_id, status=suspended)
+            return TaskReply(session_id=SessionId(run_id), task_id=run_id, status=suspended)
 
 
 def awaited_runs(events: Sequence[Event]) -> tuple[TaskId, ...]:
@@ -193,15 +197,16 @@ def awaited_runs(events: Sequence[Event]) -> tuple[TaskId, ...]:
 class EndSignal:
     """Resolves when this process ends or suspends a task, or a run that the task waits for."""
 
-    __slots__ = ("_bus", "_watched", "end", "task_id")
+    __slots__ = ("_bus", "_into", "_watched", "end", "task_id")
 
-    def __init__(self, bus: Bus, task_id: TaskId) -> None:
+    def __init__(self, bus: Bus, task_id: TaskId, into: list[Record] | None = None) -> None:
         self._bus = bus
+        self._into = into
         self.task_id = task_id
 
     def __enter__(self) -> Self:
         """Listen."""
-        self.end: asyncio.Future[Any] = self._bus.end_of(self.task_id)
+        self.end: asyncio.Future[Any] = self._bus.end_of(self.task_id, self._into)
         self._watched = {self.task_id}
         return self
 

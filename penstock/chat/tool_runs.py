@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from penstock.chat.inbox import Inbox
-from penstock.chat.requests import NewRun, Reply, run_requested
+from penstock.chat.requests import NewRun, TaskReply, run_requested
 from penstock.chat.task_waiter import TaskWaiter
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.errors import NameTaken, NotFound, PenstockError, TaskOver
@@ -106,7 +106,7 @@ class RunNotifier:
             await self._log.send(log_id, [Entry(event, task_id)], on_way=self._wake)
 
 
-def _outcome(reply: Reply) -> Envelope:
+def _outcome(reply: TaskReply) -> Envelope:
     if reply.envelope is not None:
         return reply.envelope
     error = ErrorDetail(code=PenstockError.code, message=f"the run ended as {reply.status.value}")

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from penstock.app.runtime import Runtime
 from penstock.app.runtime_parts import Storage
-from penstock.chat.requests import Reply
+from penstock.chat.requests import TaskReply
 from penstock.chat.wire_forms import question_record
 from penstock.cli.completion import questions, replies
 from penstock.cli.interaction.asking import (
@@ -100,7 +100,7 @@ def answer(options: Options) -> None:
             return 0
         record = await _get(runtime.parts.storage, options.question)
         taken = await _answered(runtime, record, options)
-        reply = await runtime.wait(taken.task_id)
+        reply = await runtime.requests.wait(taken.task_id)
         code = _show(taken, reply, as_json=options.as_json)
         await (
             runtime.parts.engine.launcher.rest()
@@ -163,7 +163,7 @@ async def _answered(runtime: Runtime, record: QuestionRecord, options: Options) 
             raise typer.Abort
         body |= _extras(record, options.edited, options.reason)
         try:
-            return await runtime.answer(record.question.question_id, body)
+            return await runtime.requests.answer(record.question.question_id, body)
         except InvalidAnswer as error:
             if answer_body is not None:
                 raise
@@ -213,7 +213,7 @@ async def _notify_waiters(runtime: Runtime, run: LogId) -> None:
     if not isinstance(brief, FlowRequested) or brief.waiter is None:
         return
     try:
-        reply = await runtime.wait(brief.waiter, seconds=_WAITER_SECONDS)
+        reply = await runtime.requests.wait(brief.waiter, seconds=_WAITER_SECONDS)
     except NotFound:
         return
     note(f"{brief.waiter} waited for it: {_status_line(reply)}")
@@ -221,14 +221,14 @@ async def _notify_waiters(runtime: Runtime, run: LogId) -> None:
         await _notify_waiters(runtime, LogId(brief.waiter))
 
 
-def _status_line(reply: Reply | None) -> str:
+def _status_line(reply: TaskReply | None) -> str:
     if reply is None:
         return "it is still running"
     text = reply.error.message if reply.error is not None else reply.content
     return f"{reply.status.value} {cut(one_line(text), _MAX_SHOWN)}".rstrip()
 
 
-def _show(taken: QuestionRecord, reply: Reply | None, *, as_json: bool) -> int:
+def _show(taken: QuestionRecord, reply: TaskReply | None, *, as_json: bool) -> int:
     if reply is None:
         return 0
     waiting = [each.question.question_id for each in reply.questions]

@@ -134,7 +134,7 @@ def cancel_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJso
 
     async def work(runtime: Runtime) -> None:
         await _get(runtime.parts.storage, task)
-        record = await runtime.cancel(TaskId(task))
+        record = await runtime.requests.cancel(TaskId(task))
         if as_json:
             print_json(task_part(record))
         else:
@@ -175,7 +175,7 @@ async def _rests_since(runtime: Runtime, record: Record) -> bool:
     """
     if isinstance(record.event, TaskBlocked) and record.task_id is not None:
         seconds = runtime.parts.world.limits.sweep_seconds
-        reply = await runtime.wait(record.task_id, seconds=seconds)
+        reply = await runtime.requests.wait(record.task_id, seconds=seconds)
         return reply is not None and reply.status is TaskStatus.BLOCKED
     if not isinstance(record.event, TaskSuspended):
         return False

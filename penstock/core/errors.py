@@ -19,6 +19,12 @@ PenstockError                 docstring = default message; `code` = the class na
 ├── AlreadyAnswered           the question has an answer
 ├── QuestionClosed            the question was cancelled or has expired
 ├── TaskOver                  the task has ended
+├── TaskError                 a task has no output; has its Reply
+│   ├── TaskFailed            it failed
+│   ├── TaskCancelled         it was cancelled
+│   ├── TaskSuspended         it waits for people
+│   └── OutputChanged         its output does not fit the type any more
+├── RuntimeMisuse             a program used the runtime in a way that cannot work
 ├── IdempotencyConflict       one key, two requests
 ├── BadRequest                the request cannot be read
 ├── BadLastEventId            not a position in this log
@@ -55,6 +61,7 @@ from typing import Any, ClassVar
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
+from penstock.core.reply import Question, Reply
 from penstock.core.task import Missing
 
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -180,6 +187,60 @@ class TaskOver(PenstockError):
     """The task has ended."""
 
     code = "TASK_ENDED"
+
+
+class TaskError(PenstockError):
+    """A task has no output. `reply` shows its state."""
+
+    def __init__(self, reply: Reply[Any]) -> None:
+        """Create the error of a reply. `Reply.output` and `Reply.raise_for_status` raise it.
+
+        Args:
+            reply: The reply of the task.
+
+        Example:
+            >>> import asyncio
+            >>> from penstock import TaskError
+            >>> from penstock.models.scripted import ScriptedModel, fail
+            >>> from penstock.testing.runtime import memory_runtime
+            >>> async def main() -> None:
+            ...     async with memory_runtime(model=ScriptedModel([fail(400)])) as runtime:
+            ...         try:
+            ...             (await runtime.chat("Hello")).output
+            ...         except TaskError as error:
+            ...             print(error.code, error.reply.status)
+            >>> asyncio.run(main())
+            TASK_FAILED failed
+        """
+        said = (self.__doc__ or "").partition("\n")[0].rstrip(".")
+        why = "" if reply.error is None else f": {reply.error.message} ({reply.error.code})"
+        super().__init__(f"{said}: {reply.task_id} of agent {reply.agent!r}{why}")
+        self.reply = reply
+
+
+class TaskFailed(TaskError):
+    """The task failed."""
+
+
+class TaskCancelled(TaskError):
+    """The task was cancelled."""
+
+
+class TaskSuspended(TaskError):
+    """The task waits, so it has no output yet. Answer its questions, then wait for it."""
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The open questions; none if it waits for a part that this process lacks."""
+        return self.reply.questions
+
+
+class OutputChanged(TaskError):
+    """The recorded output does not fit the agent's output type, which changed since."""
+
+
+class RuntimeMisuse(PenstockError):
+    """The runtime was used in a way that cannot work."""
 
 
 class IdempotencyConflict(PenstockError):

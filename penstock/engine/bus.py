@@ -182,6 +182,7 @@ class Bus:
         self._readers: dict[LogId, list[Subscription]] = {}
         self._replies: dict[LogId, LiveReply] = {}
         self._ends: dict[TaskId, list[asyncio.Future[Record]]] = {}
+        self._collected: dict[TaskId, list[Record]] = {}
         self._closed = False
         self.timer = SharedTimer()
         """Shared by everything that waits on this bus with a timeout."""
@@ -191,6 +192,8 @@ class Bus:
         for record in records:
             for reader in self._readers.get(record.log_id, ()):
                 reader.put(record)
+            if self._collected and record.task_id in self._collected:
+                self._collected[record.task_id].append(record)
             if self._ends and type(record.event) in _ENDS and record.task_id:
                 for waiter in self._ends.pop(record.task_id, ()):
                     if not waiter.done():
@@ -211,10 +214,15 @@ class Bus:
         if not readers:
             self._readers.pop(log_id, None)
 
-    def end_of(self, task_id: TaskId) -> "asyncio.Future[Record]":
-        """Return a future of the event that ends or suspends the task, if committed here."""
+    def end_of(self, task_id: TaskId, into: list[Record] | None = None) -> "asyncio.Future[Record]":
+        """Return a future of the event that ends or suspends the task, if committed here.
+
+        The events of the task that are committed here until `forget_end` are added to `into`.
+        """
         waiter: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
         self.watch_end(task_id, waiter)
+        if into is not None:
+            self._collected[task_id] = into
         return waiter
 
     def watch_end(self, task_id: TaskId, waiter: "asyncio.Future[Record]") -> None:
@@ -228,6 +236,7 @@ class Bus:
             waiters.remove(waiter)
         if not waiters:
             self._ends.pop(task_id, None)
+            self._collected.pop(task_id, None)
 
     def begin(self, reply: LiveReply) -> None:
         """Announce a request to a model."""
@@ -263,6 +272,9 @@ class Bus:
         """Drop the pending items of a log in which something was erased."""
         for reader in self._readers.get(log_id, ()):
             reader.drop()
+        for records in self._collected.values():
+            if records and records[0].log_id == log_id:
+                records.clear()
 
     def part_with(self, log_id: LogId) -> None:
         """End the subscriptions of a log that was deleted."""

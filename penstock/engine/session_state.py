@@ -69,8 +69,8 @@ from penstock.core.ids import LogId, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.limits import MIB
 from penstock.core.messages import AssistantMessage, UserMessage
-from penstock.core.slash_commands import text_for_model
 from penstock.engine.dialogue import MessageList, back_to
+from penstock.engine.slash_commands import text_for_model
 from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Lease, Log
 

@@ -40,9 +40,9 @@ from penstock.core.events.flow_events import (
 )
 from penstock.core.ids import ProfileId, QuestionId, TaskId
 from penstock.core.messages import Usage, UserMessage
-from penstock.core.slash_commands import is_informational
 from penstock.core.task import Missing, Question, is_withdrawn
 from penstock.engine.dialogue import Dialogue, MessageList, Round
+from penstock.engine.slash_commands import is_informational
 
 Brief = MessageReceived | CallRequested | FlowRequested
 

@@ -23,8 +23,8 @@ from penstock.core.events.flow_events import (
     ValueType,
 )
 from penstock.core.json_values.schema import Problem
-from penstock.core.slash_commands import MissingArgument
 from penstock.core.text import one_line
+from penstock.engine.slash_commands import MissingArgument
 from penstock.flows.definition import Flow, RunInput
 from penstock.flows.parsing import TASK, flow_of, read_flow
 from penstock.flows.project.library import FlowLibrary, FlowSource, referred_flows

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from penstock.chat.requests import Reply
+from penstock.chat.requests import TaskReply
 from penstock.core import call_errors, errors
 from penstock.core.envelope import ErrorDetail
 from penstock.core.json_values.json_text import compact
@@ -125,7 +125,7 @@ def error_response(
 
 
 def end_problem(
-    reply: Reply, culprit: dict[str, Any], headers: dict[str, str], request_id: str
+    reply: TaskReply, culprit: dict[str, Any], headers: dict[str, str], request_id: str
 ) -> Json:
     """Return the answer for a task that did not succeed, for a client that does not stream.
 

@@ -45,11 +45,11 @@ async def test_with_a_bound_of_one_the_next_call_does_not_start_early() -> None:
         tools=[first, second],
         agents=[agent(max_parallel_tools=1)],
     ) as runtime:
-        sent = await runtime.send(NewMessage(content="Go"))
+        sent = await runtime.requests.send(NewMessage(content="Go"))
         await gate.reached()
         assert (len(first.runs), len(second.runs)) == (1, 0)
         gate.open()
-        await runtime.wait(sent.task_id)
+        await runtime.requests.wait(sent.task_id)
     assert len(second.runs) == 1
 
 
@@ -58,14 +58,14 @@ async def test_an_exclusive_tool_runs_alone_after_earlier_calls() -> None:
     tools = [Act("look", before), Act("alone", alone, exclusive=True), Act("after")]
     asked = call("look") + call("alone") + call("after")
     async with memory_runtime(model=ScriptedModel([asked, say("Ok.")]), tools=tools) as runtime:
-        sent = await runtime.send(NewMessage(content="Go"))
+        sent = await runtime.requests.send(NewMessage(content="Go"))
         await before.reached()
         assert [len(tool.runs) for tool in tools] == [1, 0, 0]
         before.open()
         await alone.reached()
         assert [len(tool.runs) for tool in tools] == [1, 1, 0]
         alone.open()
-        await runtime.wait(sent.task_id)
+        await runtime.requests.wait(sent.task_id)
     assert [len(tool.runs) for tool in tools] == [1, 1, 1]
 
 
@@ -77,11 +77,11 @@ async def test_calls_with_an_equal_key_run_one_after_the_other(key: Any) -> None
     async with memory_runtime(
         model=ScriptedModel([asked, say("Ok.")]), tools=[write, look]
     ) as runtime:
-        sent = await runtime.send(NewMessage(content="Go"))
+        sent = await runtime.requests.send(NewMessage(content="Go"))
         await gate.reached()
         assert (len(write.runs), len(look.runs)) == (1, 1)
         gate.open()
-        await runtime.wait(sent.task_id)
+        await runtime.requests.wait(sent.task_id)
     assert [run["n"] for run in write.runs] == [1, 2]
 
 
@@ -91,7 +91,7 @@ async def test_a_key_that_the_input_lacks_is_refused_by_the_schema_not_by_a_cras
     asked = call("write") + call("write", disk="a")
     async with memory_runtime(model=ScriptedModel([asked, say("Ok.")]), tools=[write]) as runtime:
         reply = await runtime.chat("Go")
-        outcomes = await settled(runtime, reply.session_id)
+        outcomes = await settled(runtime, reply.session)
     assert sorted(code(each) for each in outcomes) == ["INVALID_INPUT", "ok"]
 
 
@@ -106,7 +106,7 @@ async def test_a_key_function_that_raises_fails_only_its_call() -> None:
     model = ScriptedModel([asked, say("Ok.")])
     async with memory_runtime(model=model, tools=[write, Act("look")]) as runtime:
         reply = await runtime.chat("Go")
-        outcomes = await settled(runtime, reply.session_id)
+        outcomes = await settled(runtime, reply.session)
     assert sorted(code(each) for each in outcomes) == ["TOOL_FAILED", "TOOL_FAILED", "ok"]
     assert (reply.content, write.runs) == ("Ok.", [])
 
@@ -116,12 +116,12 @@ async def test_while_one_call_waits_for_a_person_the_others_of_its_reply_are_set
     tools = [Act("mail", requires_approval=True), Act("look", gate)]
     model = ScriptedModel([call("mail") + call("look"), say("Ok.")])
     async with memory_runtime(model=model, tools=tools) as runtime:
-        sent = await runtime.send(NewMessage(content="Go"))
+        sent = await runtime.requests.send(NewMessage(content="Go"))
         await gate.reached()
         await settle()
         assert not await kinds_of(runtime, sent.session_id, TaskSuspended)
         gate.open()
-        await runtime.wait(sent.task_id)
+        await runtime.requests.wait(sent.task_id)
         assert [code(each) for each in await settled(runtime, sent.session_id)] == ["ok"]
         assert await kinds_of(runtime, sent.session_id, TaskSuspended)
 

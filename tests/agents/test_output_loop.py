@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pydantic import AfterValidator, BaseModel
 
 from penstock.agents.agent import Agent, ChatSettings
-from penstock.chat.requests import NewMessage, Reply
+from penstock.chat.requests import NewMessage, TaskReply
 from penstock.core.call_errors import ModelRetry
 from penstock.core.events.events import (
     CallSettled,
@@ -37,6 +37,7 @@ from penstock.models.scripted import (
 from penstock.testing.runtime import memory_runtime
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
+from tests.kit.asking import ask as send
 from tests.kit.assistant import assert_whole
 from tests.kit.logs import events as events_of
 
@@ -63,7 +64,7 @@ BURNS = "The printer burns"
 class Done(Struct):
     """What came of a message."""
 
-    reply: Reply
+    reply: TaskReply
     events: list[Event]
     model: ScriptedModel
     agent: Agent
@@ -106,8 +107,8 @@ async def ask(output: Any, script: Script | ScriptedModel, **options: Any) -> Do
     agent = Agent("triage", model=model, output=output, **options)
     async with memory_runtime(agents=[agent]) as runtime:
         message = NewMessage(content=BURNS, agent="triage", output_schema=schema)
-        sent = await runtime.send(message)
-        reply = await runtime.wait(sent.task_id)
+        sent = await runtime.requests.send(message)
+        reply = await runtime.requests.wait(sent.task_id)
         assert reply is not None
         events = await events_of(runtime, reply.session_id)
     for request in model.requests:
@@ -374,8 +375,8 @@ async def test_the_next_message_continues_a_complete_turn() -> None:
     model = ScriptedModel([say("Look:") + FITS, FITS])
     agent = Agent("triage", model=model, output=Ticket)
     async with memory_runtime(agents=[agent]) as runtime:
-        first = await runtime.chat(BURNS, agent=agent)
-        await runtime.chat("Again", agent=agent, session_id=first.session_id)
+        first = await send(runtime, BURNS, agent=agent)
+        await send(runtime, "Again", agent=agent, session=first.session_id)
     request = model.requests[1]
     assert_whole(request)
     kinds = [type(message).__name__ for message in request.messages]
@@ -394,5 +395,5 @@ async def test_tasks_with_outputs_run_beside_each_other() -> None:
     model = ScriptedModel({BURNS: [FITS]})
     agent = Agent("triage", model=model, output=Ticket)
     async with memory_runtime(agents=[agent]) as runtime:
-        replies = await asyncio.gather(*(runtime.chat(BURNS, agent=agent) for _ in range(9)))
+        replies = await asyncio.gather(*(send(runtime, BURNS, agent=agent) for _ in range(9)))
     assert {reply.content for reply in replies} == {'{"title":"fire","severity":"low"}'}

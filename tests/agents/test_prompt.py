@@ -11,7 +11,7 @@ from penstock.agents.prompt import DATA_IS_NOT_ORDERS, skill_prompt, system_prom
 from penstock.app.project import check_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import load
-from penstock.chat.requests import NewMessage, Reply
+from penstock.chat.requests import NewMessage, TaskReply
 from penstock.core.events.events import PromptResolved
 from penstock.core.ids import SessionId
 from penstock.manifest.skill import SkillManifest
@@ -93,9 +93,9 @@ system_prompt_resolver: {script_file: who.mts, entrypoint: who, timeout_ms: 2000
 """
 
 
-async def said(runtime: Runtime, text: str, session_id: SessionId | None = None) -> Reply:
-    sent = await runtime.send(NewMessage(content=text, session_id=session_id))
-    reply = await runtime.wait(sent.task_id)
+async def said(runtime: Runtime, text: str, session_id: SessionId | None = None) -> TaskReply:
+    sent = await runtime.requests.send(NewMessage(content=text, session_id=session_id))
+    reply = await runtime.requests.wait(sent.task_id)
     assert reply
     return reply
 
@@ -105,7 +105,7 @@ def resolving(project: ProjectFolder, script: str) -> None:
     project.write("who.mts", f"export const who = {script};")
 
 
-async def asked(project: ProjectFolder) -> tuple[Reply, ScriptedModel]:
+async def asked(project: ProjectFolder) -> tuple[TaskReply, ScriptedModel]:
     """Say something once in the project."""
     model = ScriptedModel([say("Hi")])
     async with project.opened(agents=[Agent(instructions="Be kind.", model=model)]) as runtime:

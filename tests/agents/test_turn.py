@@ -91,7 +91,7 @@ async def test_endless_arguments_are_refused(levels: int) -> None:
     model, look = ScriptedModel([raw_call("look", deep), say("Oh.")]), Act("look")
     async with memory_runtime(model=model, tools=[look]) as runtime:
         reply = await runtime.chat("Go")
-        (refused,) = await settled(runtime, reply.session_id)
+        (refused,) = await settled(runtime, reply.session)
     assert (reply.content, look.runs) == ("Oh.", [])
     assert refused.envelope.error
     wanted = 'the arguments of "look" are not the JSON of an object, or nested more than 200 levels'
@@ -102,7 +102,7 @@ async def test_a_model_call_past_the_budget_of_seconds_ends_the_task_cleanly() -
     model = ScriptedModel([say("Hel") + wait(Hold())])
     async with memory_runtime(model=model, agents=[agent(budget_seconds=0.05)]) as runtime:
         reply = await runtime.chat("Hi")
-        restarts = await restarted(runtime, reply.session_id)
+        restarts = await restarted(runtime, reply.session)
     assert (reply.status, reply.finish_reason) == (TaskStatus.SUCCEEDED, "budget_exceeded")
     assert reply.content == BUDGET_NOTICE
     assert restarts == [ReplyRestarted(iteration=1, closing=False)]
@@ -138,8 +138,8 @@ async def test_the_shown_part_of_a_broken_reply_is_withdrawn(
         while not chat.done():
             await clock.elapse(10)
         reply = await chat
-        assert await restarted(runtime, reply.session_id) == taken_back
-        assert runtime.parts.engine.bus.reply(LogId(reply.session_id)) is None
+        assert await restarted(runtime, reply.session) == taken_back
+        assert runtime.parts.engine.bus.reply(LogId(reply.session)) is None
     assert reply.content == "Done."
 
 

@@ -27,8 +27,8 @@ async def test_messages_are_there_when_the_project_is_opened_again(tmp_path: Pat
     async with open_runtime(tmp_path, agents=[Agent(model=model)], settings=NORMAL) as runtime:
         first = await runtime.chat("Hi")
     async with open_runtime(tmp_path, agents=[Agent(model=model)], settings=NORMAL) as runtime:
-        second = await runtime.chat("And?", session_id=first.session_id)
-        records = await runtime.parts.storage.log.read(LogId(first.session_id))
+        second = await runtime.chat("And?", session=first.session)
+        records = await runtime.parts.storage.log.read(LogId(first.session))
     assert [first.content, second.content] == ["Hello.", "Again."]
     assert [each.content for each in (r.event for r in records) if isinstance(each, TaskEnded)] == [
         "Hello.",
@@ -73,7 +73,7 @@ async def test_two_runtimes_can_share_a_database_file(tmp_path: Path) -> None:
         open_runtime(tmp_path, agents=[agent], settings=NORMAL) as second,
     ):
         started = await first.chat("Hi")
-        went_on = await second.chat("And?", session_id=started.session_id)
+        went_on = await second.chat("And?", session=started.session)
     assert [started.content, went_on.content] == ["one", "two"]
 
 

@@ -94,8 +94,8 @@ async def test_a_suspended_call_resumes_with_the_new_edition(
         assert parked.error.details
         project.tool("asks", ASKS.replace("NOW", "new"))
         one.take(one.read())
-        await one.runtime.answer(parked.error.details["question_ids"][0], {"text": "x"})
-        reply = await one.runtime.wait(parked.error.details["task_id"])
+        await one.runtime.requests.answer(parked.error.details["question_ids"][0], {"text": "x"})
+        reply = await one.runtime.requests.wait(parked.error.details["task_id"])
         assert reply
         assert reply.envelope
         assert reply.envelope.output == "new"

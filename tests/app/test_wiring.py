@@ -29,8 +29,8 @@ async def test_the_model_of_a_message_wins_over_settings_and_agent(
     async with memory_runtime(model=models["default"], agents=[agent]) as runtime:
         for model in models.values():
             runtime.parts.chat.models.add(model)
-        sent = await runtime.send(NewMessage(content="Hi", agent="clerk", model=requested))
-        reply = await runtime.wait(sent.task_id)
+        sent = await runtime.requests.send(NewMessage(content="Hi", agent="clerk", model=requested))
+        reply = await runtime.requests.wait(sent.task_id)
     assert reply
     assert reply.content == f"I am {answers}."
 

@@ -66,7 +66,7 @@ async def ran(
     model = model_of(answers or {}, reply, say("Done."))
     async with memory_runtime(model=model, tools=TOOLS, agents=agents, place=place()) as runtime:
         said = await runtime.chat("Go")
-        return await outcome(runtime, said.session_id)
+        return await outcome(runtime, SessionId(said.session))
 
 
 async def test_the_output_is_the_result_of_the_run() -> None:
@@ -135,10 +135,10 @@ async def test_the_call_waits_while_the_run_waits_for_a_person(
     """19: "its status says `cancelled` for `aborted`"."""
     model = model_of({}, wanted("/dom:asks"), say("Done."))
     async with memory_runtime(model=model, tools=TOOLS, agents=WORKERS, place=place()) as runtime:
-        sent = await runtime.send(NewMessage(content="Go"))
+        sent = await runtime.requests.send(NewMessage(content="Go"))
         run_id, question_id = await open_question(runtime)
-        await runtime.answer(question_id, answer)
-        reply = await runtime.wait(sent.task_id)
+        await runtime.requests.answer(question_id, answer)
+        reply = await runtime.requests.wait(sent.task_id)
         envelope = await outcome(runtime, sent.session_id)
     assert reply is not None
     assert reply.content == "Done."
@@ -149,10 +149,10 @@ async def test_cancelling_the_chat_cancels_the_run() -> None:
     """14.6: "Cancelling the chat task cancels the run"."""
     model = model_of({}, wanted("dom:asks"))
     async with memory_runtime(model=model, tools=TOOLS, agents=WORKERS, place=place()) as runtime:
-        sent = await runtime.send(NewMessage(content="Go"))
+        sent = await runtime.requests.send(NewMessage(content="Go"))
         run_id, _ = await open_question(runtime)
-        await runtime.cancel(sent.task_id)
-        chat, run = await runtime.wait(sent.task_id), await runtime.wait(run_id)
+        await runtime.requests.cancel(sent.task_id)
+        chat, run = await runtime.requests.wait(sent.task_id), await runtime.requests.wait(run_id)
     assert chat is not None
     assert run is not None
     assert (chat.status, run.status) == (TaskStatus.CANCELLED, TaskStatus.CANCELLED)
@@ -163,11 +163,11 @@ async def test_after_a_crash_the_call_finds_its_run_again() -> None:
     here = place()
     model = model_of({}, wanted("dom:asks"), say("Done."))
     async with memory_runtime(model=model, tools=TOOLS, agents=WORKERS, place=here) as runtime:
-        sent = await runtime.send(NewMessage(content="Go"))
+        sent = await runtime.requests.send(NewMessage(content="Go"))
         run_id, question_id = await open_question(runtime)
     async with memory_runtime(model=model, tools=TOOLS, agents=WORKERS, place=here) as runtime:
-        await runtime.answer(question_id, {"value": "Yes"})
-        reply = await runtime.wait(sent.task_id)
+        await runtime.requests.answer(question_id, {"value": "Yes"})
+        reply = await runtime.requests.wait(sent.task_id)
         envelope = await outcome(runtime, sent.session_id)
         runs = await runs_of(runtime)
     assert reply is not None
@@ -208,11 +208,11 @@ async def test_a_run_that_ends_otherwise_ends_the_runs_that_its_steps_wait_for(i
     model = model_of(answers, wanted("demo"), say("Done."))
     agents = [*WORKERS, worker("runner", tools=("execute_workflow",))]
     async with memory_runtime(model=model, tools=TOOLS, agents=agents, place=here) as runtime:
-        sent = await runtime.send(NewMessage(content="Go"))
+        sent = await runtime.requests.send(NewMessage(content="Go"))
         await (ever.reached() if inner == "slow" else open_question(runtime))
         hold.release()
-        await runtime.wait(sent.task_id)
-        ended = [await runtime.wait(each) for each in await runs_of(runtime)]
+        await runtime.requests.wait(sent.task_id)
+        ended = [await runtime.requests.wait(each) for each in await runs_of(runtime)]
     assert sorted(each.status for each in ended if each) == ["cancelled", "failed"]
 
 
@@ -225,7 +225,7 @@ async def test_a_process_that_stops_ends_no_run(inner: str) -> None:
     model = model_of({"in": wanted(inner), "slow": wait(ever) + finish()}, wanted("demo"))
     agents = [*WORKERS, worker("runner", tools=("execute_workflow",))]
     async with memory_runtime(model=model, tools=TOOLS, agents=agents, place=here) as runtime:
-        await runtime.send(NewMessage(content="Go"))
+        await runtime.requests.send(NewMessage(content="Go"))
         await (ever.reached() if inner == "slow" else open_question(runtime))
     tasks, _ = await here.log.tasks(page=Page(limit=9))
     assert len(tasks) == 3
@@ -240,9 +240,9 @@ async def test_the_time_of_the_call_counts_while_the_run_works() -> None:
     tools = with_seconds(TOOLS, 0.05)
     async with memory_runtime(model=model, tools=tools, agents=WORKERS, place=here) as runtime:
         reply = await runtime.chat("Go")
-        envelope = await outcome(runtime, reply.session_id)
+        envelope = await outcome(runtime, SessionId(reply.session))
         (run_id,) = await runs_of(runtime)
-        ended = await runtime.wait(run_id)
+        ended = await runtime.requests.wait(run_id)
     assert (envelope.status, reply.content) == (Status.TIMEOUT, "Done.")
     assert ended
     assert ended.status is TaskStatus.CANCELLED
@@ -253,12 +253,12 @@ async def test_the_timeout_stops_while_the_run_waits_for_people() -> None:
     model = model_of({}, wanted("dom:asks"), say("Done."))
     tools = with_seconds(TOOLS, 0.2)
     async with memory_runtime(model=model, tools=tools, agents=WORKERS, place=here) as runtime:
-        sent = await runtime.send(NewMessage(content="Go"))
+        sent = await runtime.requests.send(NewMessage(content="Go"))
         _, question_id = await open_question(runtime)
-        await runtime.wait(sent.task_id)
+        await runtime.requests.wait(sent.task_id)
         await runtime.parts.world.clock.sleep(0.3)
-        await runtime.answer(question_id, {"value": "Yes"})
-        await runtime.wait(sent.task_id)
+        await runtime.requests.answer(question_id, {"value": "Yes"})
+        await runtime.requests.wait(sent.task_id)
         envelope = await outcome(runtime, sent.session_id)
     assert envelope.ok
 

@@ -49,7 +49,7 @@ async def work(spec: dict[str, Any]) -> None:
     tools = Additions(tools=(innocent, poison))
     async with open_project(settings, load_project(settings), tools) as runtime:
         calls = [NewCall(tool_id=tool_id, input=given) for tool_id, given in spec["calls"]]
-        await asyncio.gather(*map(runtime.request, calls))
+        await asyncio.gather(*map(runtime.start_call, calls))
         while True:
             found, _ = await runtime.parts.storage.projections.tasks(page=Page(limit=200))
             if all(each.status.is_final for each in found):

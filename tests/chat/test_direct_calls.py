@@ -10,7 +10,7 @@ import pytest
 
 from penstock.app.runtime import Runtime
 from penstock.builtins import TOOLS
-from penstock.chat.requests import NewMessage, Reply
+from penstock.chat.requests import NewMessage, TaskReply
 from penstock.core.call import Effect
 from penstock.core.errors import InvalidRequest, QuestionOpen
 from penstock.core.events.events import TaskStarted
@@ -22,6 +22,7 @@ from penstock.core.task import QuestionKind, TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections import Page, TasksOf
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.asking import ask
 from tests.kit.flows import WORKERS, by_task, finish, flows_of
 from tests.kit.logs import events, kinds
 from tests.kit.tools import Act, Gate, echo
@@ -57,11 +58,11 @@ def tools() -> list[Act]:
     ]
 
 
-async def answer_to(content: str, **opened: Any) -> tuple[Reply, list[Any]]:
+async def answer_to(content: str, **opened: Any) -> tuple[TaskReply, list[Any]]:
     """Send one message; return the answer, and the requests to the model."""
     model = ScriptedModel({"": say("Hello.")})
     async with memory_runtime(model=model, **{"tools": tools()} | opened) as runtime:
-        return await runtime.chat(content, profile=CLERK), model.requests
+        return await ask(runtime, content, profile=CLERK), model.requests
 
 
 UNKNOWN = (
@@ -130,8 +131,8 @@ async def test_the_callable_tools_are_listed() -> None:
 async def test_a_command_and_its_answer_are_ordinary_messages_of_the_history() -> None:
     model = ScriptedModel({"": say("Hello.")})
     async with memory_runtime(model=model, tools=tools()) as runtime:
-        first = await runtime.chat("/call look")
-        await runtime.chat("What was that?", session_id=first.session_id)
+        first = await ask(runtime, "/call look")
+        await ask(runtime, "What was that?", session=first.session_id)
     (request,) = model.requests
     assert list(request.messages) == [
         UserMessage("/call look"),
@@ -150,10 +151,10 @@ async def test_after_new_the_model_reads_no_earlier_message() -> None:
     """Spec: "a fresh task: later messages do not see earlier ones"."""
     model = ScriptedModel({"": say("Hello.")})
     async with memory_runtime(model=model) as runtime:
-        session_id = (await runtime.chat("One")).session_id
-        new = await runtime.chat("/new", session_id=session_id)
-        await runtime.chat("Two", session_id=session_id)
-        suspended = await runtime.chat("/new Three", session_id=session_id)
+        session_id = (await ask(runtime, "One")).session_id
+        new = await ask(runtime, "/new", session=session_id)
+        await ask(runtime, "Two", session=session_id)
+        suspended = await ask(runtime, "/new Three", session=session_id)
         history = await runtime.parts.storage.projections.find_session(session_id)
     assert [list(each.messages) for each in model.requests[1:]] == [
         [UserMessage("/new"), AssistantMessage(new.content), UserMessage("Two")],
@@ -167,11 +168,11 @@ async def test_after_new_the_model_reads_no_earlier_message() -> None:
 async def test_answering_an_earlier_message_again_undoes_a_fresh_start() -> None:
     model = ScriptedModel({"": say("Hello.")})
     async with memory_runtime(model=model) as runtime:
-        one = await runtime.chat("One")
-        two = await runtime.chat("Two", session_id=one.session_id)
-        await runtime.chat("/new", session_id=one.session_id)
+        one = await ask(runtime, "One")
+        two = await ask(runtime, "Two", session=one.session_id)
+        await ask(runtime, "/new", session=one.session_id)
         again = NewMessage(content="Two", session_id=one.session_id, supersedes=two.task_id)
-        await runtime.wait((await runtime.send(again)).task_id)
+        await runtime.requests.wait((await runtime.requests.send(again)).task_id)
     read = [UserMessage("One"), AssistantMessage("Hello."), UserMessage("Two")]
     assert list(model.requests[-1].messages) == read
 
@@ -179,13 +180,13 @@ async def test_answering_an_earlier_message_again_undoes_a_fresh_start() -> None
 async def test_a_suspended_call_resumes_with_the_answer() -> None:
     mail = Act("mail", direct_call=True, requires_approval=True)
     async with memory_runtime(tools=[mail]) as runtime:
-        parked = await runtime.chat("/call mail")
+        parked = await ask(runtime, "/call mail")
         assert parked.status is TaskStatus.SUSPENDED
         with pytest.raises(QuestionOpen):
-            await runtime.chat("/call mail", session_id=parked.session_id)
+            await ask(runtime, "/call mail", session=parked.session_id)
         (question,) = parked.questions
-        await runtime.answer(question.question.question_id, {"decision": "approve"})
-        done = await runtime.wait(parked.task_id)
+        await runtime.requests.answer(question.question.question_id, {"decision": "approve"})
+        done = await runtime.requests.wait(parked.task_id)
         log = await kinds(runtime, parked.session_id)
     assert done
     assert (json.loads(done.content)["status"], len(mail.runs)) == ("success", 1)
@@ -196,10 +197,10 @@ async def test_a_command_does_not_answer_a_question() -> None:
     """Spec: "The next message of the conversation that is no command"."""
     model = ScriptedModel({"Ask": [call("ask_user", question="Which month?"), say("So be it.")]})
     async with memory_runtime(model=model, tools=TOOLS) as runtime:
-        suspended = await runtime.chat("Ask")
+        suspended = await ask(runtime, "Ask")
         with pytest.raises(QuestionOpen):
-            await runtime.chat("/foo", session_id=suspended.session_id)
-        answered = await runtime.chat("//May", session_id=suspended.session_id)
+            await ask(runtime, "/foo", session=suspended.session_id)
+        answered = await ask(runtime, "//May", session=suspended.session_id)
         records = await runtime.parts.storage.projections.questions(page=Page())
     assert answered.content == "So be it."
     assert records[0][0].answer == {"text": "/May"}
@@ -210,10 +211,10 @@ async def test_informational_commands_run_while_a_question_is_open(command: str)
     """The next message that is no command answers the question; a list does not."""
     model = ScriptedModel({"Ask": [call("ask_user", question="Which?"), say("So be it.")]})
     async with memory_runtime(model=model, tools=[*TOOLS, *tools()]) as runtime:
-        tool_call = await runtime.chat("Ask")
-        reply_text = await runtime.chat(command, session_id=tool_call.session_id)
-        answered = await runtime.chat("May", session_id=tool_call.session_id)
-        after = await runtime.chat("/call", session_id=tool_call.session_id)
+        tool_call = await ask(runtime, "Ask")
+        reply_text = await ask(runtime, command, session=tool_call.session_id)
+        answered = await ask(runtime, "May", session=tool_call.session_id)
+        after = await ask(runtime, "/call", session=tool_call.session_id)
         log = await kinds(runtime, tool_call.session_id)
     assert reply_text.content.startswith(("Direct-call tools:", "Open this", "NOT_AVAILABLE"))
     assert (answered.task_id, answered.content) == (tool_call.task_id, "So be it.")
@@ -224,13 +225,15 @@ async def test_informational_commands_run_while_a_question_is_open(command: str)
 async def test_a_command_is_queued_behind_the_running_task() -> None:
     gate = Gate()
     async with memory_runtime(tools=[Act("slow", gate, direct_call=True), *tools()]) as runtime:
-        first = await runtime.send(NewMessage(content="/call slow"))
+        first = await runtime.requests.send(NewMessage(content="/call slow"))
         await gate.reached()
         session_id = SessionId(first.session_id)
-        second = await runtime.send(NewMessage(content="/call look", session_id=session_id))
-        third = await runtime.send(NewMessage(content="/new", session_id=session_id))
+        second = await runtime.requests.send(
+            NewMessage(content="/call look", session_id=session_id)
+        )
+        third = await runtime.requests.send(NewMessage(content="/new", session_id=session_id))
         gate.open()
-        ends = [await runtime.wait(each.task_id) for each in (first, second, third)]
+        ends = [await runtime.requests.wait(each.task_id) for each in (first, second, third)]
         started = [each for each in await events(runtime, session_id)
                    if isinstance(each, TaskStarted)]  # fmt: skip
     assert all(each and each.status is TaskStatus.SUCCEEDED for each in ends)
@@ -250,11 +253,11 @@ async def test_an_interrupted_command_resumes_like_any_task(
     place, gate = MemoryStorage(limits=Limits(shutdown_seconds=0)), Gate()
     slow = Act("slow", gate, effect=effect, direct_call=True)
     async with memory_runtime(tools=[slow], place=place) as first:
-        sent = await first.send(NewMessage(content="/call slow"))
+        sent = await first.requests.send(NewMessage(content="/call slow"))
         await gate.reached()
     gate.open()
     async with memory_runtime(tools=[slow], place=place) as second:
-        reply = await second.wait(sent.task_id)
+        reply = await second.requests.wait(sent.task_id)
     assert reply
     assert json.loads(reply.content).get("error", {}).get("code") == code
     assert len(slow.runs) == runs
@@ -263,10 +266,10 @@ async def test_an_interrupted_command_resumes_like_any_task(
 async def test_a_cancelled_command_ends_with_its_call() -> None:
     gate = Gate()
     async with memory_runtime(tools=[Act("slow", gate, direct_call=True)]) as runtime:
-        sent = await runtime.send(NewMessage(content="/call slow"))
+        sent = await runtime.requests.send(NewMessage(content="/call slow"))
         await gate.reached()
-        await runtime.cancel(sent.task_id)
-        reply = await runtime.wait(sent.task_id)
+        await runtime.requests.cancel(sent.task_id)
+        reply = await runtime.requests.wait(sent.task_id)
         log = await kinds(runtime, sent.session_id)
     assert reply
     assert (reply.status, log.count("CallSettled")) == (TaskStatus.CANCELLED, 1)
@@ -278,17 +281,17 @@ async def test_concurrent_commands_are_all_answered() -> None:
     assert [json.loads(each.content)["output"] for each in replies] == [{"n": n} for n in range(20)]
 
 
-async def count_to(runtime: Runtime, n: int) -> Reply:
-    return await runtime.chat(f"/call count n={n}")
+async def count_to(runtime: Runtime, n: int) -> TaskReply:
+    return await ask(runtime, f"/call count n={n}")
 
 
 # ---- flows ---------------------------------------------------------------------------------------
 
 
-async def ran(content: str, *, steps: str = APPLY, **answers: Any) -> tuple[Reply, list[Any]]:
+async def ran(content: str, *, steps: str = APPLY, **answers: Any) -> tuple[TaskReply, list[Any]]:
     """Send one message with the flow `dom:apply` present; return the answer and the events."""
     async with applying(steps, **answers) as runtime:
-        reply = await runtime.chat(content)
+        reply = await ask(runtime, content)
         return reply, await events(runtime, reply.session_id)
 
 
@@ -345,11 +348,11 @@ async def test_a_flow_that_cannot_run_answers_with_the_reason(
 async def test_a_flow_asks_for_a_missing_task(prompt: str, question: str) -> None:
     """A start without a task asks the person (chat); `task_prompt` is the text of that question."""
     async with applying(prompt + NEEDY) as runtime:
-        suspended = await runtime.chat("/dom:apply", profile=CLERK)
+        suspended = await ask(runtime, "/dom:apply", profile=CLERK)
         (record,) = suspended.questions
         assert (record.question.kind, record.question.text) == (QuestionKind.TASK, question)
         assert record.question.form == {"type": "input"}
-        reply = await runtime.chat("For Ann", session_id=suspended.session_id, profile=CLERK)
+        reply = await ask(runtime, "For Ann", session=suspended.session_id, profile=CLERK)
     assert (reply.task_id, reply.content) == (suspended.task_id, "For Ann done")
 
 
@@ -357,14 +360,14 @@ async def test_a_flow_asks_for_a_missing_task(prompt: str, question: str) -> Non
 async def test_a_flow_without_a_task_does_not_start(answer: dict[str, Any]) -> None:
     """`task`: text, not blank; a cancelled answer: the run does not start."""
     async with applying(NEEDY) as runtime:
-        questions = await runtime.chat("/dom:apply")
+        questions = await ask(runtime, "/dom:apply")
         question_id = questions.questions[0].question.question_id
         if "cancel" not in answer:
             with pytest.raises(InvalidRequest, match="answer must be text"):
-                await runtime.answer(question_id, answer)
+                await runtime.requests.answer(question_id, answer)
             return
-        await runtime.answer(question_id, answer)
-        reply = await runtime.wait(questions.task_id)
+        await runtime.requests.answer(question_id, answer)
+        reply = await runtime.requests.wait(questions.task_id)
         assert reply
         assert reply.content == "Nothing was started: the flow needs a task."
         matches, _ = await runtime.parts.storage.projections.tasks(
@@ -375,7 +378,7 @@ async def test_a_flow_without_a_task_does_not_start(answer: dict[str, Any]) -> N
 
 async def test_a_flow_with_errors_asks_for_no_task() -> None:
     async with applying(f"task_required: true\n{BROKEN}") as runtime:
-        reply = await runtime.chat("/dom:apply")
+        reply = await ask(runtime, "/dom:apply")
     assert "has errors: line " in reply.content
 
 

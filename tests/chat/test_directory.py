@@ -14,6 +14,7 @@ from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
 from penstock.core.task import FLOW
 from penstock.models.scripted import ScriptedModel, call
 from penstock.store.projections import Page, TasksOf
+from tests.kit.asking import ask
 from tests.kit.flow_server import flow_server
 from tests.kit.server import CHAT, InMemoryServer, served
 from tests.kit.tools import Act
@@ -67,7 +68,7 @@ async def test_a_deleted_conversation_leaves_no_rows() -> None:
     model = ScriptedModel([call("mail")])
     async with served(model=model, tools=[Act("mail", requires_approval=True)]) as server:
         directory, parts = directory_of(server), server.runtime.parts
-        reply = await server.runtime.chat("Mail")
+        reply = await ask(server.runtime, "Mail")
         session = await directory.get(reply.session_id, AGENT, LOCAL_PROFILE)
         await directory.delete(session, server.database_parts.erasure)
         with pytest.raises(NotFound):
@@ -93,7 +94,7 @@ async def test_deleting_a_conversation_ends_its_running_task(
     model = ScriptedModel([call("work")])
     async with served(model=model, tools=[Act("work", work)]) as server:
         directory = directory_of(server)
-        talk = asyncio.create_task(server.runtime.chat("Work"))
+        talk = asyncio.create_task(ask(server.runtime, "Work"))
         await started.wait()
         session = await directory.newest(AGENT, LOCAL_PROFILE)
         assert session is not None
@@ -160,7 +161,7 @@ async def test_deleting_all_conversations_spares_other_profiles() -> None:
         directory = directory_of(server)
         for _ in range(3):
             await begin(directory, None)
-        await server.runtime.chat("Hi")
+        await ask(server.runtime, "Hi")
         await directory.delete_all(AGENT, ANN, server.database_parts.erasure)
         assert (await directory.list(AGENT, ANN, page=Page()))[1] == 0
         assert (await directory.list(AGENT, LOCAL_PROFILE, page=Page()))[1] == 1

@@ -10,6 +10,7 @@ from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId, SessionId
 from penstock.models.scripted import Hold, ScriptedModel, call, fail, say, wait
 from penstock.testing.clock import FakeClock
+from tests.kit.asking import ask
 from tests.kit.server import InMemoryServer, served
 from tests.kit.tools import Act
 
@@ -18,7 +19,7 @@ async def talk(server: InMemoryServer, *texts: str) -> SessionId:
     """Send these messages in one conversation."""
     session_id = None
     for text in texts:
-        reply = await server.runtime.chat(text, session_id=session_id)
+        reply = await ask(server.runtime, text, session=session_id)
         session_id = reply.session_id
     assert session_id is not None
     return session_id
@@ -62,12 +63,12 @@ async def test_a_superseded_answer_leaves_the_history() -> None:
         chapters = (await page(server, session_id)).messages
         first = chapters[2]["metadata"]["taskId"]
         again = NewMessage(content="b", session_id=session_id, supersedes=first)
-        sent = await server.runtime.send(again)
-        await server.runtime.wait(sent.task_id)
+        sent = await server.runtime.requests.send(again)
+        await server.runtime.requests.wait(sent.task_id)
         assert contents(await page(server, session_id)) == ["a", "Hello.", "b", "Hello."]
         third = NewMessage(content="b", session_id=session_id, supersedes=sent.task_id)
-        sent = await server.runtime.send(third)
-        await server.runtime.wait(sent.task_id)
+        sent = await server.runtime.requests.send(third)
+        await server.runtime.requests.wait(sent.task_id)
         result = await page(server, session_id)
         assert contents(result) == ["a", "Hello.", "b", "Hello."]
         assert result.total == 4
@@ -84,8 +85,8 @@ async def test_a_message_that_is_answered_again_keeps_its_time() -> None:
         for _ in range(2):
             clock.advance(60)
             again = NewMessage(content="a", session_id=session_id, supersedes=task_id)
-            task_id = (await server.runtime.send(again)).task_id
-            await server.runtime.wait(task_id)
+            task_id = (await server.runtime.requests.send(again)).task_id
+            await server.runtime.requests.wait(task_id)
         (user, regenerated) = (await page(server, session_id)).messages
         assert user["createdAt"] == first["createdAt"]
         assert regenerated["createdAt"] > answer["createdAt"]
@@ -101,7 +102,7 @@ async def test_a_failed_task_shows_its_error_on_its_message() -> None:
 async def test_a_running_task_shows_only_its_message() -> None:
     hold = Hold()
     async with served(model=ScriptedModel([wait(hold) + say("x")])) as server:
-        sent = await server.runtime.send(NewMessage(content="Hi"))
+        sent = await server.runtime.requests.send(NewMessage(content="Hi"))
         await hold.reached()
         result = await page(server, sent.session_id)
         assert (contents(result), result.total) == (["Hi"], 1)

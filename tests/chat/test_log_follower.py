@@ -6,23 +6,17 @@ from collections.abc import Sequence
 import pytest
 from anyio.lowlevel import checkpoint
 
-from penstock.chat.log_follower import PAGE, LogSource, LogTail, YieldedReply, follow, so_far
-from penstock.core.call import CallPath
-from penstock.core.clock import Moment, SystemClock
+from penstock.chat.log_follower import PAGE, LogSource, LogTail, follow, so_far
+from penstock.core.clock import SystemClock
 from penstock.core.events.events import (
     Entry,
-    Event,
     MessageReceived,
     NoteEmitted,
     Record,
-    ReplyReceived,
-    ReplyRestarted,
     SessionOpened,
-    TaskEnded,
 )
 from penstock.core.ids import LogId, MessageId, ProfileId, TaskId
 from penstock.core.limits import Limits
-from penstock.core.task import TaskStatus
 from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyStarted
 from penstock.store.logs.log import Lease, TextPiece, TextPosition
 from penstock.testing.log import MemoryLog
@@ -284,42 +278,3 @@ async def test_a_stream_ends_when_another_process_erased_its_log(replying: bool)
     log.erase(LOG)
     assert await tail.take() is None
     tail.close()
-
-
-def heard_of(reply: LiveReply, *pieces: tuple[DeltaKind, str]) -> list[Live]:
-    """Return the start of a reply, with its pieces."""
-    return [ReplyStarted(reply), *(Delta(reply, kind, text, 0) for kind, text in pieces)]
-
-
-def stored(event: Event, seq: int = 9, path: str | None = None) -> Record:
-    """Return an event of the task as the log holds it."""
-    place = None if path is None else CallPath(path)
-    return Record(LOG, seq, Moment(0), TASK, place, event)
-
-
-TEXT, THOUGHT = DeltaKind.TEXT, DeltaKind.REASONING
-FIRST, SECOND = LiveReply(LOG, TASK, 2, 1), LiveReply(LOG, TASK, 5, 1)
-OF_ANOTHER = LiveReply(LOG, TASK, 7, 1, path=CallPath("a/b"))
-WHOLE = ReplyReceived(iteration=1, base=2, text="Hello", message_id=MessageId("msg_2"))
-ENDED = TaskEnded(status=TaskStatus.SUCCEEDED, content="Hello")
-STARTED = heard_of(FIRST, (THOUGHT, "hm"), (TEXT, "He"), (TEXT, "l"))
-
-
-@pytest.mark.parametrize(
-    ("items", "pieces"),
-    [
-        ([stored(WHOLE), stored(ENDED)], ["Hello"]),
-        ([*STARTED, stored(WHOLE), stored(ENDED)], ["He", "l", "lo"]),
-        ([*STARTED, *heard_of(FIRST, (TEXT, "Hell")), stored(WHOLE)], ["He", "l", "l", "o"]),
-        (
-            [*STARTED, stored(ReplyRestarted(iteration=1)), *heard_of(SECOND, (TEXT, "He"))],
-            ["He", "l", "He"],
-        ),
-        ([*heard_of(OF_ANOTHER, (TEXT, "no")), stored(WHOLE, path="a/b")], []),
-        ([stored(ENDED)], ["Hello"]),
-    ],
-)
-def test_a_reply_arrives_once_from_every_source(items: list[Live], pieces: list[str]) -> None:
-    """Sources: live, from the log, live after a reconnect, restarted, or of a subagent."""
-    saying = YieldedReply()
-    assert [piece for item in items if (piece := saying.new_text(item))] == pieces

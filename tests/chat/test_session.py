@@ -20,6 +20,7 @@ from penstock.models.model import ModelCard
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.skills import Skills
+from tests.kit.asking import ask
 from tests.kit.assistant import agent, assert_whole
 from tests.kit.logs import code, events, kinds, settled
 from tests.kit.questions import go_on, mail
@@ -32,8 +33,8 @@ ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({CHAT}))
 async def test_the_next_message_reads_the_earlier_ones() -> None:
     model = ScriptedModel([say("Hello Ann."), say("Ann.")])
     async with memory_runtime(model=model) as runtime:
-        first = await runtime.chat("I am Ann")
-        await runtime.chat("Who am I?", session_id=first.session_id)
+        first = await ask(runtime, "I am Ann")
+        await ask(runtime, "Who am I?", session=first.session_id)
     assert list(model.requests[1].messages) == [
         UserMessage("I am Ann"),
         AssistantMessage("Hello Ann."),
@@ -47,7 +48,7 @@ async def test_an_agent_is_its_instructions_its_model_and_its_own_tools() -> Non
     async with memory_runtime(
         model=ScriptedModel([]), tools=[Act("other")], agents=[pirate]
     ) as runtime:
-        reply = await runtime.chat("Hello", agent="pirate")
+        reply = await ask(runtime, "Hello", agent="pirate")
         assert [code(each) for each in await settled(runtime, reply.session_id)] == ["ok"]
     assert own.requests[0].system.startswith("Talk like one.")
     assert [tool.name for tool in own.requests[0].tools] == ["look"]
@@ -58,8 +59,8 @@ async def test_a_message_can_choose_its_model() -> None:
     other.card = ModelCard(model_id="other", name="other", provider="scripted")
     async with memory_runtime(model=ScriptedModel([say("I am the first.")])) as runtime:
         runtime.parts.chat.models.add(other)
-        sent = await runtime.send(NewMessage(content="Who?", model="other"))
-        reply = await runtime.wait(sent.task_id)
+        sent = await runtime.requests.send(NewMessage(content="Who?", model="other"))
+        reply = await runtime.requests.wait(sent.task_id)
         started = [e for e in await events(runtime, sent.session_id) if isinstance(e, TaskStarted)]
     assert reply
     assert reply.content == "I am the other."
@@ -78,8 +79,8 @@ async def test_tools_need_the_switch_of_the_request_and_of_the_agent(
     async with memory_runtime(
         model=model, tools=[Act("look")], agents=[agent(**settings)]
     ) as runtime:
-        sent = await runtime.send(NewMessage(content="Hi", enable_tools=enable))
-        await runtime.wait(sent.task_id)
+        sent = await runtime.requests.send(NewMessage(content="Hi", enable_tools=enable))
+        await runtime.requests.wait(sent.task_id)
     assert [tool.name for tool in model.requests[0].tools] == offered
 
 
@@ -87,7 +88,7 @@ async def test_a_model_request_has_the_settings_of_the_agent() -> None:
     model = ScriptedModel([say("Hi")])
     agents = [agent(llm_temperature=0.1, llm_max_tokens=99, llm_system_prompt="Short.")]
     async with memory_runtime(model=model, agents=agents) as runtime:
-        await runtime.chat("Hi")
+        await ask(runtime, "Hi")
     (request,) = model.requests
     assert (request.temperature, request.max_tokens) == (0.1, 99)
     assert request.system.startswith("Short.\n\n")
@@ -109,8 +110,8 @@ async def test_a_conversation_can_continue_after_a_failed_task(
     model = ScriptedModel([*broken, say("Better now.")])
     fatal = Act("fatal", raising(ScriptLoadError("no")))
     async with memory_runtime(model=model, tools=[fatal, Act("look")]) as runtime:
-        first = await runtime.chat("Break")
-        reply = await runtime.chat("Again?", session_id=first.session_id)
+        first = await ask(runtime, "Break")
+        reply = await ask(runtime, "Again?", session=first.session_id)
     assert (first.status, reply.content) == (TaskStatus.FAILED, "Better now.")
     assert_whole(model.requests[-1])
 
@@ -119,7 +120,7 @@ async def test_a_tool_that_exits_fails_only_its_call() -> None:
     model = ScriptedModel([call("fatal"), say("Still here.")])
     fatal = Act("fatal", raising(SystemExit(3)))
     async with memory_runtime(model=model, tools=[fatal]) as runtime:
-        reply = await runtime.chat("Break")
+        reply = await ask(runtime, "Break")
         (outcome,) = await settled(runtime, reply.session_id)
     assert (reply.content, code(outcome)) == ("Still here.", "TOOL_FAILED")
 
@@ -127,10 +128,10 @@ async def test_a_tool_that_exits_fails_only_its_call() -> None:
 async def test_answering_a_message_again_replaces_the_answer() -> None:
     model = ScriptedModel([say("Bad."), say("More."), say("Good.")])
     async with memory_runtime(model=model) as runtime:
-        first = await runtime.chat("Tell me")
-        await runtime.chat("And?", session_id=first.session_id)
+        first = await ask(runtime, "Tell me")
+        await ask(runtime, "And?", session=first.session_id)
         again = NewMessage(content="Tell me", session_id=first.session_id, supersedes=first.task_id)
-        await runtime.wait((await runtime.send(again)).task_id)
+        await runtime.requests.wait((await runtime.requests.send(again)).task_id)
     assert list(model.requests[-1].messages) == [UserMessage("Tell me")]
 
 
@@ -139,7 +140,7 @@ async def test_a_task_whose_agent_is_missing_is_blocked_with_its_calls_open() ->
     model = ScriptedModel([call("mail", to="ann") + call("mail", to="bob"), say("never")])
     some = [Agent("clerk")]
     async with memory_runtime(model=model, tools=[mail()], agents=some, place=place) as first:
-        parked = await first.chat("Mail", agent="clerk")
+        parked = await ask(first, "Mail", agent="clerk")
     async with memory_runtime(model=model, tools=[mail()], place=place) as second:
         reply = await go_on(second, parked, {"decision": "approve"})
         outcomes = await settled(second, parked.session_id)
@@ -152,7 +153,7 @@ async def test_a_call_without_the_permission_is_refused() -> None:
     secret = Act("secret", effect=Effect.NONE, requires_permissions=frozenset({"root"}))
     model = ScriptedModel([call("secret"), say("No.")])
     async with memory_runtime(model=model, tools=[secret]) as runtime:
-        reply = await runtime.chat("Open it", profile=ANN)
+        reply = await ask(runtime, "Open it", profile=ANN)
         (outcome,) = await settled(runtime, reply.session_id)
         assert not secret.runs
         assert code(outcome) in {"NOT_PERMITTED", "TOOL_NOT_FOUND"}
@@ -191,8 +192,8 @@ async def test_an_error_within_a_round_leaves_no_call_open(
     model = ScriptedModel([call("odd") + call("odd", n=2), say("Better now.")])
     odd = _Odd("odd")
     async with memory_runtime(model=model, tools=[odd]) as runtime:
-        first = await runtime.chat("Break")
-        reply = await runtime.chat("Again?", session_id=first.session_id)
+        first = await ask(runtime, "Break")
+        reply = await ask(runtime, "Again?", session=first.session_id)
     assert first.error
     assert (first.error.code, reply.content) == ("INTERNAL_ERROR", "Better now.")
     assert "nowhere" not in first.error.message

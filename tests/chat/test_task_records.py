@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from penstock.app.runtime import Runtime
 from penstock.builtins import TOOLS
-from penstock.chat.requests import NewMessage, Reply, RequestKey, SentMessage
+from penstock.chat.requests import NewMessage, RequestKey, SentMessage, TaskReply
 from penstock.chat.task_records import first_record, records_of
 from penstock.core.clock import SystemClock
 from penstock.core.errors import IdempotencyConflict, StoreCorrupt
@@ -34,7 +34,7 @@ async def asking() -> AsyncIterator[tuple[Runtime, NewMessage]]:
     """Open a runtime with an open question; yield a message with a key that answers it."""
     async with memory_runtime(model=ScriptedModel(STORY), tools=TOOLS) as runtime:
         question = await runtime.chat("Ask")
-        yield runtime, keyed("Ann", question.session_id)
+        yield runtime, keyed("Ann", SessionId(question.session))
 
 
 def keyed(content: str, session_id: SessionId) -> NewMessage:
@@ -43,10 +43,10 @@ def keyed(content: str, session_id: SessionId) -> NewMessage:
     )
 
 
-async def sent(runtime: Runtime, message: NewMessage) -> tuple[SentMessage, Reply]:
+async def sent(runtime: Runtime, message: NewMessage) -> tuple[SentMessage, TaskReply]:
     """Send a message; return its position and the status of its task."""
-    taken = await runtime.send(message)
-    reply = await runtime.wait(taken.task_id)
+    taken = await runtime.requests.send(message)
+    reply = await runtime.requests.wait(taken.task_id)
     assert reply
     return taken, reply
 
@@ -69,7 +69,7 @@ async def test_a_repeated_answer_does_not_answer_the_next_question() -> None:
 async def test_a_repeated_answer_starts_no_task_after_the_end() -> None:
     async with asking() as (runtime, answer):
         first, _ = await sent(runtime, answer)
-        await runtime.chat("Now", session_id=first.session_id)
+        await runtime.chat("Now", session=first.session_id)
         again, reply = await sent(runtime, answer)
         _, total = await runtime.parts.storage.projections.tasks(page=Page())
     assert (again, total) == (first, 1)
@@ -82,9 +82,9 @@ async def test_another_message_with_the_key_of_an_answer_is_refused(ends: bool) 
     async with asking() as (runtime, answer):
         await sent(runtime, answer)
         if ends:
-            await runtime.chat("Now", session_id=answer.session_id)
+            await runtime.chat("Now", session=answer.session_id)
         with pytest.raises(IdempotencyConflict):
-            await runtime.send(keyed("Bob", SessionId(str(answer.session_id))))
+            await runtime.requests.send(keyed("Bob", SessionId(str(answer.session_id))))
 
 
 async def test_a_repeated_request_cancels_nothing() -> None:
@@ -98,7 +98,7 @@ async def test_a_repeated_answer_is_recognized_while_an_approval_is_open() -> No
     story = [call("ask_user", question="Who?"), call("mail")]
     async with memory_runtime(model=ScriptedModel(story), tools=[*TOOLS, mail()]) as runtime:
         question = await runtime.chat("Write")
-        answer = keyed("Ann", question.session_id)
+        answer = keyed("Ann", SessionId(question.session))
         first, _ = await sent(runtime, answer)
         again, _ = await sent(runtime, answer)
     assert again == first
@@ -122,10 +122,10 @@ async def test_an_answer_reads_as_little_of_a_long_conversation_as_of_a_new_one(
     place = MemoryStorage(log=(log := Watched()))
     async with memory_runtime(model=model, tools=TOOLS, place=place) as runtime:
         started = await runtime.chat("Hi")
-        question = await runtime.chat("Ask", session_id=started.session_id)
+        question = await runtime.chat("Ask", session=started.session)
         log.reads.clear()
         taken, _ = await sent(
-            runtime, replace(keyed("Ann", question.session_id), idempotency=RequestKey())
+            runtime, replace(keyed("Ann", SessionId(question.session)), idempotency=RequestKey())
         )
         task = await runtime.parts.storage.projections.find_task(taken.task_id)
     assert task
@@ -138,7 +138,7 @@ async def told_twice() -> tuple[Log, TaskRecord, TaskRecord]:
     model = ScriptedModel({"": say("Hello.")})
     async with memory_runtime(model=model, place=place) as runtime:
         reply = await runtime.chat("One")
-        await runtime.chat("Two", session_id=reply.session_id)
+        await runtime.chat("Two", session=reply.session)
         (second, first), _ = await runtime.parts.storage.projections.tasks(page=Page())
     return place.log, first, second
 

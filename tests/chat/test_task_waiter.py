@@ -14,6 +14,7 @@ from penstock.core.limits import World
 from penstock.core.task import QuestionStatus, TaskStatus
 from penstock.models.scripted import Hold, ScriptedModel, say, wait
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.asking import ask
 from tests.kit.questions import mail
 from tests.kit.tools import Act, together
 from tests.kit.waiting_chat import RUNTIME, parked, place, tight
@@ -22,18 +23,18 @@ from tests.kit.waiting_chat import model as parked_model
 
 async def test_a_late_caller_gets_the_reply_too() -> None:
     async with memory_runtime(model=ScriptedModel([say("Hi")])) as runtime:
-        reply = await runtime.chat("Hello")
-        again = await runtime.wait(reply.task_id)
+        reply = await ask(runtime, "Hello")
+        again = await runtime.requests.wait(reply.task_id)
     assert again == reply
 
 
 async def test_a_timeout_can_come_first() -> None:
     hold = Hold()
     async with memory_runtime(model=ScriptedModel([wait(hold) + say("Hi")])) as runtime:
-        sent = await runtime.send(NewMessage(content="Hello"))
-        assert await runtime.wait(sent.task_id, seconds=0.01) is None
+        sent = await runtime.requests.send(NewMessage(content="Hello"))
+        assert await runtime.requests.wait(sent.task_id, seconds=0.01) is None
         hold.release()
-        reply = await runtime.wait(sent.task_id)
+        reply = await runtime.requests.wait(sent.task_id)
     assert reply
     assert reply.status is TaskStatus.SUCCEEDED
 
@@ -41,7 +42,7 @@ async def test_a_timeout_can_come_first() -> None:
 async def test_an_unknown_task_is_not_awaited() -> None:
     async with memory_runtime() as runtime:
         with pytest.raises(NotFound, match="there is no task 'task_x'"):
-            await runtime.wait(TaskId("task_x"))
+            await runtime.requests.wait(TaskId("task_x"))
 
 
 async def test_a_call_with_more_open_questions_than_a_page_holds_returns() -> None:
@@ -59,7 +60,7 @@ async def test_polling_finds_a_task_that_another_process_ended() -> None:
     place = MemoryStorage()
     model = ScriptedModel([say("Hi")])
     async with memory_runtime(model=model, place=place) as other, memory_runtime() as here:
-        sent = await other.send(NewMessage(content="Hello"))
+        sent = await other.requests.send(NewMessage(content="Hello"))
         world = World(place.clock, place.limits, new_id)
         silent = TaskWaiter(
             place.log, place.log, here.parts.engine.bus, world, is_blocked=lambda log_id: False
@@ -81,14 +82,14 @@ async def test_a_second_question_of_an_awaited_run_is_reported_at_once(
     ):
         sent, reply = await parked(runtime, "twice")
         (first,) = reply.questions
-        answering = runtime.answer(first.question.question_id, {"value": "Yes"})
+        answering = runtime.requests.answer(first.question.question_id, {"value": "Yes"})
         if waits_before:
-            _, again = await asyncio.gather(answering, runtime.wait(sent.task_id))
+            _, again = await asyncio.gather(answering, runtime.requests.wait(sent.task_id))
         else:
             await answering
-            again = await runtime.wait(sent.task_id)
+            again = await runtime.requests.wait(sent.task_id)
         while again is not None and again.questions == reply.questions:
-            again = await runtime.wait(sent.task_id)
+            again = await runtime.requests.wait(sent.task_id)
     assert again is not None
     assert [each.question.text for each in again.questions] == ["Really?"]
 

@@ -70,8 +70,8 @@ async def test_a_cancelled_run_is_aborted_and_its_tool_stopped() -> None:
     async with memory_runtime(model=model, agents=agents, tools=tools, place=place) as runtime:
         await runtime.start_flow(NewRun(command="demo"), task_id=RUN)
         await gate.reached()
-        await runtime.cancel(RUN)
-        reply = await runtime.wait(RUN)
+        await runtime.requests.cancel(RUN)
+        reply = await runtime.requests.wait(RUN)
     assert reply is not None
     assert reply.status is TaskStatus.CANCELLED
     assert reply.envelope is not None
@@ -90,8 +90,8 @@ async def test_a_flow_that_is_edited_during_its_run_continues_unchanged() -> Non
         flows.texts.clear()
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
-        await runtime.answer(asked.question.question_id, {"value": "Yes"})
-        reply = await runtime.wait(RUN)
+        await runtime.requests.answer(asked.question.question_id, {"value": "Yes"})
+        reply = await runtime.requests.wait(RUN)
     assert reply is not None
     assert reply.envelope is not None
     assert visits(reply.envelope) == {"web": 1, "ask": 1, "end": 1}
@@ -153,8 +153,8 @@ async def test_a_run_aborted_before_its_start_has_a_result() -> None:
         await runtime.start_flow(NewRun(command="demo"), task_id=TaskId("task_2"))
         await gate.reached()
         await runtime.start_flow(NewRun(command="demo", task="t"), task_id=RUN)
-        await runtime.cancel(RUN)
-        reply = await runtime.wait(RUN)
+        await runtime.requests.cancel(RUN)
+        reply = await runtime.requests.wait(RUN)
         gate.open()
     assert reply is not None
     assert reply.status is TaskStatus.CANCELLED
@@ -195,10 +195,10 @@ async def test_a_run_with_an_unreadable_stored_flow_ends(expected: str) -> None:
     async with memory_runtime(agents=WORKERS, place=place) as runtime:
         (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
         if expected == "an end":
-            await runtime.cancel(RUN)
+            await runtime.requests.cancel(RUN)
         else:
-            await runtime.answer(asked.question.question_id, {"value": "Yes"})
-        reply = await runtime.wait(RUN)
+            await runtime.requests.answer(asked.question.question_id, {"value": "Yes"})
+        reply = await runtime.requests.wait(RUN)
     assert reply is not None
     assert reply.error is not None
     assert reply.envelope is not None
@@ -268,8 +268,8 @@ async def test_an_aborted_run_shows_its_nested_results() -> None:
     model = ScriptedModel(by_task({}))
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         await run_in(runtime)
-        await runtime.cancel(RUN)
-        reply = await runtime.wait(RUN)
+        await runtime.requests.cancel(RUN)
+        reply = await runtime.requests.wait(RUN)
     assert reply is not None
     assert reply.envelope is not None
     result = reply.envelope.output

@@ -153,10 +153,10 @@ async def test_an_answer_is_accepted_while_other_steps_work() -> None:
         await runtime.start_flow(NewRun(command="demo"), task_id=RUN)
         await gate.reached()
         waiting = await first_question(runtime)
-        await runtime.answer(waiting.question.question_id, {"value": True})
+        await runtime.requests.answer(waiting.question.question_id, {"value": True})
         await until_settled(runtime, "asks")
         gate.open()
-        reply = await runtime.wait(RUN)
+        reply = await runtime.requests.wait(RUN)
     assert reply is not None
     assert reply.envelope is not None
     assert reply.envelope.ok
@@ -164,7 +164,7 @@ async def test_an_answer_is_accepted_while_other_steps_work() -> None:
 
 async def first_question(runtime: Runtime) -> QuestionRecord:
     """Return the question of the run, as soon as it is asked."""
-    async for item in runtime.follow(LogId(RUN)):
+    async for item in runtime.requests.follow(LogId(RUN)):
         if isinstance(item, Record) and isinstance(item.event, QuestionAsked):
             (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
             return asked
@@ -173,7 +173,7 @@ async def first_question(runtime: Runtime) -> QuestionRecord:
 
 async def until_settled(runtime: Runtime, step_id: str) -> None:
     """Return when a step has settled."""
-    async for item in runtime.follow(LogId(RUN)):
+    async for item in runtime.requests.follow(LogId(RUN)):
         if isinstance(item, Record) and isinstance(item.event, StepSettled):
             assert item.event.step_id == step_id
             return
@@ -364,7 +364,7 @@ async def test_questions_of_an_aborted_nested_step_are_withdrawn() -> None:
         await gate.reached()
         await first_question(runtime)
         gate.open()
-        reply = await runtime.wait(RUN)
+        reply = await runtime.requests.wait(RUN)
     assert reply is not None
     assert [each.question.text for each in reply.questions] == ["Go on?"]
 
@@ -389,11 +389,11 @@ async def test_answered_steps_continue_up_to_the_concurrency_limit() -> None:
         await run_in(runtime)
         asked = await runtime.parts.storage.projections.open_questions(LogId(RUN))
         ids = [each.question.question_id for each in asked]
-        await asyncio.gather(*(runtime.answer(each, {"value": True}) for each in ids))
+        await asyncio.gather(*(runtime.requests.answer(each, {"value": True}) for each in ids))
         await gate.reached()
         await checkpoint()
         assert len(slow.runs) == 1
         gate.open()
-        reply = await runtime.wait(RUN)
+        reply = await runtime.requests.wait(RUN)
     assert reply is not None
     assert reply.status is TaskStatus.SUCCEEDED

@@ -27,6 +27,7 @@ from penstock.store.logs.log import OnWay
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.asking import ask
 from tests.kit.assistant import assert_whole
 from tests.kit.logs import code, kinds, settled
 from tests.kit.questions import ask_color, go_on, mail, question_of
@@ -36,13 +37,13 @@ from tests.kit.tools import Act
 async def test_the_first_answer_wins() -> None:
     model = ScriptedModel([call("mail", to="ann"), say("Ok.")])
     async with memory_runtime(model=model, tools=[mail()]) as runtime:
-        parked = await runtime.chat("Mail Ann")
+        parked = await ask(runtime, "Mail Ann")
         question_id = question_of(parked)
-        await runtime.answer(question_id, {"decision": "approve"})
-        again = await runtime.answer(question_id, {"decision": "approve"})
+        await runtime.requests.answer(question_id, {"decision": "approve"})
+        again = await runtime.requests.answer(question_id, {"decision": "approve"})
         assert again.status is QuestionStatus.ANSWERED
         with pytest.raises(AlreadyAnswered) as refused:
-            await runtime.answer(question_id, {"decision": "reject"})
+            await runtime.requests.answer(question_id, {"decision": "reject"})
     assert refused.value.details == {"answer": {"decision": "approve"}}
 
 
@@ -62,9 +63,9 @@ async def test_an_invalid_answer_leaves_the_question_open(body: dict[str, Any]) 
     tool = mail()
     model = ScriptedModel([call("mail", to="ann"), say("Ok.")])
     async with memory_runtime(model=model, tools=[tool]) as runtime:
-        parked = await runtime.chat("Mail Ann")
+        parked = await ask(runtime, "Mail Ann")
         with pytest.raises(InvalidAnswer):
-            await runtime.answer(question_of(parked), body)
+            await runtime.requests.answer(question_of(parked), body)
         await go_on(runtime, parked, {"decision": "approve"})
     assert len(tool.runs) == 1
 
@@ -76,11 +77,11 @@ async def test_an_answer_needs_its_permission_and_the_right_profile() -> None:
     )
     model = ScriptedModel([call("mail", to="ann"), say("Ok.")])
     async with memory_runtime(model=model, tools=[mail()]) as runtime:
-        parked = await runtime.chat("Mail Ann", profile=ann)
+        parked = await ask(runtime, "Mail Ann", profile=ann)
         with pytest.raises(NotFound):
-            await runtime.answer(question_of(parked), {"decision": "approve"}, profile=bob)
+            await runtime.requests.answer(question_of(parked), {"decision": "approve"}, profile=bob)
         with pytest.raises(Forbidden, match="approve"):
-            await runtime.answer(question_of(parked), {"decision": "approve"}, profile=ann)
+            await runtime.requests.answer(question_of(parked), {"decision": "approve"}, profile=ann)
         reply = await go_on(runtime, parked, {"decision": "approve"})
     assert reply.content == "Ok."
 
@@ -100,8 +101,8 @@ async def test_a_message_is_the_answer_while_ask_user_is_open(
     tool = Act("ask", ask_color)
     model = ScriptedModel([call("ask"), say("Noted.")])
     async with memory_runtime(model=model, tools=[tool]) as runtime:
-        parked = await runtime.chat("Paint it")
-        reply = await runtime.chat(message, session_id=parked.session_id)
+        parked = await ask(runtime, "Paint it")
+        reply = await ask(runtime, message, session=parked.session_id)
         (outcome,) = await settled(runtime, parked.session_id)
     assert (reply.task_id, reply.content) == (parked.task_id, "Noted.")
     assert outcome.envelope.output == answer
@@ -127,8 +128,8 @@ async def test_a_typed_question_is_answered_in_words_in_a_chat(
     """14.2: "In chats and terminals `yes no y n` answer confirm, and numbers choose options"."""
     model = ScriptedModel([call("ask_user", question="So?", **form), say("Noted.")])
     async with memory_runtime(model=model, tools=ASK_USER) as runtime:
-        parked = await runtime.chat("Paint it")
-        await runtime.chat(message, session_id=parked.session_id)
+        parked = await ask(runtime, "Paint it")
+        await ask(runtime, message, session=parked.session_id)
         (outcome,) = await settled(runtime, parked.session_id)
     assert outcome.envelope.output == {"answer": answer}
 
@@ -136,9 +137,9 @@ async def test_a_typed_question_is_answered_in_words_in_a_chat(
 async def test_an_invalid_message_leaves_a_typed_question_open() -> None:
     model = ScriptedModel([call("ask_user", question="So?", type="confirm"), say("Noted.")])
     async with memory_runtime(model=model, tools=ASK_USER) as runtime:
-        parked = await runtime.chat("Paint it")
+        parked = await ask(runtime, "Paint it")
         with pytest.raises(InvalidAnswer, match="answer must be true or false"):
-            await runtime.chat("perhaps", session_id=parked.session_id)
+            await ask(runtime, "perhaps", session=parked.session_id)
         question = await runtime.parts.storage.projections.find_question(question_of(parked))
     assert question is not None
     assert question.status is QuestionStatus.OPEN
@@ -147,17 +148,17 @@ async def test_an_invalid_message_leaves_a_typed_question_open() -> None:
 async def test_a_message_is_refused_while_an_approval_is_open() -> None:
     model = ScriptedModel({"Mail": call("mail", to="ann"), "New": say("Hello.")})
     async with memory_runtime(model=model, tools=[mail()]) as runtime:
-        parked = await runtime.chat("Mail Ann")
+        parked = await ask(runtime, "Mail Ann")
         with pytest.raises(QuestionOpen) as refused:
-            await runtime.chat("yes, do it", session_id=parked.session_id)
+            await ask(runtime, "yes, do it", session=parked.session_id)
         assert refused.value.details == {"questions": [question_of(parked)]}
         new = NewMessage(content="New", session_id=parked.session_id, cancel_open=True)
-        sent = await runtime.send(new)
-        reply = await runtime.wait(sent.task_id)
-        before = await runtime.wait(parked.task_id)
+        sent = await runtime.requests.send(new)
+        reply = await runtime.requests.wait(sent.task_id)
+        before = await runtime.requests.wait(parked.task_id)
         (outcome,) = await settled(runtime, parked.session_id)
         with pytest.raises(QuestionClosed):
-            await runtime.answer(question_of(parked), {"decision": "approve"})
+            await runtime.requests.answer(question_of(parked), {"decision": "approve"})
     assert reply
     assert before
     assert (reply.content, before.status) == ("Hello.", TaskStatus.CANCELLED)
@@ -190,19 +191,19 @@ async def test_two_messages_that_cancel_the_same_task_are_both_accepted() -> Non
     place = MemoryStorage(clock=clock, log=LastCancelLate(clock))
     model = ScriptedModel({"Mail": call("mail", to="ann"), "New": say("Hello.")})
     async with memory_runtime(model=model, tools=[mail()], place=place) as runtime:
-        parked = await runtime.chat("Mail Ann")
+        parked = await ask(runtime, "Mail Ann")
         new = NewMessage(content="New", session_id=parked.session_id, cancel_open=True)
-        sent = await asyncio.gather(*(runtime.send(new) for _ in range(2)))
-        replies = [await runtime.wait(each.task_id) for each in sent]
+        sent = await asyncio.gather(*(runtime.requests.send(new) for _ in range(2)))
+        replies = [await runtime.requests.wait(each.task_id) for each in sent]
     assert [each and each.content for each in replies] == ["Hello.", "Hello."]
 
 
 async def test_cancel_of_a_parked_task_closes_its_question() -> None:
     model = ScriptedModel({"Mail": call("mail", to="ann"), "And": say("Nothing was sent.")})
     async with memory_runtime(model=model, tools=[mail()]) as runtime:
-        parked = await runtime.chat("Mail Ann")
-        await runtime.cancel(parked.task_id)
-        reply = await runtime.wait(parked.task_id)
+        parked = await ask(runtime, "Mail Ann")
+        await runtime.requests.cancel(parked.task_id)
+        reply = await runtime.requests.wait(parked.task_id)
         assert reply
         assert reply.status is TaskStatus.CANCELLED
         assert (await kinds(runtime, parked.session_id))[-3:] == [
@@ -210,7 +211,7 @@ async def test_cancel_of_a_parked_task_closes_its_question() -> None:
             "CallSettled",
             "TaskEnded",
         ]
-        await runtime.chat("And now?", session_id=parked.session_id)
+        await ask(runtime, "And now?", session=parked.session_id)
     assert_whole(model.requests[-1])
 
 
@@ -218,16 +219,16 @@ async def test_eight_messages_wait_and_the_ninth_is_refused() -> None:
     hold = Hold()
     model = ScriptedModel(lambda request: wait(hold) + say(f"{len(request.messages)}"))
     async with memory_runtime(model=model) as runtime:
-        first = await runtime.send(NewMessage(content="0"))
+        first = await runtime.requests.send(NewMessage(content="0"))
         await hold.reached()
         waiting = [
-            await runtime.send(NewMessage(content=str(n), session_id=first.session_id))
+            await runtime.requests.send(NewMessage(content=str(n), session_id=first.session_id))
             for n in range(1, 9)
         ]
         with pytest.raises(SessionBusy):
-            await runtime.send(NewMessage(content="9", session_id=first.session_id))
+            await runtime.requests.send(NewMessage(content="9", session_id=first.session_id))
         hold.release()
-        replies = [await runtime.wait(sent.task_id) for sent in waiting]
+        replies = [await runtime.requests.wait(sent.task_id) for sent in waiting]
     assert [reply.content for reply in replies if reply] == [str(3 + 2 * n) for n in range(8)]
 
 
@@ -235,13 +236,13 @@ async def test_a_queued_task_can_be_cancelled_while_the_one_before_it_is_parked(
     hold, tool = Hold(), mail()
     model = ScriptedModel([wait(hold) + call("mail", to="ann"), say("Sent.")])
     async with memory_runtime(model=model, tools=[tool]) as runtime:
-        first = await runtime.send(NewMessage(content="Mail"))
+        first = await runtime.requests.send(NewMessage(content="Mail"))
         await hold.reached()
-        second = await runtime.send(NewMessage(content="Two", session_id=first.session_id))
+        second = await runtime.requests.send(NewMessage(content="Two", session_id=first.session_id))
         hold.release()
-        parked = await runtime.wait(first.task_id)
-        await runtime.cancel(second.task_id)
-        cancelled = await runtime.wait(second.task_id)
+        parked = await runtime.requests.wait(first.task_id)
+        await runtime.requests.cancel(second.task_id)
+        cancelled = await runtime.requests.wait(second.task_id)
         assert parked
         assert cancelled
         assert cancelled.status is TaskStatus.CANCELLED
@@ -257,8 +258,8 @@ async def test_a_direct_call_waits_for_a_person() -> None:
         assert envelope.error
         assert envelope.error.details
         (question_id,) = envelope.error.details["question_ids"]
-        await runtime.answer(question_id, {"decision": "approve"})
-        reply = await runtime.wait(envelope.error.details["task_id"])
+        await runtime.requests.answer(question_id, {"decision": "approve"})
+        reply = await runtime.requests.wait(envelope.error.details["task_id"])
     assert reply
     assert reply.envelope
     assert (reply.envelope.output, tool.runs) == ({"to": "ann"}, [{"to": "ann"}])

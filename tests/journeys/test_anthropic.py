@@ -19,6 +19,7 @@ from penstock.models.resolve import ModelRegistry
 from penstock.models.wires.anthropic import AnthropicModel
 from penstock.testing.clock import settle
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.asking import ask
 from tests.kit.logs import events
 from tests.kit.model_server import Canned, FakeServer, anthropic_reply, block, fake_server
 from tests.kit.tools import Act
@@ -71,9 +72,9 @@ async def test_thinking_stays_on_over_a_loop_of_calls() -> None:
         fake_server(*answers) as server,
         memory_runtime(model=model(server), tools=[Act("look")]) as runtime,
     ):
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
         assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "Done.")
-        await runtime.chat("Again", session_id=reply.session_id)
+        await ask(runtime, "Again", session=reply.session_id)
     loop = ["thinking", "tool_use"]
     assert kinds(server.bodies[2]) == [["text"], loop, ["tool_result"], loop, ["tool_result"]]
     assert kinds(server.bodies[3])[-2:] == [["thinking", "text"], ["text"]]
@@ -87,11 +88,11 @@ async def test_a_task_that_another_runtime_resumes_sends_the_same_bytes() -> Non
     place, hanging = MemoryStorage(limits=Limits(shutdown_seconds=0)), Canned(hang=True)
     async with fake_server(calling("toolu_1", n=1), hanging, saying("Done.")) as server:
         async with memory_runtime(model=model(server), tools=[Act("look")], place=place) as first:
-            sent = await first.send(NewMessage(content="Go"))
+            sent = await first.requests.send(NewMessage(content="Go"))
             while len(server.bodies) < 2:
                 await settle()
         async with memory_runtime(model=model(server), tools=[Act("look")], place=place) as again:
-            reply = await again.wait(sent.task_id)
+            reply = await again.requests.wait(sent.task_id)
     assert reply
     assert reply.content == "Done."
     assert json.dumps(server.bodies[1]) == json.dumps(server.bodies[2])
@@ -105,8 +106,8 @@ async def test_a_refused_carry_is_left_out_for_good() -> None:
         fake_server(*answers) as server,
         memory_runtime(model=model(server), tools=[Act("look")]) as runtime,
     ):
-        reply = await runtime.chat("Go")
-        await runtime.chat("Again", session_id=reply.session_id)
+        reply = await ask(runtime, "Go")
+        await ask(runtime, "Again", session=reply.session_id)
         found = await events(runtime, reply.session_id)
     assert len(server.bodies) == 4
     assert kinds(server.bodies[1])[1] == ["thinking", "tool_use"]
@@ -122,7 +123,7 @@ async def test_a_server_that_refuses_every_request_is_asked_twice() -> None:
         fake_server(calling("toolu_1"), refused, refused, refused) as server,
         memory_runtime(model=model(server), tools=[Act("look")]) as runtime,
     ):
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
     assert reply.status is TaskStatus.FAILED
     assert len(server.bodies) == 3
 
@@ -133,7 +134,7 @@ async def test_a_carry_that_is_too_large_is_not_kept() -> None:
         fake_server(*answers) as server,
         memory_runtime(model=model(server), tools=[Act("look")]) as runtime,
     ):
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
         found = await events(runtime, reply.session_id)
     assert reply.content == "Done."
     assert kinds(server.bodies[1])[1] == ["tool_use"]
@@ -148,8 +149,8 @@ async def test_a_refused_message_is_not_read_again() -> None:
         fake_server(refusal, saying("Hi.")) as server,
         memory_runtime(model=model(server)) as runtime,
     ):
-        reply = await runtime.chat("Something bad")
-        await runtime.chat("Hello", session_id=reply.session_id)
+        reply = await ask(runtime, "Something bad")
+        await ask(runtime, "Hello", session=reply.session_id)
     assert (reply.content, reply.finish_reason) == (
         "The model refused to answer.",
         "content_filter",
@@ -162,7 +163,7 @@ async def test_no_event_that_people_read_has_a_carry() -> None:
         fake_server(calling("toolu_1"), saying("Done.")) as server,
         memory_runtime(model=model(server), tools=[Act("look")]) as runtime,
     ):
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
         found = await events(runtime, reply.session_id)
     replies = [each for each in found if isinstance(each, ReplyReceived)]
     assert all(each.carry is not None for each in replies)

@@ -9,13 +9,14 @@ from penstock.app.flows import check_flows
 from penstock.app.project import check_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import load
-from penstock.chat.requests import NewRun, Reply
+from penstock.chat.requests import NewRun, TaskReply
 from penstock.core.ids import TaskId
 from penstock.core.messages import ToolMessage
 from penstock.core.task import TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
 from tests.kit.architect_files import AGENT, BROKEN_AGENT, BROKEN_FLOW, FLOW
+from tests.kit.asking import ask
 from tests.kit.flows import finish, task_of
 from tests.kit.project import ProjectFolder
 
@@ -41,17 +42,17 @@ def _answers(request: ModelRequest) -> ScriptedReply:
     return finish(f"told: {task}", sights=["tower", "tram"])
 
 
-async def _kept(runtime: Runtime) -> Reply:
+async def _kept(runtime: Runtime) -> TaskReply:
     run = NewRun(command="flows:new", task="A tour of Lisbon")
     await runtime.start_flow(run, task_id=TaskId("task_new"))
     while True:
-        reply = await runtime.wait(TaskId("task_new"))
+        reply = await runtime.requests.wait(TaskId("task_new"))
         assert reply
         if reply.status is not TaskStatus.SUSPENDED:
             return reply
         (asked,) = reply.questions
         assert asked.question.text == "A tour in three steps. Keep this flow?"
-        await runtime.answer(asked.question.question_id, {"value": "Keep"})
+        await runtime.requests.answer(asked.question.question_id, {"value": "Keep"})
 
 
 def _told(model: ScriptedModel) -> list[Any]:
@@ -103,15 +104,15 @@ def _changing(request: ModelRequest) -> ScriptedReply:
     return _answers(request)
 
 
-async def _reviewed(runtime: Runtime, run: NewRun, *answers: dict[str, str]) -> Reply:
+async def _reviewed(runtime: Runtime, run: NewRun, *answers: dict[str, str]) -> TaskReply:
     """Run a flow, and answer what it asks, one after the other."""
     run_id = TaskId(await runtime.start_flow(run))
     for answer in answers:
-        reply = await runtime.wait(run_id)
+        reply = await runtime.requests.wait(run_id)
         assert reply
         (asked,) = reply.questions
-        await runtime.answer(asked.question.question_id, answer)
-    ended = await runtime.wait(run_id)
+        await runtime.requests.answer(asked.question.question_id, answer)
+    ended = await runtime.requests.wait(run_id)
     assert ended
     return ended
 
@@ -141,13 +142,13 @@ async def test_a_flow_is_edited_from_a_chat(project: ProjectFolder) -> None:
     project.write("flows/tour.yaml", FLOW)
     model = ScriptedModel(_changing)
     async with project.opened(models=[model], settings=SETTINGS) as runtime:
-        asked = await runtime.chat("/flows:edit shorter")
+        asked = await ask(runtime, "/flows:edit shorter")
         assert asked.questions[0].question.text.startswith("flow: The command of the flow")
-        review = await runtime.chat("tour", session_id=asked.session_id)
+        review = await ask(runtime, "tour", session=asked.session_id)
         (question,) = review.questions
         assert question.question.text == "Two rounds. Keep this flow?"
-        await runtime.answer(question.question.question_id, {"value": "Keep"})
-        reply = await runtime.wait(asked.task_id)
+        await runtime.requests.answer(question.question.question_id, {"value": "Keep"})
+        reply = await runtime.requests.wait(asked.task_id)
     assert reply
     assert reply.content.startswith("told: Say in three sentences what flows/tour.yaml does")
     assert "two rounds" in (project.root / "flows/tour.yaml").read_text()

@@ -20,6 +20,7 @@ from penstock.store.references import LOOSE_SECONDS
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit import sample_files
+from tests.kit.asking import ask
 from tests.kit.questions import ask_color
 from tests.kit.server import CHAT, InMemoryServer, served
 from tests.kit.tools import Act
@@ -236,8 +237,8 @@ async def test_a_program_sends_files_and_asks_on(tmp_path: Path) -> None:
     path.write_bytes(PNG)
     model = seeing(say("Red."), say("Four."))
     async with memory_runtime(model=model) as runtime:
-        reply = await runtime.chat(["What is this?", Image.open(path)])
-        await runtime.chat("How wide?", session_id=reply.session_id)
+        reply = await ask(runtime, ["What is this?", Image.open(path)])
+        await ask(runtime, "How wide?", session=reply.session_id)
     first, *_ = model.requests[1].messages
     assert [type(part) for part in first.parts] == [ImagePart, TextPart]  # type: ignore[union-attr]
 
@@ -246,9 +247,9 @@ async def test_a_runtime_that_takes_over_sends_the_same_request(tmp_path: Path) 
     place = MemoryStorage()
     models = [seeing(call("none"), say("Red.")), seeing()]
     async with memory_runtime(model=models[0], place=place) as runtime:
-        reply = await runtime.chat([Image(PNG, name="a.png"), "What?"])
+        reply = await ask(runtime, [Image(PNG, name="a.png"), "What?"])
     async with memory_runtime(model=models[1], place=place) as runtime:
-        await runtime.chat("And?", session_id=reply.session_id)
+        await ask(runtime, "And?", session=reply.session_id)
     assert models[1].requests[0].messages[:2] == models[0].requests[1].messages[:2]
 
 
@@ -266,8 +267,8 @@ async def test_a_message_that_is_not_written_leaves_its_files_to_the_sweep() -> 
     clock = FakeClock()
     async with served(model=seeing(), clock=clock) as server:
         runtime = server.runtime
-        kept = await runtime.keep([Image(PNG)])
+        kept = await runtime.parts.chat.attachments.keep([Image(PNG)], runtime.local)
         with pytest.raises(InvalidRequest):
-            await runtime.send(NewMessage(content="x" * 200_000, attachments=kept.files))
+            await runtime.requests.send(NewMessage(content="x" * 200_000, attachments=kept.files))
         await swept(server, clock)
         assert not await runtime.parts.storage.blobs.exists(kept.files[0].blob_id)

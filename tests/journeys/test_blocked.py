@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.agents.agent import Agent
-from penstock.app.runtime import BLOCKED, Runtime, outcome_of
-from penstock.chat.requests import NewCall, Reply
+from penstock.app.runtime import Runtime, outcome_of
+from penstock.chat.requests import BLOCKED, NewCall, TaskReply
 from penstock.core.call import Effect
 from penstock.core.envelope import Status
 from penstock.core.events.events import TaskBlocked, TaskResumed
@@ -20,11 +20,12 @@ from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.asking import ask
 from tests.kit.dying_log import DyingLog, live
 from tests.kit.logs import events
 from tests.kit.tools import Act
 
-Begin = Callable[[Runtime], Awaitable[Reply]]
+Begin = Callable[[Runtime], Awaitable[TaskReply]]
 AGENT = Missing(MissingKind.AGENT, "clerk")
 TOOL = Missing(MissingKind.TOOL, "pay")
 DONE = "Paid."
@@ -50,10 +51,10 @@ def whole() -> dict[str, Any]:
     return {"model": scripted(), "tools": [Pay()], "agents": [clerk()]}
 
 
-async def parked(place: MemoryStorage) -> Reply:
+async def parked(place: MemoryStorage) -> TaskReply:
     """Have a task wait for a person, in a process that has all it needs."""
     async with memory_runtime(place=place, **whole()) as runtime:
-        return await runtime.chat("Pay!", agent="clerk")
+        return await ask(runtime, "Pay!", agent="clerk")
 
 
 ROWS: dict[str, tuple[dict[str, Any], set[Missing]]] = {
@@ -76,15 +77,15 @@ async def test_an_answer_is_stored_until_a_process_has_the_missing_part(
     waiting = await parked(place)
     question_id = waiting.questions[0].question.question_id
     async with memory_runtime(place=place, **brought) as runtime:
-        await runtime.answer(question_id, {"decision": "approve"})
-        reply = await runtime.wait(waiting.task_id)
+        await runtime.requests.answer(question_id, {"decision": "approve"})
+        reply = await runtime.requests.wait(waiting.task_id)
         assert reply
         assert (reply.status, set(reply.blocked_on)) == (TaskStatus.BLOCKED, missing)
         record = await runtime.parts.storage.projections.find_task(waiting.task_id)
         assert record
         assert (record.status, set(record.blocked_on)) == (TaskStatus.BLOCKED, missing)
     async with memory_runtime(place=place, **whole()) as runtime:
-        reply = await runtime.wait(waiting.task_id)
+        reply = await runtime.requests.wait(waiting.task_id)
         assert reply
         assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, DONE)
         record = await runtime.parts.storage.projections.find_task(waiting.task_id)
@@ -131,25 +132,25 @@ class Killed:
         return task
 
 
-async def chatting(runtime: Runtime) -> Reply:
-    return await runtime.chat("Look!", agent="clerk")
+async def chatting(runtime: Runtime) -> TaskReply:
+    return await ask(runtime, "Look!", agent="clerk")
 
 
-async def calling(runtime: Runtime) -> Reply:
-    task_id = await runtime.request(NewCall(tool_id="look", input={}))
-    reply = await runtime.wait(task_id)
+async def calling(runtime: Runtime) -> TaskReply:
+    task_id = await runtime.start_call(NewCall(tool_id="look", input={}))
+    reply = await runtime.requests.wait(task_id)
     assert reply
     return reply
 
 
-async def ended(runtime: Runtime, task_id: TaskId) -> Reply:
-    reply = await runtime.wait(task_id)
+async def ended(runtime: Runtime, task_id: TaskId) -> TaskReply:
+    reply = await runtime.requests.wait(task_id)
     assert reply
     return reply
 
 
 async def blocked(runtime: Runtime, task_id: TaskId) -> list[Missing]:
-    reply = await runtime.wait(task_id)
+    reply = await runtime.requests.wait(task_id)
     assert reply
     assert reply.status is TaskStatus.BLOCKED
     return list(reply.blocked_on)
@@ -163,7 +164,7 @@ async def test_a_task_killed_in_a_tool_does_not_fail_where_its_agent_is_missing(
         async with memory_runtime(place=killed.place) as runtime:
             assert await blocked(runtime, task.task_id) == [AGENT]
     async with memory_runtime(place=killed.place, **killed.brought()) as runtime:
-        reply = await runtime.wait(task.task_id)
+        reply = await runtime.requests.wait(task.task_id)
         assert reply
         assert reply.content == DONE
         happened = await events(runtime, task.log_id)
@@ -175,14 +176,14 @@ async def test_a_killed_direct_call_waits_for_its_tool() -> None:
     killed = Killed()
     task = await killed.begin(calling)
     async with memory_runtime(place=killed.place) as runtime:
-        reply = await runtime.wait(task.task_id)
+        reply = await runtime.requests.wait(task.task_id)
         assert reply
         outcome = outcome_of(reply)
         assert (outcome.status, outcome.error and outcome.error.code) == (Status.SUSPENDED, BLOCKED)
         assert outcome.error
         assert "tool 'look' is missing in this process" in outcome.error.message
     async with memory_runtime(place=killed.place, **killed.brought()) as runtime:
-        reply = await runtime.wait(task.task_id)
+        reply = await runtime.requests.wait(task.task_id)
         assert reply
         assert reply.status is TaskStatus.SUCCEEDED
 
@@ -195,10 +196,10 @@ async def test_a_message_after_a_blocked_task_is_blocked_and_answered_later() ->
         place=killed.place, agents=[clerk()], model=killed.brought()["model"]
     ) as runtime:
         assert await blocked(runtime, task.task_id) == [Missing(MissingKind.TOOL, "look")]
-        reply = await runtime.chat("And?", agent="clerk", session_id=session_id)
+        reply = await ask(runtime, "And?", agent="clerk", session=session_id)
         assert reply.status is TaskStatus.BLOCKED
     async with memory_runtime(place=killed.place, **killed.brought()) as runtime:
-        ends = [await runtime.wait(each) for each in (task.task_id, reply.task_id)]
+        ends = [await runtime.requests.wait(each) for each in (task.task_id, reply.task_id)]
         assert [each and each.content for each in ends] == [DONE, "Nothing."]
 
 
@@ -207,8 +208,8 @@ async def test_a_blocked_task_can_be_cancelled_where_its_agent_is_missing() -> N
     task = await killed.begin(chatting)
     async with memory_runtime(place=killed.place) as runtime:
         await blocked(runtime, task.task_id)
-        await runtime.cancel(task.task_id)
-        reply = await runtime.wait(task.task_id)
+        await runtime.requests.cancel(task.task_id)
+        reply = await runtime.requests.wait(task.task_id)
         assert reply
         assert reply.status is TaskStatus.CANCELLED
 
@@ -221,7 +222,7 @@ async def test_a_task_resumes_as_soon_as_its_process_gets_the_agent() -> None:
     async with memory_runtime(place=killed.place, **brought) as runtime:
         assert await blocked(runtime, task.task_id) == [AGENT]
         runtime.parts.chat.agents.add(agent)
-        waiting = asyncio.ensure_future(runtime.wait(task.task_id))
+        waiting = asyncio.ensure_future(runtime.requests.wait(task.task_id))
         killed.clock.advance(killed.place.limits.sweep_seconds)
         reply = await waiting
         assert reply
@@ -242,7 +243,7 @@ async def test_crashes_are_counted_over_processes_that_lack_the_agent() -> None:
         killed.clock.advance(killed.place.limits.lease_seconds + 1)
         assert killed.deaths == deaths + 1
     async with memory_runtime(place=killed.place, **killed.brought()) as runtime:
-        reply = await runtime.wait(task.task_id)
+        reply = await runtime.requests.wait(task.task_id)
         assert reply
         assert reply.error
         assert "died 5 times in a row at the same place of this task, in 'look'" in (
@@ -253,4 +254,4 @@ async def test_crashes_are_counted_over_processes_that_lack_the_agent() -> None:
 async def test_a_tool_name_that_a_model_invented_blocks_no_task() -> None:
     model = ScriptedModel([call("nothing_like_it"), say("I was wrong.")])
     async with memory_runtime(model=model, agents=[clerk()]) as runtime:
-        assert (await runtime.chat("Go", agent="clerk")).content == "I was wrong."
+        assert (await ask(runtime, "Go", agent="clerk")).content == "I was wrong."

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
-from penstock.chat.requests import NewRun, Reply
+from penstock.chat.requests import NewRun, TaskReply
 from penstock.core.call import Effect
 from penstock.core.events.events import TaskBlocked, TaskResumed
 from penstock.core.events.flow_events import StepSettled
@@ -49,16 +49,16 @@ def agent_missing(name: str) -> Missing:
     return Missing(MissingKind.AGENT, name)
 
 
-async def awaited(runtime: Runtime) -> Reply:
-    reply = await runtime.wait(RUN)
+async def awaited(runtime: Runtime) -> TaskReply:
+    reply = await runtime.requests.wait(RUN)
     assert reply
     return reply
 
 
-async def answered(runtime: Runtime, value: str | list[str] = "Yes") -> Reply:
+async def answered(runtime: Runtime, value: str | list[str] = "Yes") -> TaskReply:
     """Answer the question of the run, and wait for what follows."""
     asked = (await awaited(runtime)).questions[0].question.question_id
-    await runtime.answer(asked, {"value": value})
+    await runtime.requests.answer(asked, {"value": value})
     return await awaited(runtime)
 
 
@@ -146,7 +146,7 @@ async def test_a_step_whose_model_is_missing_blocks_a_run_that_was_resumed() -> 
     async with memory_runtime(model=model(), agents=[SCOUT, WRITER], place=place) as runtime:
         reply = await answered(runtime)
         assert (reply.status, reply.blocked_on) == (TaskStatus.BLOCKED, (missing,))
-        await runtime.cancel(RUN)
+        await runtime.requests.cancel(RUN)
         assert (await awaited(runtime)).status is TaskStatus.CANCELLED
 
 

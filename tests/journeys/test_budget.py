@@ -42,7 +42,7 @@ async def test_of_five_requested_calls_the_three_within_the_budget_run() -> None
     agents = [agent(budget_tool_calls=3, max_parallel_tools=2)]
     async with memory_runtime(model=model, tools=[look], agents=agents) as runtime:
         reply = await runtime.chat("Look around")
-        outcomes = await settled(runtime, reply.session_id)
+        outcomes = await settled(runtime, reply.session)
     assert [run["n"] for run in look.runs] == [0, 1, 2]
     assert sorted(code(each) for each in outcomes) == ["BUDGET_EXCEEDED"] * 2 + ["ok"] * 3
     assert (reply.content, reply.finish_reason) == ("Half of it.", "budget_exceeded")
@@ -124,14 +124,14 @@ async def test_a_call_is_stopped_when_its_seconds_run_out(effect: Effect, expect
     agents = [agent(budget_seconds=0.05)]
     async with memory_runtime(model=model, tools=tools, agents=agents) as runtime:
         reply = await runtime.chat("Hang")
-        outcomes = await settled(runtime, reply.session_id)
+        outcomes = await settled(runtime, reply.session)
     assert [code(each) for each in outcomes] == [expected]
     assert (reply.content, reply.finish_reason) == (BUDGET_NOTICE, "budget_exceeded")
 
 
 async def watched(runtime: Runtime, content: str) -> list[dict[str, Any]]:
     """Send a message, and return its frames."""
-    sent = await runtime.send(NewMessage(content=content))
+    sent = await runtime.requests.send(NewMessage(content=content))
     return [dict(frame) async for frame in frames_of(runtime, sent, "assistant")]
 
 
@@ -189,6 +189,6 @@ async def test_a_stopped_reply_closes_its_connection() -> None:
             reply = await runtime.chat("Hi")
             async with asyncio.timeout(5):
                 await server.hung_up.wait()
-            happened = await kinds(runtime, reply.session_id)
+            happened = await kinds(runtime, reply.session)
     assert (reply.content, reply.finish_reason) == (BUDGET_NOTICE, "budget_exceeded")
     assert happened[-2:] == ["ReplyRestarted", "TaskEnded"]

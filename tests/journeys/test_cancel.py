@@ -31,14 +31,14 @@ async def test_a_cancel_stops_the_model() -> None:
     hold = Hold()
     model = ScriptedModel([say("Once upon") + wait(hold), say("Next.")])
     async with memory_runtime(model=model) as runtime:
-        sent = await runtime.send(NewMessage(content="A story"))
+        sent = await runtime.requests.send(NewMessage(content="A story"))
         await hold.reached()
-        await runtime.cancel(sent.task_id)
-        reply = await runtime.wait(sent.task_id)
+        await runtime.requests.cancel(sent.task_id)
+        reply = await runtime.requests.wait(sent.task_id)
         assert reply
         assert reply.error
         assert (reply.status, reply.error.code) == (TaskStatus.CANCELLED, "CANCELLED")
-        again = await runtime.chat("And now?", session_id=sent.session_id)
+        again = await runtime.chat("And now?", session=sent.session_id)
     assert again.content == "Next."
     assert model.unfinished == 1
 
@@ -51,13 +51,13 @@ async def test_a_cancel_stops_a_running_tool(effect: Effect, expected: str) -> N
     tools = [Act("act", gate, effect=effect), Act("look")]
     model = ScriptedModel([call("look") + call("act"), say("I see.")])
     async with memory_runtime(model=model, tools=tools) as runtime:
-        sent = await runtime.send(NewMessage(content="Act"))
+        sent = await runtime.requests.send(NewMessage(content="Act"))
         await gate.reached()
-        await runtime.cancel(sent.task_id)
-        await runtime.wait(sent.task_id)
+        await runtime.requests.cancel(sent.task_id)
+        await runtime.requests.wait(sent.task_id)
         outcomes = await settled(runtime, sent.session_id)
         assert {each.tool_id: code(each) for each in outcomes} == {"look": "ok", "act": expected}
-        await runtime.chat("What happened?", session_id=sent.session_id)
+        await runtime.chat("What happened?", session=sent.session_id)
     assert_whole(model.requests[-1])
 
 
@@ -84,7 +84,7 @@ async def test_a_cancel_at_the_start_of_a_write_prevents_it(beside: ScriptedRepl
     model = ScriptedModel([beside + call("act"), say("Never.")])
     async with memory_runtime(model=model, tools=[act, look], place=place) as runtime:
         reply = await runtime.chat("Act")
-        outcomes = await settled(runtime, reply.session_id)
+        outcomes = await settled(runtime, reply.session)
     assert (reply.status, act.runs) == (TaskStatus.CANCELLED, [])
     assert {each.tool_id: code(each) for each in outcomes}["act"] == "INTERRUPTED"
 
@@ -102,10 +102,10 @@ async def test_a_cancel_ends_a_tool_that_swallows_it() -> None:
 
     model = ScriptedModel([call("stubborn"), say("never said")])
     async with memory_runtime(model=model, tools=[Act("stubborn", stubborn)]) as runtime:
-        sent = await runtime.send(NewMessage(content="Act"))
+        sent = await runtime.requests.send(NewMessage(content="Act"))
         await here.wait()
-        await runtime.cancel(sent.task_id)
-        reply = await runtime.wait(sent.task_id)
+        await runtime.requests.cancel(sent.task_id)
+        reply = await runtime.requests.wait(sent.task_id)
         assert reply
         assert reply.status is TaskStatus.CANCELLED
         outcomes = await settled(runtime, sent.session_id)
@@ -117,15 +117,15 @@ async def test_a_cancel_of_a_queued_task_does_not_affect_the_running_one() -> No
     hold = Hold()
     model = ScriptedModel({"first": wait(hold) + say("1"), "third": say("3")})
     async with memory_runtime(model=model) as runtime:
-        first = await runtime.send(NewMessage(content="first"))
+        first = await runtime.requests.send(NewMessage(content="first"))
         await hold.reached()
         second, third = [
-            await runtime.send(NewMessage(content=text, session_id=first.session_id))
+            await runtime.requests.send(NewMessage(content=text, session_id=first.session_id))
             for text in ("second", "third")
         ]
-        await runtime.cancel(second.task_id)
+        await runtime.requests.cancel(second.task_id)
         hold.release()
-        replies = [await runtime.wait(each.task_id) for each in (first, second, third)]
+        replies = [await runtime.requests.wait(each.task_id) for each in (first, second, third)]
     assert [reply.status.value for reply in replies if reply] == [
         "succeeded",
         "cancelled",

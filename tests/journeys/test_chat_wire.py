@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.requests import Reply as Outcome
+from penstock.chat.requests import TaskReply as Outcome
 from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.limits import Limits
 from penstock.core.messages import UserMessage
@@ -15,6 +15,7 @@ from penstock.models.providers import ModelConfig
 from penstock.models.wires.openai import OpenAIModel
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.asking import ask
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.fakes.chat import FIELD, FakeChat
 from tests.kit.fakes.provider import Asked, Fault, Refused, Reply, Said, Thought, replying
@@ -89,8 +90,8 @@ async def test_reasoning_of_an_earlier_task_is_not_sent() -> None:
         FakeChat(*answers, is_deepseek=True).serving() as server,
         memory_runtime(model=model(server), tools=[Act("look")]) as runtime,
     ):
-        reply = await runtime.chat("Go")
-        await runtime.chat("Again", session_id=reply.session_id)
+        reply = await ask(runtime, "Go")
+        await ask(runtime, "Again", session=reply.session_id)
     assert server.refusals == []
     assert [json.dumps(body).count(FIELD) for body in server.requests] == [0, 1, 0, 1]
 
@@ -101,8 +102,8 @@ async def test_each_request_finds_the_one_before_in_the_cache() -> None:
         FakeChat(*answers).serving() as server,
         memory_runtime(model=model(server), tools=[Act("look")]) as runtime,
     ):
-        reply = await runtime.chat("Go")
-        again = await runtime.chat("Again", session_id=reply.session_id)
+        reply = await ask(runtime, "Go")
+        again = await ask(runtime, "Again", session=reply.session_id)
     assert server.refusals == []
     assert reply.usage.cached_tokens > 0
     assert again.usage.cached_tokens > reply.usage.cached_tokens
@@ -115,8 +116,8 @@ async def test_a_refused_message_is_not_read_again() -> None:
         FakeChat(*answers).serving() as server,
         memory_runtime(model=model(server)) as runtime,
     ):
-        reply = await runtime.chat("Something bad")
-        await runtime.chat("Hello", session_id=reply.session_id)
+        reply = await ask(runtime, "Something bad")
+        await ask(runtime, "Hello", session=reply.session_id)
     assert (reply.content, reply.finish_reason) == ("I cannot help.", "content_filter")
     asked = [each["content"] for each in server.requests[1]["messages"] if each["role"] == "user"]
     assert asked == ["Hello"]

@@ -163,9 +163,9 @@ async def three_tasks(url: str) -> str:
     async with opened(url) as server:
         conversation: str = (await server.say("Add")).headers["x-conversation-id"]
         call_of = NewCall(tool_id="mail", input={}, session_id=SessionId(conversation))
-        task_id = await server.runtime.request(call_of)
-        await server.runtime.cancel(task_id)
-        await server.runtime.wait(task_id)
+        task_id = await server.runtime.start_call(call_of)
+        await server.runtime.requests.cancel(task_id)
+        await server.runtime.requests.wait(task_id)
         await server.say("Add", conversationId=conversation)
     return conversation
 

@@ -95,7 +95,7 @@ async def test_a_call_cut_by_a_stop_does_not_run_again() -> None:
         await _until_reached(calling_it, gate)
         (task,), _ = await first.parts.storage.projections.tasks(page=Page())
     async with memory_runtime(tools=[write], place=place) as second:
-        reply = await second.wait(task.task_id)
+        reply = await second.requests.wait(task.task_id)
     assert reply
     assert reply.error
     assert (reply.error.code, len(write.runs)) == ("INTERRUPTED", 1)
@@ -128,7 +128,7 @@ async def test_a_call_in_a_chat_is_clipped_for_the_agent_of_the_chat(
     agents = [Agent("assistant", settings=ChatSettings(result_max_chars=most))]
     async with memory_runtime(tools=tools, agents=agents) as runtime:
         reply = await runtime.chat(f"/call look text={'x' * 5_000}")
-        (outcome,) = await settled(runtime, reply.session_id)
+        (outcome,) = await settled(runtime, reply.session)
     assert (len(outcome.context or "") < 1_000, outcome.artifact_id is not None) == (
         is_clipped,
         is_clipped,

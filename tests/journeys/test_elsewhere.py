@@ -52,7 +52,7 @@ class Far:
 
     async def send(self) -> None:
         """Say something where the model is."""
-        self.sent = await self.here.send(NewMessage(content="Go"))
+        self.sent = await self.here.requests.send(NewMessage(content="Go"))
 
     @asynccontextmanager
     async def stream(self, last: str | None = None) -> AsyncIterator[AsyncIterator[Frame]]:
@@ -161,7 +161,7 @@ async def test_a_reader_resumes_after_the_reply_is_complete(url: str) -> None:
             seen = await until(coming, "Hel")
         hold.release()
         assert server.sent
-        await server.here.wait(server.sent.task_id)
+        await server.here.requests.wait(server.sent.task_id)
         async with server.stream(seen[-1][0]) as coming:
             rest = [frame async for frame in coming]
     assert [data.get("delta") for _, data in rest] == ["lo.", None]

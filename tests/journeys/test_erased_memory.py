@@ -64,7 +64,7 @@ class Talk:
         (question,) = waiting["suspended"]["questions"]
         answered = f"/api/questions/{question['id']}/answer"
         assert (await server.client.post(answered, json={"answer": word()})).is_success
-        await server.runtime.wait(waiting["taskId"])
+        await server.runtime.requests.wait(waiting["taskId"])
         self.conversation = waiting["conversationId"]
         shown = {"conversationId": self.conversation}
         history = (await server.client.get(CHAT, params=shown)).json()

@@ -71,7 +71,7 @@ class Place:
         fields = {"answer": SAID}
         answered = await self.client.post(f"{QUESTIONS}/{question['id']}/answer", json=fields)
         assert answered.status_code == 200, answered.text
-        await self.server.runtime.wait(waiting["taskId"])
+        await self.server.runtime.requests.wait(waiting["taskId"])
         shown = {"conversationId": waiting["conversationId"]}
         history = (await self.client.get(CHAT, params=shown)).json()
         user, answer = history["messages"]
@@ -154,8 +154,8 @@ async def test_superseded_answers_are_erased_with_the_last_one(place: Place) -> 
     shown = {"conversationId": talk["conversation"]}
     history = (await place.client.get(CHAT, params=shown)).json()
     (user,) = history["messages"]
-    await place.server.runtime.cancel(user["metadata"]["taskId"])
-    await place.server.runtime.wait(user["metadata"]["taskId"])
+    await place.server.runtime.requests.cancel(user["metadata"]["taskId"])
+    await place.server.runtime.requests.wait(user["metadata"]["taskId"])
     await place.delete(f"/messages/{user['id']}")
     assert place.words() == {SESSION, PROFILE}
 
@@ -165,8 +165,8 @@ async def test_erasing_the_message_of_a_cancelled_task_removes_everything_of_the
 ) -> None:
     """There is no answer that could be named."""
     waiting = (await place.server.say(ASKED)).json()
-    await place.server.runtime.cancel(waiting["taskId"])
-    await place.server.runtime.wait(waiting["taskId"])
+    await place.server.runtime.requests.cancel(waiting["taskId"])
+    await place.server.runtime.requests.wait(waiting["taskId"])
     shown = {"conversationId": waiting["conversationId"]}
     (user,) = (await place.client.get(CHAT, params=shown)).json()["messages"]
     await place.delete(f"/messages/{user['id']}")

@@ -48,8 +48,8 @@ async def test_a_large_order_is_shipped_after_an_approval(desk: Runtime) -> None
     assert parked.error
     assert parked.error.details
     (question,) = parked.error.details["question_ids"]
-    await desk.answer(question, {"decision": "approve"})
-    reply = await desk.wait(parked.error.details["task_id"])
+    await desk.requests.answer(question, {"decision": "approve"})
+    reply = await desk.requests.wait(parked.error.details["task_id"])
     assert reply
     assert reply.envelope
     assert reply.envelope.output["order"] == "A1"
@@ -61,8 +61,8 @@ async def test_a_rejected_large_order_is_not_shipped(desk: Runtime) -> None:
     assert parked.error
     assert parked.error.details
     (question,) = parked.error.details["question_ids"]
-    await desk.answer(question, {"decision": "reject", "note": "too much"})
-    reply = await desk.wait(parked.error.details["task_id"])
+    await desk.requests.answer(question, {"decision": "reject", "note": "too much"})
+    reply = await desk.requests.wait(parked.error.details["task_id"])
     assert reply
     assert reply.error
     assert reply.error.code == "NOT_SHIPPED"

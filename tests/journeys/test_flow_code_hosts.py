@@ -80,8 +80,8 @@ async def test_a_module_can_wait_for_a_person(code_environment: CodeEnvironment)
         envelope = await run_in(runtime)
         assert envelope.status is Status.SUSPENDED
         (asked,) = await place.log.open_questions(LogId(RUN), RUN)
-        await runtime.answer(asked.question.question_id, {"text": "yes"})
-        reply = await runtime.wait(RUN)
+        await runtime.requests.answer(asked.question.question_id, {"text": "yes"})
+        reply = await runtime.requests.wait(RUN)
     assert reply is not None
     assert reply.envelope is not None
     assert reply.envelope.output["results"]["count"]["said"] == "yes"
@@ -97,8 +97,8 @@ async def test_a_tool_that_needs_approval_asks_a_person(code_environment: CodeEn
         await run_in(runtime)
         (asked,) = await place.log.open_questions(LogId(RUN), RUN)
         assert send.runs == []
-        await runtime.answer(asked.question.question_id, {"decision": "approve"})
-        reply = await runtime.wait(RUN)
+        await runtime.requests.answer(asked.question.question_id, {"decision": "approve"})
+        reply = await runtime.requests.wait(RUN)
     assert reply is not None
     assert reply.envelope is not None
     assert reply.envelope.output["results"]["count"]["s"] == "success"
@@ -122,8 +122,8 @@ async def test_a_run_keeps_the_modules_it_started_with(
     ).flows
     (asked,) = await place.log.open_questions(LogId(RUN), RUN)
     async with memory_runtime(agents=WORKERS, place=place) as runtime:
-        await runtime.answer(asked.question.question_id, {"text": "yes"})
-        reply = await runtime.wait(RUN)
+        await runtime.requests.answer(asked.question.question_id, {"text": "yes"})
+        reply = await runtime.requests.wait(RUN)
     assert reply is not None
     assert reply.envelope is not None
     assert reply.envelope.output["results"]["count"]["said"] == "as it was"

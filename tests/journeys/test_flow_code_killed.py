@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.requests import Reply
+from penstock.chat.requests import TaskReply
 from penstock.core.call import Effect
 from penstock.core.events.events import CallSettled, NoteEmitted, TaskEnded
 from penstock.core.events.flow_events import StepSettled, StepStarted
@@ -65,7 +65,7 @@ WRITES = 24
 
 async def tell(
     code_environment: CodeEnvironment, log: DyingLog, clock: FakeClock
-) -> tuple[Reply, dict[str, Act]]:
+) -> tuple[TaskReply, dict[str, Act]]:
     """Run the flow in as many lives as it takes."""
     cast = {"mail": Act("mail", echo, effect=Effect.WRITE), "look": Act("look", echo)}
     limits = Limits(shutdown_seconds=0)

@@ -12,6 +12,7 @@ from penstock.core.ids import LogId
 from penstock.models.scripted import ScriptedModel
 from penstock.store.projections import Page, TasksOf
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.asking import ask
 from tests.kit.flows import WORKERS, by_task, flows_of
 
 APPLY = "steps:\n  - {id: apply, agent: writer}\n"
@@ -36,10 +37,10 @@ async def test_a_flow_asks_for_missing_inputs() -> None:
         "  more: {type: string}\n"
     )
     async with applying(inputs + NEEDY) as runtime:
-        first = await runtime.chat("/dom:apply For Ann")
+        first = await ask(runtime, "/dom:apply For Ann")
         session = first.session_id
-        second = await runtime.chat("12", session_id=session)
-        reply = await runtime.chat("3", session_id=session)
+        second = await ask(runtime, "12", session=session)
+        reply = await ask(runtime, "3", session=session)
         (run,), _ = await runtime.parts.storage.projections.tasks(
             of=TasksOf(kind="flow"), page=Page()
         )
@@ -54,10 +55,10 @@ async def test_a_flow_asks_for_missing_inputs() -> None:
 @pytest.mark.parametrize(("kind", "message"), [("string", "{cancel}"), ("number", "many")])
 async def test_a_flow_without_its_inputs_is_not_started(kind: str, message: str) -> None:
     async with applying(f"inputs: {{n: {{type: {kind}, required: true}}}}\n{APPLY}") as runtime:
-        asked = await runtime.chat("/dom:apply")
+        asked = await ask(runtime, "/dom:apply")
         answer = {"cancel": True} if message == "{cancel}" else {"value": message}
-        await runtime.answer(asked.questions[0].question.question_id, answer)
-        reply = await runtime.wait(asked.task_id)
+        await runtime.requests.answer(asked.questions[0].question.question_id, answer)
+        reply = await runtime.requests.wait(asked.task_id)
     assert reply
     result = "the flow needs 'n'." if kind == "string" else "must be number, found"
     assert result in reply.content

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.chat.requests import Reply
+from penstock.chat.requests import TaskReply
 from penstock.core.call import Effect
 from penstock.core.events.events import CallSettled, TaskEnded
 from penstock.core.events.flow_events import StepStarted
@@ -52,7 +52,7 @@ class Cast:
         return finish("sent") if len(request.messages) > 1 else call("mail", to="ann")
 
 
-async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> Reply:
+async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> TaskReply:
     """Run the flow in as many lives as it takes."""
     flows = flows_of(demo=steps(FLOW))
     place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0), flows=flows)

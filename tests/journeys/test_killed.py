@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.requests import Reply as Outcome
+from penstock.chat.requests import TaskReply as Outcome
 from penstock.core.call import Effect
 from penstock.core.events.events import CallSettled, TaskEnded
 from penstock.core.ids import LogId

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.requests import Reply
+from penstock.chat.requests import TaskReply
 from penstock.core.call import Effect
 from penstock.core.events.events import CallSettled, ReplyReceived, TaskEnded, TaskStarted
 from penstock.core.ids import LogId
@@ -41,7 +41,7 @@ def approves(question: Question) -> dict[str, Any]:
     return {"decision": "approve"}
 
 
-async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> Reply:
+async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> TaskReply:
     """Give the command in as many lives as it takes."""
     place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     while True:

@@ -24,6 +24,7 @@ from penstock.models.scripted import (
 )
 from penstock.testing.runtime import memory_runtime
 from penstock.tools.policy import Action, Rule
+from tests.kit.asking import ask
 from tests.kit.assistant import agent
 from tests.kit.logs import code, kinds, settled
 from tests.kit.tools import Act, Gate, echo, raising
@@ -38,7 +39,7 @@ async def test_a_closing_call_without_tools_follows_eight_iterations() -> None:
     """At most 8 iterations; the calls of the eighth are run, and there is an answer."""
     model, look = ScriptedModel(always_calling), Act("look", echo)
     async with memory_runtime(model=model, tools=[look]) as runtime:
-        reply = await runtime.chat("Go on")
+        reply = await ask(runtime, "Go on")
     assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "That is all.")
     assert (reply.finish_reason, reply.iterations) == ("max_iterations", 8)
     assert (len(look.runs), len(model.requests)) == (8, 9)
@@ -52,7 +53,7 @@ async def test_a_closing_reply_that_calls_tools_runs_none() -> None:
     async with memory_runtime(
         model=model, tools=[look], agents=[agent(max_iterations=1)]
     ) as runtime:
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
     assert (reply.content, reply.finish_reason) == ("Enough. ", "max_iterations")
     assert len(look.runs) == 1
 
@@ -75,7 +76,7 @@ async def test_a_reply_becomes_an_answer_as_the_table_shows(
 ) -> None:
     """An empty reply is followed by a closing call; an empty closing reply by a fixed notice."""
     async with memory_runtime(model=ScriptedModel(replies), tools=[Act("look")]) as runtime:
-        reply = await runtime.chat("Hello")
+        reply = await ask(runtime, "Hello")
     assert (reply.content, reply.finish_reason, reply.iterations) == (content, finish, iterations)
 
 
@@ -83,7 +84,7 @@ async def test_one_message_with_one_tool_has_this_log() -> None:
     async with memory_runtime(
         model=ScriptedModel([call("look"), say("Seen.")]), tools=[Act("look")]
     ) as runtime:
-        reply = await runtime.chat("Look")
+        reply = await ask(runtime, "Look")
         assert await kinds(runtime, reply.session_id) == [
             "SessionOpened",
             "MessageReceived",
@@ -106,7 +107,7 @@ async def test_the_next_model_call_has_every_result_in_call_order() -> None:
     asked = call("slow") + call("quick") + call("broken")
     model = ScriptedModel([asked, say("Done.")])
     async with memory_runtime(model=model, tools=tools) as runtime:
-        reply = await runtime.chat("All at once")
+        reply = await ask(runtime, "All at once")
         order = [each.tool_id for each in await settled(runtime, reply.session_id)]
     assert order.index("quick") < order.index("slow")
     user, assistant, *results = model.requests[1].messages
@@ -167,7 +168,7 @@ async def test_a_failed_tool_reports_its_error_and_the_loop_continues(
     rules = [Rule(tool="forbidden", action=Action.DENY)]
     model = ScriptedModel([asked, say("I go on.")])
     async with memory_runtime(model=model, tools=tools, rules=rules) as runtime:
-        reply = await runtime.chat("Try it")
+        reply = await ask(runtime, "Try it")
         outcomes = await settled(runtime, reply.session_id)
     assert reply.content == "I go on."
     assert [code(each) for each in outcomes] == [expected]
@@ -182,7 +183,7 @@ async def test_an_unknown_tool_is_refused_with_the_nearest_offered_name() -> Non
     tools = [Act("search"), Act("serch_hidden")]
     agents = [agent(enabled_tools=("search",))]
     async with memory_runtime(model=model, tools=tools, agents=agents) as runtime:
-        reply = await runtime.chat("Search")
+        reply = await ask(runtime, "Search")
         (outcome,) = await settled(runtime, reply.session_id)
     assert outcome.envelope.error
     assert outcome.envelope.error.message == ("There is no tool 'serch'. Did you mean 'search'?")
@@ -192,7 +193,7 @@ async def test_only_the_cut_call_of_a_reply_is_refused() -> None:
     look = Act("look")
     asked = call("look", n=1) + raw_call("look", '{"n": ') + end("length")
     async with memory_runtime(model=ScriptedModel([asked, say("Ok.")]), tools=[look]) as runtime:
-        reply = await runtime.chat("Look twice")
+        reply = await ask(runtime, "Look twice")
         outcomes = await settled(runtime, reply.session_id)
     assert sorted(code(each) for each in outcomes) == ["INVALID_INPUT", "ok"]
     refused = next(each for each in outcomes if not each.envelope.ok)
@@ -205,7 +206,7 @@ async def test_two_equal_calls_of_one_reply_each_have_an_id_and_a_result() -> No
     look = Act("look")
     asked = call("look", n=1) + call("look", n=1)
     async with memory_runtime(model=ScriptedModel([asked, say("Ok.")]), tools=[look]) as runtime:
-        reply = await runtime.chat("Look twice")
+        reply = await ask(runtime, "Look twice")
         outcomes = await settled(runtime, reply.session_id)
     assert len({each.call_id for each in outcomes}) == 2
     assert len(look.runs) == 2
@@ -216,7 +217,7 @@ async def test_a_result_that_is_not_continuable_fails_the_task() -> None:
     model = ScriptedModel([call("broken") + call("look"), say("never said")])
     look = Act("look")
     async with memory_runtime(model=model, tools=[broken, look]) as runtime:
-        reply = await runtime.chat("Try")
+        reply = await ask(runtime, "Try")
         outcomes = await settled(runtime, reply.session_id)
     assert (reply.status, len(model.requests)) == (TaskStatus.FAILED, 1)
     assert reply.error
@@ -229,7 +230,7 @@ async def test_two_blocked_calls_end_in_a_closing_call() -> None:
     look = Act("look")
     model = ScriptedModel([call("look")] * 4 + [say("Nothing is known of x.")])
     async with memory_runtime(model=model, tools=[look]) as runtime:
-        reply = await runtime.chat("What is x?")
+        reply = await ask(runtime, "What is x?")
         outcomes = await settled(runtime, reply.session_id)
     assert (reply.content, reply.finish_reason) == ("Nothing is known of x.", "loop_detected")
     assert [each.detector for each in outcomes] == [None, None, "identical", "identical"]
@@ -254,8 +255,8 @@ async def test_a_number_that_no_log_can_store_is_an_error_for_the_model(
     model = ScriptedModel([raw_call("look", asked), say("Too large."), say("Hello.")])
     look = Act("look", echo)
     async with memory_runtime(model=model, tools=[look]) as runtime:
-        first = await runtime.chat("Look")
-        second = await runtime.chat("Hi", session_id=first.session_id)
+        first = await ask(runtime, "Look")
+        second = await ask(runtime, "Hi", session=first.session_id)
         records = await runtime.parts.storage.log.read(LogId(first.session_id))
     assert [each.status for each in (first, second)] == [TaskStatus.SUCCEEDED] * 2
     assert (look.runs, first.content, second.content) == ([], "Too large.", "Hello.")

@@ -47,7 +47,7 @@ async def answered(server: InMemoryServer, task: str, question: str) -> None:
     path = f"/api/questions/{question}"
     response = await server.client.post(f"{path}/answer", json={"decision": "approve"})
     assert response.status_code == 200, response.text
-    reply = await server.runtime.wait(task)
+    reply = await server.runtime.requests.wait(task)
     assert reply
     assert [each.to_wire() for each in reply.blocked_on] == BLOCKED_ON
 
@@ -64,7 +64,7 @@ async def test_an_answer_is_accepted_and_the_stream_reports_the_missing_agent(
         shown = (await server.client.get(f"/api/tasks/{task}")).json()
         assert (shown["status"], shown["blockedOn"]) == ("blocked", BLOCKED_ON)
     async with opened(tmp_path, Agent("clerk")) as server:
-        reply = await server.runtime.wait(task)
+        reply = await server.runtime.requests.wait(task)
         assert reply
         assert reply.content == "Paid."
 
@@ -93,7 +93,7 @@ async def test_a_task_of_a_missing_agent_can_be_cancelled_and_its_conversation_d
         await answered(server, task, question)
         cancelled = await server.client.post(f"/api/tasks/{task}/cancel")
         assert cancelled.status_code == 202
-        reply = await server.runtime.wait(task)
+        reply = await server.runtime.requests.wait(task)
         assert reply
         assert reply.status == "cancelled"
         gone = await server.client.delete(f"{CLERK}/conversations/{conversation}")

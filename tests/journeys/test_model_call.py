@@ -42,11 +42,11 @@ async def test_a_transient_failure_is_retried_silently(status: int) -> None:
     clock = FakeClock()
     model = ScriptedModel([fail(status), fail(status), say("Here.")])
     async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
-        sent = await runtime.send(NewMessage(content="Hi"))
+        sent = await runtime.requests.send(NewMessage(content="Hi"))
         await clock.elapse(1.1)
         assert len(model.requests) == 2
         await clock.elapse(4.1)
-        reply = await runtime.wait(sent.task_id)
+        reply = await runtime.requests.wait(sent.task_id)
         assert reply
         assert reply.content == "Here."
         assert "ReplyRestarted" not in await kinds(runtime, sent.session_id)
@@ -68,10 +68,10 @@ class ModelWithoutFiles(ScriptedModel):
 async def test_a_try_without_a_file_descriptor_is_not_counted() -> None:
     clock, model = FakeClock(), ModelWithoutFiles([fail(503), fail(503), say("Here.")])
     async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
-        sent = await runtime.send(NewMessage(content="Hi"))
+        sent = await runtime.requests.send(NewMessage(content="Hi"))
         await clock.elapse(20)
         async with asyncio.timeout(10):
-            reply = await runtime.wait(sent.task_id)
+            reply = await runtime.requests.wait(sent.task_id)
     assert reply
     assert reply.content == "Here."
 
@@ -84,10 +84,10 @@ async def test_a_call_that_waits_for_a_file_descriptor_warns_once(
     async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
         for warnings in (1, 2):
             model.lacks = 7
-            sent = await runtime.send(NewMessage(content="Hi"))
+            sent = await runtime.requests.send(NewMessage(content="Hi"))
             await clock.elapse(20)
             async with asyncio.timeout(10):
-                assert await runtime.wait(sent.task_id)
+                assert await runtime.requests.wait(sent.task_id)
             messages = [
                 each.message for each in caplog.records if "a call of a model" in each.message
             ]
@@ -104,12 +104,12 @@ async def test_a_model_call_waits_for_a_file_descriptor_instead_of_failing() -> 
         model, place = OpenAIModel(config, Limits()), MemoryStorage(clock=clock)
         async with memory_runtime(model=model, place=place) as runtime:
             with no_files_left():
-                sent = await runtime.send(NewMessage(content="Hi"))
+                sent = await runtime.requests.send(NewMessage(content="Hi"))
                 await clock.elapse(60)
                 assert not server.bodies
             await clock.elapse(3)
             async with asyncio.timeout(10):
-                reply = await runtime.wait(sent.task_id)
+                reply = await runtime.requests.wait(sent.task_id)
     assert reply
     assert (reply.content, reply.error) == ("Here.", None)
 
@@ -119,11 +119,11 @@ async def test_a_silently_retried_reply_is_announced_once() -> None:
     clock, hold = FakeClock(), Hold()
     model = ScriptedModel([wait(hold) + fail(503), say("Here."), say("There.")])
     async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
-        sent = await runtime.send(NewMessage(content="Hi"))
+        sent = await runtime.requests.send(NewMessage(content="Hi"))
         shown = asyncio.create_task(_shown(runtime, sent))
         await settle()
         hold.release()
-        await runtime.send(NewMessage(content="Ho", session_id=sent.session_id))
+        await runtime.requests.send(NewMessage(content="Ho", session_id=sent.session_id))
         await clock.elapse(2)
         assert [each for each in await shown if each == "thinking"] == ["thinking"]
 
@@ -136,9 +136,9 @@ async def test_the_shown_part_of_a_reply_is_retracted_when_it_restarts() -> None
     clock = FakeClock()
     model = ScriptedModel([say("Hel") + fail(503), say("Hello.")])
     async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
-        sent = await runtime.send(NewMessage(content="Hi"))
+        sent = await runtime.requests.send(NewMessage(content="Hi"))
         await clock.elapse(1.1)
-        reply = await runtime.wait(sent.task_id)
+        reply = await runtime.requests.wait(sent.task_id)
         assert reply
         assert reply.content == "Hello."
         result = await events(runtime, sent.session_id)
@@ -150,11 +150,11 @@ async def test_retry_after_is_respected_up_to_its_limit() -> None:
     clock = FakeClock()
     model = ScriptedModel([fail(429, retry_after=20), fail(429, retry_after=900), say("Now.")])
     async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
-        sent = await runtime.send(NewMessage(content="Hi"))
+        sent = await runtime.requests.send(NewMessage(content="Hi"))
         await clock.elapse(19)
         assert len(model.requests) == 1
         await clock.elapse(2 + 30)
-        reply = await runtime.wait(sent.task_id)
+        reply = await runtime.requests.wait(sent.task_id)
         assert reply
         assert reply.content == "Now."
 
@@ -174,9 +174,9 @@ async def test_a_permanent_failure_of_the_model_fails_the_task(
     clock = FakeClock()
     model = ScriptedModel(replies)
     async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
-        sent = await runtime.send(NewMessage(content="Hi"))
+        sent = await runtime.requests.send(NewMessage(content="Hi"))
         await clock.elapse(10)
-        reply = await runtime.wait(sent.task_id)
+        reply = await runtime.requests.wait(sent.task_id)
     assert reply
     assert reply.error
     assert (reply.status, reply.error.code) == (TaskStatus.FAILED, expected)
@@ -191,7 +191,7 @@ async def test_an_unknown_model_fails_the_started_task() -> None:
         reply = await runtime.chat("Hi", agent="lost")
         assert reply.error
         assert (reply.error.code, reply.error.retryable) == ("MODEL_UNAVAILABLE", False)
-        assert (await kinds(runtime, reply.session_id))[-2:] == ["TaskStarted", "TaskEnded"]
+        assert (await kinds(runtime, reply.session))[-2:] == ["TaskStarted", "TaskEnded"]
 
 
 async def test_the_offered_tools_do_not_change_within_a_task() -> None:

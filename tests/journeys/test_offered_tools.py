@@ -25,7 +25,7 @@ async def sent(folder: ProjectFolder, **settings: Any) -> list[tuple[ToolDefinit
     async with folder.opened(models=[model], settings=opening) as runtime:
         first = await runtime.chat("Go")
         for _ in range(2):
-            await runtime.chat("More", session_id=first.session_id)
+            await runtime.chat("More", session=first.session)
     return [tuple(each.tools) for each in model.requests]
 
 

@@ -18,12 +18,12 @@ pytestmark = pytest.mark.slow("two runtimes, on a file that is really written")
 
 async def ended(runtime: Runtime, content: str, other: Runtime) -> list[object]:
     """Let a chat park in one runtime, and answer its run in another; returns what it was told."""
-    sent = await runtime.send(NewMessage(content=content))
+    sent = await runtime.requests.send(NewMessage(content=content))
     asked = await open_one(runtime, sent.task_id)
     assert asked.task_id in await runs(other)
-    await other.answer(asked.question.question_id, {"value": "Yes"})
+    await other.requests.answer(asked.question.question_id, {"value": "Yes"})
     for each in (other, runtime):
-        reply = await each.wait(sent.task_id)
+        reply = await each.requests.wait(sent.task_id)
         assert reply
         assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "All done.")
     happened = await events(other, sent.session_id)

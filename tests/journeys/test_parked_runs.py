@@ -51,8 +51,8 @@ async def test_a_parked_chat_releases_its_log_and_resumes_by_itself() -> None:
         (run_id,) = await runs(runtime)
         assert (reply.runs, [each.task_id for each in reply.questions]) == ((run_id,), [run_id])
         await until_free(runtime, sent.session_id)
-        await runtime.answer(reply.questions[0].question.question_id, YES)
-        done = await runtime.wait(sent.task_id)
+        await runtime.requests.answer(reply.questions[0].question.question_id, YES)
+        done = await runtime.requests.wait(sent.task_id)
         assert done
         assert (done.content, done.runs) == ("All done.", ())
         result = await outcome(runtime, sent)
@@ -69,20 +69,20 @@ async def test_a_chat_waits_for_a_run_without_questions() -> None:
     async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
         reply = await runtime.chat("plain")
         assert reply.content == "All done."
-        assert "TaskSuspended" not in await kinds(runtime, LogId(reply.session_id))
+        assert "TaskSuspended" not in await kinds(runtime, LogId(reply.session))
 
 
 async def test_a_second_question_of_the_run_leaves_the_chat_parked() -> None:
     async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
         sent, reply = await parked(runtime, "twice")
-        await runtime.answer(reply.questions[0].question.question_id, YES)
+        await runtime.requests.answer(reply.questions[0].question.question_id, YES)
         asked = await open_one(runtime, sent.task_id)
         assert (asked.question.text, await status(runtime, sent.task_id)) == (
             "Really?",
             TaskStatus.SUSPENDED,
         )
-        await runtime.answer(asked.question.question_id, YES)
-        done = await runtime.wait(sent.task_id)
+        await runtime.requests.answer(asked.question.question_id, YES)
+        done = await runtime.requests.wait(sent.task_id)
         happened = await kinds(runtime, LogId(sent.session_id))
     assert done
     assert done.content == "All done."
@@ -94,8 +94,8 @@ async def test_another_process_continues_where_the_first_one_stopped() -> None:
     async with memory_runtime(model=model(), place=here, **RUNTIME) as runtime:
         sent, reply = await parked(runtime)
     async with memory_runtime(model=model(), place=here, **RUNTIME) as runtime:
-        await runtime.answer(reply.questions[0].question.question_id, YES)
-        done = await runtime.wait(sent.task_id)
+        await runtime.requests.answer(reply.questions[0].question.question_id, YES)
+        done = await runtime.requests.wait(sent.task_id)
         assert len(await runs(runtime)) == 1
     assert done
     assert done.content == "All done."
@@ -107,8 +107,8 @@ async def test_a_call_finds_its_run_again_after_days() -> None:
     async with memory_runtime(model=model(), place=place(clock=clock), **RUNTIME) as runtime:
         sent, reply = await parked(runtime)
         clock.advance(3 * LIMITS.idempotency_seconds)
-        await runtime.answer(reply.questions[0].question.question_id, YES)
-        done = await runtime.wait(sent.task_id)
+        await runtime.requests.answer(reply.questions[0].question.question_id, YES)
+        done = await runtime.requests.wait(sent.task_id)
         result = await outcome(runtime, sent)
         assert len(await runs(runtime)) == 1
     assert done
@@ -119,16 +119,16 @@ async def test_cancelling_the_parked_chat_cancels_the_run() -> None:
     """14.6: "Cancelling the chat task cancels the run"."""
     async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
         sent, _ = await parked(runtime, "outer")
-        await runtime.cancel(sent.task_id)
-        ended = [await runtime.wait(each) for each in (sent.task_id, *await runs(runtime))]
+        await runtime.requests.cancel(sent.task_id)
+        ended = [await runtime.requests.wait(each) for each in (sent.task_id, *await runs(runtime))]
     assert [each and each.status for each in ended] == 3 * [TaskStatus.CANCELLED]
 
 
 async def test_cancelling_the_run_resumes_the_chat() -> None:
     async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
         sent, reply = await parked(runtime)
-        await runtime.cancel(reply.runs[0])
-        done = await runtime.wait(sent.task_id)
+        await runtime.requests.cancel(reply.runs[0])
+        done = await runtime.requests.wait(sent.task_id)
         result = await outcome(runtime, sent)
     assert done
     assert (done.content, result.envelope.output["status"]) == ("All done.", "cancelled")
@@ -142,8 +142,8 @@ async def test_runs_that_wait_for_runs_park_one_after_the_other() -> None:
         assert [each.task_id for each in reply.questions] == [inner]
         for each in (sent.session_id, outer, inner):
             await until_free(runtime, each)
-        await runtime.answer(reply.questions[0].question.question_id, YES)
-        done = await runtime.wait(sent.task_id)
+        await runtime.requests.answer(reply.questions[0].question.question_id, YES)
+        done = await runtime.requests.wait(sent.task_id)
         assert RunEnded(run_id=inner) in await events(runtime, outer)
     assert done
     assert done.content == "All done."
@@ -155,14 +155,14 @@ async def test_a_message_is_refused_while_the_run_asks_a_person(workflow: str) -
     async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
         sent, reply = await parked(runtime, workflow)
         with pytest.raises(QuestionOpen) as refused:
-            await runtime.chat("And now?", session_id=sent.session_id)
+            await runtime.chat("And now?", session=sent.session_id)
         ids = [each.question.question_id for each in reply.questions]
         assert refused.value.details == {"questions": ids}
-        assert (await runtime.chat("/call", session_id=sent.session_id)).content
+        assert (await runtime.chat("/call", session=sent.session_id)).content
         new = NewMessage(content="plain", session_id=sent.session_id, cancel_open=True)
-        after = await runtime.wait((await runtime.send(new)).task_id)
+        after = await runtime.requests.wait((await runtime.requests.send(new)).task_id)
         assert await status(runtime, sent.task_id) is TaskStatus.CANCELLED
-        ended = [await runtime.wait(each) for each in await runs(runtime)]
+        ended = [await runtime.requests.wait(each) for each in await runs(runtime)]
     assert after
     assert after.status is TaskStatus.SUCCEEDED
     assert all(each and each.status.is_final for each in ended)
@@ -173,11 +173,13 @@ async def test_a_message_is_queued_while_the_run_works() -> None:
     result = model(wait(hold) + finish())
     async with memory_runtime(model=result, place=place(), **RUNTIME) as runtime:
         sent, reply = await parked(runtime)
-        await runtime.answer(reply.questions[0].question.question_id, YES)
+        await runtime.requests.answer(reply.questions[0].question.question_id, YES)
         await hold.reached()
-        second = await runtime.send(NewMessage(content="plain", session_id=sent.session_id))
+        second = await runtime.requests.send(
+            NewMessage(content="plain", session_id=sent.session_id)
+        )
         hold.release()
-        replies = [await runtime.wait(each.task_id) for each in (sent, second)]
+        replies = [await runtime.requests.wait(each.task_id) for each in (sent, second)]
     assert [each and each.status for each in replies] == 2 * [TaskStatus.SUCCEEDED]
 
 
@@ -186,8 +188,8 @@ async def test_a_flow_command_parks_like_a_call_of_a_model() -> None:
     async with memory_runtime(model=model(), place=place(), **RUNTIME) as runtime:
         sent, reply = await parked(runtime, "/asks me")
         assert len(reply.runs) == 1
-        await runtime.answer(reply.questions[0].question.question_id, YES)
-        done = await runtime.wait(sent.task_id)
+        await runtime.requests.answer(reply.questions[0].question.question_id, YES)
+        done = await runtime.requests.wait(sent.task_id)
     assert done
     assert done.content == "done"
 
@@ -205,8 +207,8 @@ async def test_runs_over_the_limit_are_queued() -> None:
     """14.6: "Over `workflow_max_concurrent` the run queues"."""
     here = place(limits=tight(workflow_max_concurrent=1))
     async with memory_runtime(model=model(), place=here, **RUNTIME) as runtime:
-        sent = [await runtime.send(NewMessage(content="plain")) for _ in range(4)]
-        done = [await runtime.wait(each.task_id) for each in sent]
+        sent = [await runtime.requests.send(NewMessage(content="plain")) for _ in range(4)]
+        done = [await runtime.requests.wait(each.task_id) for each in sent]
     assert [each and each.content for each in done] == 4 * ["All done."]
 
 
@@ -216,8 +218,8 @@ async def test_a_run_that_waits_for_people_holds_no_slot(workflow: str) -> None:
     async with memory_runtime(model=model(), place=here, **RUNTIME) as runtime:
         sent, reply = await parked(runtime, workflow)
         assert (await runtime.chat("plain")).content == "All done."
-        await runtime.answer(reply.questions[0].question.question_id, YES)
-        done = await runtime.wait(sent.task_id)
+        await runtime.requests.answer(reply.questions[0].question.question_id, YES)
+        done = await runtime.requests.wait(sent.task_id)
     assert done
     assert done.content == "All done."
 
@@ -227,18 +229,18 @@ async def test_a_queued_run_that_is_cancelled_ends_at_once() -> None:
     result = model(wait(hold) + finish())
     here = place(limits=tight(workflow_max_concurrent=1))
     async with memory_runtime(model=result, place=here, **RUNTIME) as runtime:
-        first = await runtime.send(NewMessage(content="plain"))
+        first = await runtime.requests.send(NewMessage(content="plain"))
         await hold.reached()
-        second = await runtime.send(NewMessage(content="plain"))
+        second = await runtime.requests.send(NewMessage(content="plain"))
         while len(tasks := await runs(runtime)) == 1:
             await runtime.parts.world.clock.sleep(0.001)
         queued = tasks[-1]
         assert await status(runtime, queued) is TaskStatus.QUEUED
-        await runtime.cancel(queued)
-        ended = [await runtime.wait(each) for each in (queued, second.task_id)]
+        await runtime.requests.cancel(queued)
+        ended = [await runtime.requests.wait(each) for each in (queued, second.task_id)]
         assert await status(runtime, first.task_id) is TaskStatus.RUNNING
         hold.release()
-        done = await runtime.wait(first.task_id)
+        done = await runtime.requests.wait(first.task_id)
     assert [each and each.status for each in ended] == [TaskStatus.CANCELLED, TaskStatus.SUCCEEDED]
     assert done
     assert done.content == "All done."

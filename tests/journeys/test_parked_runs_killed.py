@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.chat.requests import Reply
+from penstock.chat.requests import TaskReply
 from penstock.core.events.events import CallSettled, TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.task import Question, TaskStatus
@@ -22,7 +22,7 @@ def answers(question: Question) -> dict[str, str]:
     return {"value": "Yes"}
 
 
-async def tell(workflow: str, log: DyingLog, clock: FakeClock) -> tuple[Reply, int]:
+async def tell(workflow: str, log: DyingLog, clock: FakeClock) -> tuple[TaskReply, int]:
     """Run the story in as many processes as it needs; return how many other runs there were."""
     here = place(clock=clock, log=log, limits=tight(shutdown_seconds=0, flow_runs=1))
     while True:

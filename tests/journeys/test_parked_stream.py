@@ -37,7 +37,7 @@ async def test_a_stream_ends_when_a_run_asks_and_can_be_resumed(tmp_path: Path) 
         )
         place = f"/api/questions/{question['id']}/answer"
         assert (await server.client.post(place, json={"value": "Stop"})).is_success
-        await server.runtime.wait(TaskId(task))
+        await server.runtime.requests.wait(TaskId(task))
         rest = await server.follow(name, lastEventId=last)
         assert types(rest.text) == ["tool_result", "message_complete"]
         assert frames(rest.text)[-1][1]["content"] == "told"

@@ -11,6 +11,7 @@ from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.invocation import Invocation
+from tests.kit.asking import ask
 from tests.kit.logs import code, settled
 from tests.kit.questions import go_on
 from tests.kit.tools import Act
@@ -42,7 +43,7 @@ async def test_a_call_that_waited_continues_with_its_remaining_time(effect: Effe
     form = Act("form", deed, effect=effect, timeout_ms=60_000)
     model = ScriptedModel([call("form"), say("Thanks.")])
     async with memory_runtime(model=model, tools=[form], place=place) as runtime:
-        asked = await runtime.chat("Fill it in")
+        asked = await ask(runtime, "Fill it in")
         clock.advance(10_000)
         asked = await go_on(runtime, asked, {"text": "a"})
         reply = await go_on(runtime, asked, {"text": "b"})
@@ -58,7 +59,7 @@ async def test_another_process_knows_the_remaining_time() -> None:
     async with memory_runtime(
         model=ScriptedModel([call("form")]), tools=forms, place=place
     ) as runtime:
-        asked = await runtime.chat("Fill it in")
+        asked = await ask(runtime, "Fill it in")
     async with memory_runtime(model=ScriptedModel([]), tools=forms, place=place) as runtime:
         await go_on(runtime, asked, {"text": "a"})
     assert deed.given == [60, 40]
@@ -70,7 +71,7 @@ async def test_a_call_without_remaining_time_does_not_run_again() -> None:
     model = ScriptedModel([call("form"), say("Too slow.")])
     forms = [Act("form", deed, timeout_ms=60_000)]
     async with memory_runtime(model=model, tools=forms, place=place) as runtime:
-        asked = await runtime.chat("Fill it in")
+        asked = await ask(runtime, "Fill it in")
         reply = await go_on(runtime, asked, {"text": "a"})
         (outcome,) = await settled(runtime, reply.session_id)
     assert outcome.envelope.error
@@ -95,7 +96,7 @@ async def test_each_attempt_has_its_own_timeout() -> None:
     model = ScriptedModel([call("flaky"), say("Done.")])
     tools = [Act("flaky", flaky, retry=policy, timeout_ms=60_000)]
     async with memory_runtime(model=model, tools=tools, place=place) as runtime:
-        asked = await runtime.chat("Try")
+        asked = await ask(runtime, "Try")
         reply = await go_on(runtime, asked, {"text": "yes"})
     assert reply.content == "Done."
     assert collected == [(1, 60), (2, 60), (2, 40)]
@@ -116,6 +117,6 @@ async def test_the_working_time_around_a_waiting_call_is_counted() -> None:
     ]
     model = ScriptedModel([call("outer"), say("Done.")])
     async with memory_runtime(model=model, tools=tools, place=place) as runtime:
-        asked = await runtime.chat("Go")
+        asked = await ask(runtime, "Go")
         reply = await go_on(runtime, asked, {"decision": "approve"})
     assert (reply.content, collected) == ("Done.", [60, 55])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.requests import NewMessage, Reply
+from penstock.chat.requests import NewMessage, TaskReply
 from penstock.core.call import Effect
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus
@@ -24,7 +24,7 @@ TOOLS: dict[str, dict[str, Any]] = {
 }
 
 
-async def lives(log: DyingLog, clock: FakeClock, **runtime: Any) -> tuple[Reply, int]:
+async def lives(log: DyingLog, clock: FakeClock, **runtime: Any) -> tuple[TaskReply, int]:
     """Live as often as it takes; returns how the task ended, and how many died of it."""
     place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     deaths = 0
@@ -111,7 +111,9 @@ async def test_the_next_message_is_answered_after_such_a_failed_task() -> None:
     failed, _ = await lives(log, clock, model=model, tools=tools)
     place = MemoryStorage(clock=clock, log=log)
     async with memory_runtime(place=place, model=model, tools=tools) as runtime:
-        sent = await runtime.send(NewMessage(content="Well?", session_id=failed.session_id))
-        reply = await runtime.wait(sent.task_id)
+        sent = await runtime.requests.send(
+            NewMessage(content="Well?", session_id=failed.session_id)
+        )
+        reply = await runtime.requests.wait(sent.task_id)
     assert reply
     assert reply.content == "Still here."

@@ -7,6 +7,7 @@ from penstock.agents.agent_profile import AgentProfile
 from penstock.chat.requests import NewMessage
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.resources.project.access import Access
+from tests.kit.asking import ask
 from tests.kit.project import ProjectFolder
 
 pytestmark = pytest.mark.programs
@@ -27,8 +28,8 @@ SCRIPT = """
 async def results(project: ProjectFolder, model: ScriptedModel) -> list[str]:
     """Return what the calls of a model came to, as it reads them."""
     async with project.opened(agents=[Agent(model=model)]) as runtime:
-        sent = await runtime.send(NewMessage(content="Go"))
-        await runtime.wait(sent.task_id)
+        sent = await runtime.requests.send(NewMessage(content="Go"))
+        await runtime.requests.wait(sent.task_id)
     return [str(message) for message in model.requests[-1].messages]
 
 
@@ -58,7 +59,7 @@ async def test_an_agent_that_names_bash_reads_why_it_is_refused(project: Project
     model = ScriptedModel([call("bash", command="ls"), say("Done")])
     settings = ChatSettings(enabled_tools=("bash",))
     async with project.opened(agents=[Agent(model=model, settings=settings)]) as runtime:
-        await runtime.chat("Go")
+        await ask(runtime, "Go")
     result = str(model.requests[-1].messages)
     assert "bash is switched off in this project (set shell = true under [flows])." in result
 
@@ -81,11 +82,13 @@ async def test_a_chat_asks_a_person_before_a_file_changes(
     project.write("notes.txt", "old\n")
     model = ScriptedModel([asked, say("Done")])
     async with project.opened(agents=[Agent(model=model)]) as runtime:
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
         before = {each.name for each in project.root.iterdir()}
         assert (project.root / "notes.txt").read_text() == "old\n"
-        await runtime.answer(reply.questions[0].question.question_id, {"decision": decision})
-        await runtime.wait(reply.task_id)
+        await runtime.requests.answer(
+            reply.questions[0].question.question_id, {"decision": decision}
+        )
+        await runtime.requests.wait(reply.task_id)
     assert path not in before - {"notes.txt"}
     result = (project.root / path).read_text() if (project.root / path).exists() else "old\n"
     assert (result != "old\n") is (decision == "approve")
@@ -111,10 +114,10 @@ async def test_an_authored_file_needs_an_approval_of_that_call(
     writes = AgentProfile(access=Access(write=("tools/**",)))
     model = ScriptedModel([call("write", path="tools/x.py", content="x = 1\n"), say("Done")])
     async with project.opened(agents=[Agent(model=model, profile=writes)]) as runtime:
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
         for question in reply.questions:
-            await runtime.answer(question.question.question_id, {"decision": "approve"})
-        await runtime.wait(reply.task_id)
+            await runtime.requests.answer(question.question.question_id, {"decision": "approve"})
+        await runtime.requests.wait(reply.task_id)
     assert (project.root / "tools/x.py").exists() is is_written
 
 

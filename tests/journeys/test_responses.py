@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.chat.requests import Reply as Outcome
+from penstock.chat.requests import TaskReply as Outcome
 from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.events.events import NoteEmitted
 from penstock.core.limits import Limits
@@ -15,6 +15,7 @@ from penstock.models.providers import ModelConfig
 from penstock.models.wires.responses import ResponsesModel
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.asking import ask
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.fakes.provider import Asked, Fault, Refused, Reply, Said, Thought, replying
 from tests.kit.fakes.responses import FakeResponses
@@ -103,7 +104,7 @@ async def test_a_reply_of_another_model_is_sent_without_reasoning_and_ids() -> N
         session = None
         for asked in (first, second, first, second):
             async with memory_runtime(model=asked, place=place) as runtime:
-                session = (await runtime.chat("Hello", session_id=session)).session_id
+                session = (await ask(runtime, "Hello", session=session)).session_id
     assert server.refusals == []
     sent = [[item.get("id", "")[:4] for item in body["input"]] for body in server.requests]
     own, foreign, asking = ["rs_1", "msg_"], [""], [""]
@@ -120,8 +121,8 @@ async def test_refused_reasoning_is_left_out_for_good() -> None:
         memory_runtime(model=model(server), tools=[Act("look")]) as runtime,
     ):
         server.after_reply = lambda: setattr(server, "organization", "org-2")
-        reply = await runtime.chat("Go")
-        await runtime.chat("Again", session_id=reply.session_id)
+        reply = await ask(runtime, "Go")
+        await ask(runtime, "Again", session=reply.session_id)
         found = await events(runtime, reply.session_id)
     assert reply.content == "Done."
     assert len(server.refusals) == 1
@@ -140,7 +141,7 @@ async def test_a_server_that_refuses_all_reasoning_is_asked_twice() -> None:
         FakeResponses(calling, refused, refused, refused).serving() as server,
         memory_runtime(model=model(server), tools=[Act("look")]) as runtime,
     ):
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
     assert reply.status is TaskStatus.FAILED
     assert len(server.bodies) == 3
 
@@ -151,8 +152,8 @@ async def test_a_refused_message_is_not_read_again() -> None:
         FakeResponses(*answers).serving() as server,
         memory_runtime(model=model(server)) as runtime,
     ):
-        reply = await runtime.chat("Something bad")
-        await runtime.chat("Hello", session_id=reply.session_id)
+        reply = await ask(runtime, "Something bad")
+        await ask(runtime, "Hello", session=reply.session_id)
     assert (reply.content, reply.finish_reason) == ("I cannot help.", "content_filter")
     assert [item["content"][0]["text"] for item in server.requests[1]["input"]] == ["Hello"]
 

@@ -287,7 +287,7 @@ async def test_the_end_of_a_task_withdraws_the_open_questions_of_its_calls(
     async with stage.opened() as runtime:
         if is_command:
             reply = await runtime.chat("/call ask")
-            log_id = LogId(reply.session_id)
+            log_id = LogId(reply.session)
         else:
             envelope = await runtime.call("ask", {}, task_id=stage.task_id)
             assert envelope.output == "suspended"
@@ -337,9 +337,12 @@ async def test_a_wait_for_a_message_times_out(project: ProjectFolder) -> None:
     clock = stage.place.clock
     assert isinstance(clock, FakeClock)
     async with stage.opened() as runtime:
-        waiting = asyncio.ensure_future(runtime.wait(stage.task_id))
+        waiting = asyncio.ensure_future(runtime.requests.wait(stage.task_id))
         await clock.elapse(65)
-        while not (reply := await runtime.wait(stage.task_id, seconds=0)) or not reply.envelope:
+        while (
+            not (reply := await runtime.requests.wait(stage.task_id, seconds=0))
+            or not reply.envelope
+        ):
             await settle()
         waiting.cancel()
     assert reply.envelope.output == [

@@ -74,8 +74,8 @@ async def test_a_script_that_waited_for_an_approval_replays_its_calls(
         assert parked.error.details
         (question,) = parked.error.details["question_ids"]
         task_id = parked.error.details["task_id"]
-        await runtime.answer(question, {"decision": "approve"})
-        reply = await runtime.wait(task_id)
+        await runtime.requests.answer(question, {"decision": "approve"})
+        reply = await runtime.requests.wait(task_id)
     assert reply
     assert reply.envelope
     output = reply.envelope.output

@@ -70,7 +70,7 @@ async def begin(runtime: Runtime, door: str) -> tuple[LogId, TaskId]:
         await runtime.start_flow(NewRun(command="demo"), task_id=TASK)
         return LogId(TASK), TASK
     content = "Go" if door == "a conversation" else "/call story"
-    sent = await runtime.send(NewMessage(content=content, selected_skills=("a",)))
+    sent = await runtime.requests.send(NewMessage(content=content, selected_skills=("a",)))
     return LogId(sent.session_id), sent.task_id
 
 
@@ -87,11 +87,11 @@ async def test_a_secret_is_redacted_after_a_task_resumes_in_another_process(
         assert database_parts is not None
         await database_parts.vault.set(OWN, "token", WORD)
         log_id, task_id = await begin(runtime, door)
-        reply = await runtime.wait(task_id)
+        reply = await runtime.requests.wait(task_id)
     async with project.opened(agents=agents) as runtime:
         assert reply is not None
-        await runtime.answer(reply.questions[0].question.question_id, {"text": "yes"})
-        reply = await runtime.wait(task_id)
+        await runtime.requests.answer(reply.questions[0].question.question_id, {"text": "yes"})
+        reply = await runtime.requests.wait(task_id)
         records = repr(await runtime.parts.storage.log.read(log_id))
     for place in (records, repr(reply), repr(model.requests)):
         assert WORD not in place

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.app.runtime import Runtime
-from penstock.chat.requests import Reply
+from penstock.chat.requests import TaskReply
 from penstock.core.envelope import Json
 from penstock.core.limits import Limits
 from penstock.core.scopes import Scope, ScopeKind
@@ -39,14 +39,14 @@ STORY = """
     };
 """
 STEP = "  - {id: story, type: code, outputs: [found], tools: [keep, put, look]}"
-Tell = Callable[[Runtime], Awaitable[Reply]]
+Tell = Callable[[Runtime], Awaitable[TaskReply]]
 
 
-def chat(runtime: Runtime) -> Awaitable[Reply]:
+def chat(runtime: Runtime) -> Awaitable[TaskReply]:
     return dying_log.see_through(runtime, "Go", lambda _: {"text": "yes"})
 
 
-def flow(runtime: Runtime) -> Awaitable[Reply]:
+def flow(runtime: Runtime) -> Awaitable[TaskReply]:
     return flows.see_through(runtime, {"text": "yes"}, task="x")
 
 

@@ -17,8 +17,8 @@ async def said(
     runtime: Runtime, text: str, session_id: SessionId | None = None, *skills: str
 ) -> SessionId:
     message = NewMessage(content=text, session_id=session_id, selected_skills=skills)
-    sent = await runtime.send(message)
-    await runtime.wait(sent.task_id)
+    sent = await runtime.requests.send(message)
+    await runtime.requests.wait(sent.task_id)
     return sent.session_id
 
 

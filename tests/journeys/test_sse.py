@@ -78,7 +78,7 @@ async def test_a_reader_that_does_not_read_is_disconnected_and_can_resume() -> N
         await hold.reached()
         hold.release()
         task = (await runtime.parts.storage.projections.tasks(page=Page()))[0][0]
-        await runtime.wait(task.task_id)
+        await runtime.requests.wait(task.task_id)
         got = await read_all(lazy)
         assert "message_complete" not in got
         last = frames(got)[-1][0] if frames(got) else "0"

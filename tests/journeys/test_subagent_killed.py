@@ -7,7 +7,7 @@ import pytest
 
 from penstock.builtins.ask_user import TOOLS as ASK_USER
 from penstock.builtins.subagent import TOOLS as SUBAGENT
-from penstock.chat.requests import Reply
+from penstock.chat.requests import TaskReply
 from penstock.core.call import Effect
 from penstock.core.events.events import CallSettled, TaskEnded
 from penstock.core.events.flow_events import AgentStarted
@@ -43,7 +43,7 @@ def answers(question: Question) -> dict[str, Any]:
     return {"text": "ann"}
 
 
-async def tell(mail: Act, log: DyingLog, clock: FakeClock) -> Reply:
+async def tell(mail: Act, log: DyingLog, clock: FakeClock) -> TaskReply:
     """Run the story in as many processes as it takes."""
     place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     tools: list[Tool] = [*SUBAGENT, *ASK_USER, mail]

@@ -139,7 +139,7 @@ async def test_a_conversation_works_with_any_names_of_tools_and_calls(wire: str)
         agent = Agent("clerk", model=model, tools=TOOLS)
         async with memory_runtime(agents=[agent]) as runtime:
             first = await runtime.chat("Go", agent="clerk")
-            second = await runtime.chat("Again", agent="clerk", session_id=first.session_id)
+            second = await runtime.chat("Again", agent="clerk", session=first.session)
         await model.close()
     assert [first.content, second.content] == ["Done", "Done"]
     assert sorted(found) == ["dot a", "dot a", "line b", "line b"]

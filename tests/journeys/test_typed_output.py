@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
-from penstock.chat.requests import NewMessage, Reply
+from penstock.chat.requests import NewMessage, TaskReply
 from penstock.core.events.events import TaskEnded, TaskOutput
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
@@ -19,6 +19,7 @@ from penstock.store.logs.log import Log
 from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.asking import ask as send
 from tests.kit.dying_log import DyingLog, live
 from tests.kit.model_server import Canned, anthropic_reply, block, called, fake_server
 from tests.kit.model_server import events as chunks
@@ -38,18 +39,18 @@ TEXT = '{"title":"fire","severity":"low"}'
 FITS = call("final_answer", **FIRE)
 
 
-async def ask(runtime: Runtime) -> Reply:
+async def ask(runtime: Runtime) -> TaskReply:
     """Send the message to the agent, once, and wait for the end of its task."""
     tasks, _ = await runtime.parts.storage.projections.tasks(page=Page())
     if not tasks:
-        await runtime.send(NewMessage(content=BURNS, agent="triage"))
+        await runtime.requests.send(NewMessage(content=BURNS, agent="triage"))
         tasks, _ = await runtime.parts.storage.projections.tasks(page=Page())
-    reply = await runtime.wait(tasks[0].task_id)
+    reply = await runtime.requests.wait(tasks[0].task_id)
     assert reply
     return reply
 
 
-async def outlive(agent: Agent, log: DyingLog, clock: FakeClock, *tools: Act) -> Reply:
+async def outlive(agent: Agent, log: DyingLog, clock: FakeClock, *tools: Act) -> TaskReply:
     """Open runtimes until one brings the task to its end."""
     place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     reply = None
@@ -61,7 +62,7 @@ async def outlive(agent: Agent, log: DyingLog, clock: FakeClock, *tools: Act) ->
     return reply
 
 
-async def outputs(log: Log, reply: Reply) -> list[TaskOutput | None]:
+async def outputs(log: Log, reply: TaskReply) -> list[TaskOutput | None]:
     records = await log.read(LogId(reply.session_id))
     return [each.event.output for each in records if isinstance(each.event, TaskEnded)]
 
@@ -142,8 +143,8 @@ async def test_the_message_after_a_typed_answer_is_accepted_on_the_wire(
         )
         agent = Agent("triage", model=ModelRegistry([config]).get("mine"), output=Ticket)
         async with memory_runtime(agents=[agent]) as runtime:
-            first = await runtime.chat(BURNS, agent=agent)
-            again = await runtime.chat("Again", agent=agent, session_id=first.session_id)
+            first = await send(runtime, BURNS, agent=agent)
+            again = await send(runtime, "Again", agent=agent, session=first.session_id)
         await agent.model.close()  # type: ignore[union-attr]
     assert (first.content, again.content) == (TEXT, TEXT)
     said = [each for each in server.bodies[1]["messages"] if each["role"] != "system"]

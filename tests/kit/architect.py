@@ -77,5 +77,5 @@ async def at_work(
     opening = {"models": [model], "tools": tools, "settings": SETTINGS} | opening
     async with project.opened(**opening) as runtime:
         reply = await runtime.chat("Go")
-        records = await runtime.parts.storage.log.read(LogId(reply.session_id))
+        records = await runtime.parts.storage.log.read(LogId(reply.session))
     return AtWork(model, [(each.path or "", each.event) for each in records])

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.app.runtime import Runtime
 from penstock.chat.requests import NewMessage
-from penstock.chat.requests import Reply as Outcome
+from penstock.chat.requests import TaskReply as Outcome
 from penstock.core.clock import Moment
 from penstock.core.events.events import Entry, Record
 from penstock.core.ids import LogId
@@ -86,15 +86,17 @@ async def see_through(runtime: Runtime, content: str, answers: Answers) -> Outco
     """Send a message, once, and answer every question until the task has ended."""
     tasks, _ = await runtime.parts.storage.projections.tasks(page=Page())
     task_id = (
-        tasks[0].task_id if tasks else (await runtime.send(NewMessage(content=content))).task_id
+        tasks[0].task_id
+        if tasks
+        else (await runtime.requests.send(NewMessage(content=content))).task_id
     )
     while True:
-        reply = await runtime.wait(task_id)
+        reply = await runtime.requests.wait(task_id)
         assert reply
         if reply.status is not TaskStatus.SUSPENDED:
             return reply
         question = reply.questions[0].question
-        await runtime.answer(question.question_id, answers(question))
+        await runtime.requests.answer(question.question_id, answers(question))
 
 
 async def live(runtime: Runtime, log: DyingLog, story: Awaitable[Outcome]) -> Outcome | None:

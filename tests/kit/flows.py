@@ -6,7 +6,7 @@ from typing import Any
 from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import AgentProfile
 from penstock.app.runtime import Runtime
-from penstock.chat.requests import NewRun, Reply
+from penstock.chat.requests import NewRun, TaskReply
 from penstock.core.envelope import Envelope
 from penstock.core.events.flow_events import FlowNotified
 from penstock.core.ids import LogId, TaskId
@@ -67,7 +67,7 @@ def task_of(request: ModelRequest) -> str:
 
 
 def by_task(answers: Mapping[str, ScriptedReply | Answer]) -> Answer:
-    """Reply to each agent according to its task; without a match the agent finishes."""
+    """TaskReply to each agent according to its task; without a match the agent finishes."""
 
     def answer(request: ModelRequest) -> ScriptedReply:
         task = task_of(request)
@@ -110,17 +110,17 @@ def visits(envelope: Envelope) -> dict[str, int]:
     return {name: each["visits"] for name, each in envelope.output["results"].items()}
 
 
-async def see_through(runtime: Runtime, answer: Mapping[str, Any], *, task: str) -> Reply:
+async def see_through(runtime: Runtime, answer: Mapping[str, Any], *, task: str) -> TaskReply:
     """Start the flow `demo` unless it was started, and answer its questions until it ends."""
     tasks, _ = await runtime.parts.storage.projections.tasks(page=Page())
     if not tasks:
         await runtime.start_flow(NewRun(command="demo", task=task), task_id=RUN)
     while True:
-        reply = await runtime.wait(RUN)
+        reply = await runtime.requests.wait(RUN)
         assert reply
         if reply.status is not TaskStatus.SUSPENDED:
             return reply
-        await runtime.answer(reply.questions[0].question.question_id, answer)
+        await runtime.requests.answer(reply.questions[0].question.question_id, answer)
 
 
 async def told_in(runtime: Runtime, kind: str) -> list[Mapping[str, Any]]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.app.runtime import Runtime
-from penstock.chat.requests import Reply as Outcome
+from penstock.chat.requests import TaskReply as Outcome
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.ids import QuestionId
@@ -39,7 +39,7 @@ def question_of(outcome: Outcome) -> QuestionId:
 
 async def go_on(runtime: Runtime, outcome: Outcome, body: Mapping[str, Any]) -> Outcome:
     """Answer the first open question, and wait until the task ends or waits again."""
-    await runtime.answer(outcome.questions[0].question.question_id, body)
-    reply = await runtime.wait(outcome.task_id)
+    await runtime.requests.answer(outcome.questions[0].question.question_id, body)
+    reply = await runtime.requests.wait(outcome.task_id)
     assert reply
     return reply

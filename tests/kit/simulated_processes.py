@@ -8,7 +8,7 @@ from penstock.app.project import load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import load
 from penstock.builtins import TOOLS
-from penstock.chat.requests import Reply
+from penstock.chat.requests import TaskReply
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Event, NoteEmitted
 from penstock.core.ids import LogId, QuestionId, TaskId, new_id
@@ -57,19 +57,19 @@ class Stage:
         questions = await self.place.log.open_questions(LogId(self.task_id), self.task_id)
         return [each.question.question_id for each in questions]
 
-    async def answer(self, body: Mapping[str, Any], number: int = 0) -> Reply:
+    async def answer(self, body: Mapping[str, Any], number: int = 0) -> TaskReply:
         """Answer an open question of the newest task, in its own process."""
         asked = (await self.questions())[number]
         async with self.opened() as runtime:
-            await runtime.answer(asked, body)
-            reply = await runtime.wait(self.task_id)
+            await runtime.requests.answer(asked, body)
+            reply = await runtime.requests.wait(self.task_id)
         assert reply
         return reply
 
-    async def wait(self) -> Reply:
+    async def wait(self) -> TaskReply:
         """Wait in another process until the newest task has ended or waits."""
         async with self.opened() as runtime:
-            reply = await runtime.wait(self.task_id)
+            reply = await runtime.requests.wait(self.task_id)
         assert reply
         return reply
 
@@ -108,15 +108,15 @@ class Stage:
         settled = [each for each in await self.events() if isinstance(each, CallSettled)]
         return [each.envelope for each in settled if each.tool_id == tool_id]
 
-    async def _told(self, runtime: Runtime, tool_id: str, input: Mapping[str, Any]) -> Reply:
+    async def _told(self, runtime: Runtime, tool_id: str, input: Mapping[str, Any]) -> TaskReply:
         if not await self.place.log.read(LogId(self.task_id)):
             await runtime.call(tool_id, dict(input), task_id=self.task_id)
         while True:
-            reply = await runtime.wait(self.task_id)
+            reply = await runtime.requests.wait(self.task_id)
             assert reply
             if not reply.questions:
                 return reply
             question = reply.questions[0].question
             is_approval = question.kind is QuestionKind.APPROVAL
             body = {"decision": "approve"} if is_approval else {"text": "yes"}
-            await runtime.answer(question.question_id, body)
+            await runtime.requests.answer(question.question_id, body)

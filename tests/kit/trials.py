@@ -24,7 +24,7 @@ async def tried(
     plan = TrialPlan(tool_id=tool_id, mocks=mocks, keeps=keeps)
     async with open_trial(settings, loaded, plan) as trial:
         call = NewCall(tool_id=tool_id, input=dict(arguments))
-        await trial.runtime.request(call, task_id=trial.task_id)
-        reply = await trial.runtime.wait(trial.task_id)
+        await trial.runtime.start_call(call, task_id=trial.task_id)
+        reply = await trial.runtime.requests.wait(trial.task_id)
     assert reply
     return outcome_of(reply)

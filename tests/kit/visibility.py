@@ -154,8 +154,8 @@ async def _every(project: ProjectFolder) -> Mapping[tuple[str, bool], Outcomes]:
 
 
 async def _say(runtime: Runtime, profile: Profile, text: str, skills: tuple[str, ...]) -> Any:
-    sent = await runtime.send(NewMessage(content=text, selected_skills=skills), profile)
-    await runtime.wait(sent.task_id)
+    sent = await runtime.requests.send(NewMessage(content=text, selected_skills=skills), profile)
+    await runtime.requests.wait(sent.task_id)
     return [each for each in await settled(runtime, sent.session_id) if each.call_id]
 
 
@@ -189,7 +189,7 @@ async def _direct(
 
 
 async def _called(runtime: Runtime, profile: Profile, asked: NewCall) -> Any:
-    reply = await runtime.wait(await runtime.request(asked, profile))
+    reply = await runtime.requests.wait(await runtime.start_call(asked, profile))
     assert reply is not None
     assert reply.envelope is not None, reply
     return reply.envelope

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.app.runtime import Runtime
 from penstock.builtins.workflow import TOOLS
-from penstock.chat.requests import NewMessage, Reply, SentMessage
+from penstock.chat.requests import NewMessage, SentMessage, TaskReply
 from penstock.core.clock import Moment, SystemClock
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
@@ -98,10 +98,10 @@ def model(first: ScriptedReply | None = None) -> ScriptedModel:
 RUNTIME: dict[str, Any] = {"tools": TOOLS, "agents": AGENTS}
 
 
-async def parked(runtime: Runtime, workflow: str = "asks") -> tuple[SentMessage, Reply]:
+async def parked(runtime: Runtime, workflow: str = "asks") -> tuple[SentMessage, TaskReply]:
     """Let a chat start a flow that asks; return the chat's task once it is suspended."""
-    sent = await runtime.send(NewMessage(content=workflow))
-    reply = await runtime.wait(sent.task_id)
+    sent = await runtime.requests.send(NewMessage(content=workflow))
+    reply = await runtime.requests.wait(sent.task_id)
     assert reply is not None
     assert reply.status is TaskStatus.SUSPENDED
     return sent, reply
@@ -109,7 +109,7 @@ async def parked(runtime: Runtime, workflow: str = "asks") -> tuple[SentMessage,
 
 async def open_one(runtime: Runtime, task_id: TaskId) -> QuestionRecord:
     """Return the open question of a task, or of the runs that it waits for."""
-    reply = await runtime.wait(task_id)
+    reply = await runtime.requests.wait(task_id)
     assert reply is not None
     return reply.questions[0]
 

@@ -7,6 +7,7 @@ import pytest
 from penstock.app.opening import open as open_project
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
+from tests.kit.asking import ask
 from tests.kit.tools import Act, echo
 
 AGENT = "---\nname: clerk\ndescription: Works.\ntools: [look]\nsettings: {settings}\n---\nWork.\n"
@@ -21,7 +22,7 @@ async def one_chat(root: Path, settings: str) -> tuple[TaskStatus, str | None, l
     options = {"models": {"default": "scripted"}, "synchronous": "NORMAL"}
     tools = [Act("look", echo)]
     async with open_project(root, tools=tools, models=[model], settings=options) as runtime:
-        reply = await runtime.chat("Look", agent="clerk")
+        reply = await ask(runtime, "Look", agent="clerk")
     return reply.status, reply.finish_reason, [each.content for each in model.requests[-1].messages]
 
 

@@ -16,6 +16,7 @@ from penstock.engine.bus import ReplyStarted
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, raw_call, say
 from penstock.testing.runtime import memory_runtime
+from tests.kit.asking import ask
 from tests.kit.assistant import agent
 from tests.kit.logs import code, events, settled
 from tests.kit.tools import Act, Gate, echo, raising
@@ -36,7 +37,7 @@ async def test_at_most_eight_iterations() -> None:
     """9: "max 8 iterations": the calls of the 8th run, the 9th model call has no tools."""
     model, look = ScriptedModel(always_new), Act("look", echo)
     async with memory_runtime(model=model, tools=[look]) as runtime:
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
     assert (reply.iterations, len(look.runs), len(model.requests)) == (8, 8, 9)
     assert (reply.content, model.requests[8].closing) == ("Done.", True)
 
@@ -46,8 +47,8 @@ async def test_thinking_precedes_the_model_call_of_each_iteration() -> None:
     model = ScriptedModel([call("look"), say("Seen.")])
     seen = []
     async with memory_runtime(model=model, tools=[Act("look"), Act("mail")]) as runtime:
-        sent = await runtime.send(NewMessage(content="Go"))
-        async for item in runtime.follow(LogId(sent.session_id)):
+        sent = await runtime.requests.send(NewMessage(content="Go"))
+        async for item in runtime.requests.follow(LogId(sent.session_id)):
             if isinstance(item, ReplyStarted):
                 seen.append(f"thinking {item.reply.iteration}")
             elif isinstance(item, Record) and isinstance(item.event, ReplyReceived):
@@ -62,7 +63,7 @@ async def test_thinking_precedes_the_model_call_of_each_iteration() -> None:
 async def test_no_tools_means_respond() -> None:
     """12 and 13: "parse tool calls; if no tools, respond"."""
     async with memory_runtime(model=ScriptedModel([say("Hi.")]), tools=[Act("look")]) as runtime:
-        reply = await runtime.chat("Hello")
+        reply = await ask(runtime, "Hello")
     assert (reply.iterations, reply.finish_reason, reply.content) == (1, "stop", "Hi.")
 
 
@@ -70,7 +71,7 @@ async def test_each_tool_is_executed_and_its_result_added_to_the_context() -> No
     """14 to 16: "execute each tool, add results to context, next iteration"."""
     model = ScriptedModel([say("Both.") + call("a", n=1) + call("b", n=2), say("Done.")])
     async with memory_runtime(model=model, tools=[Act("a", echo), Act("b", echo)]) as runtime:
-        await runtime.chat("Go")
+        await ask(runtime, "Go")
     user, assistant, *results = model.requests[1].messages
     assert user == UserMessage("Go")
     assert isinstance(assistant, AssistantMessage)
@@ -84,7 +85,7 @@ async def test_each_tool_is_executed_and_its_result_added_to_the_context() -> No
 async def test_the_final_response_is_stored() -> None:
     """17: "final response"."""
     async with memory_runtime(model=ScriptedModel([say("All ", "done.")])) as runtime:
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
         ended = (await events(runtime, reply.session_id))[-1]
     assert isinstance(ended, TaskEnded)
     assert (ended.content, ended.message_id) == ("All done.", reply.message_id)
@@ -101,7 +102,7 @@ async def test_repeated_identical_tool_calls_are_stopped() -> None:
         say("Enough."),
     ]
     async with memory_runtime(model=ScriptedModel(replies), tools=[look]) as runtime:
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
         outcomes = await settled(runtime, reply.session_id)
     assert [code(each) for each in outcomes] == ["ok", "ok", "LOOP_DETECTED"]
     assert (len(look.runs), reply.content) == (2, "Enough.")
@@ -111,7 +112,7 @@ async def test_it_terminates_after_eight_rounds_of_any_calls() -> None:
     """40: also when every call is new and brings something new."""
     model = ScriptedModel(always_new)
     async with memory_runtime(model=model, tools=[Act("look", echo)]) as runtime:
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
         outcomes = await settled(runtime, reply.session_id)
     assert {code(each) for each in outcomes} == {"ok"}
     assert (reply.finish_reason, reply.status) == ("max_iterations", TaskStatus.SUCCEEDED)
@@ -127,7 +128,7 @@ async def test_multiple_tools_can_run_concurrently() -> None:
 
     model = ScriptedModel([call("meet", n=1) + call("meet", n=2), say("Met.")])
     async with memory_runtime(model=model, tools=[Act("meet", meet)]) as runtime:
-        assert (await runtime.chat("Go")).content == "Met."
+        assert (await ask(runtime, "Go")).content == "Met."
 
 
 async def test_a_call_beyond_the_bound_does_not_start_early() -> None:
@@ -137,11 +138,11 @@ async def test_a_call_beyond_the_bound_does_not_start_early() -> None:
     asked = call("look", n=1) + call("look", n=2) + call("look", n=3)
     model = ScriptedModel([asked, say("Done.")])
     async with memory_runtime(model=model, tools=[look], agents=agents) as runtime:
-        sent = await runtime.send(NewMessage(content="Go"))
+        sent = await runtime.requests.send(NewMessage(content="Go"))
         await gate.reached()
         assert [run["n"] for run in look.runs] == [1, 2]
         gate.open()
-        await runtime.wait(sent.task_id)
+        await runtime.requests.wait(sent.task_id)
     assert len(look.runs) == 3
 
 
@@ -150,7 +151,7 @@ async def test_a_result_of_ten_thousand_characters_passes_whole() -> None:
     model = ScriptedModel([call("long"), say("Long.")])
     tools = [Act("long", returning("x" * 10_000))]
     async with memory_runtime(model=model, tools=tools) as runtime:
-        await runtime.chat("Go")
+        await ask(runtime, "Go")
     text = model.requests[1].messages[-1].content
     assert text == "x" * 10_000
 
@@ -160,7 +161,7 @@ async def test_a_result_of_one_character_more_is_clipped_to_ten_thousand() -> No
     model = ScriptedModel([call("long"), say("Long.")])
     tools = [Act("long", returning("x" * 10_001))]
     async with memory_runtime(model=model, tools=tools) as runtime:
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
         (outcome,) = await settled(runtime, reply.session_id)
     text = model.requests[1].messages[-1].content
     where = f"full result in artifact {outcome.artifact_id}]"
@@ -190,7 +191,7 @@ async def test_failed_tools_report_errors_and_the_loop_continues(
     ]
     model = ScriptedModel([asked, say("I go on.")])
     async with memory_runtime(model=model, tools=tools) as runtime:
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
     said = json.loads(model.requests[1].messages[-1].content)
     assert set(said) <= {"error", "code", "suggestion", "details"}
     assert (said["code"], reply.content) == (expected, "I go on.")
@@ -201,7 +202,7 @@ async def test_a_tool_call_and_its_result_in_the_transcript() -> None:
     model = ScriptedModel([call("search_knowledge", query="React tutorials"), say("None.")])
     tools = [Act("search_knowledge", returning({"results": []}))]
     async with memory_runtime(model=model, tools=tools) as runtime:
-        reply = await runtime.chat("Find")
+        reply = await ask(runtime, "Find")
         (outcome,) = await settled(runtime, reply.session_id)
     _, assistant, result = model.requests[1].messages
     assert isinstance(assistant, AssistantMessage)
@@ -218,6 +219,6 @@ async def test_enable_tools_in_the_request(enabled: bool, offered: list[str]) ->
     assert NewMessage(content="Hi").enable_tools
     model = ScriptedModel([say("Hi.")])
     async with memory_runtime(model=model, tools=[Act("look")]) as runtime:
-        sent = await runtime.send(NewMessage(content="Hi", enable_tools=enabled))
-        await runtime.wait(sent.task_id)
+        sent = await runtime.requests.send(NewMessage(content="Hi", enable_tools=enabled))
+        await runtime.requests.wait(sent.task_id)
     assert [tool.name for tool in model.requests[0].tools] == offered

@@ -233,7 +233,7 @@ async def test_a_person_answers_with_words_and_a_payload(project: ProjectFolder)
         answer = {"text": "May", "resume_payload": {"pages": 3}}
         assert (await client.http.post(url, json=answer)).status_code == 200
         late = await client.http.post(url, json={"text": "June"})
-        await client.runtime.wait(body["taskId"])
+        await client.runtime.requests.wait(body["taskId"])
         task = (await client.http.get(f"/api/tasks/{body['taskId']}")).json()
     assert late.status_code == 409
     assert task["result"]["output"] == {"user_message": "May", "pages": 3}

@@ -15,6 +15,7 @@ from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.tools.invocation import Invocation
 from tests.kit.architect import SETTINGS, at_work, is_session
+from tests.kit.asking import ask
 from tests.kit.flows import finish, run_flow, worker
 from tests.kit.project import ProjectFolder
 from tests.kit.tools import Act
@@ -110,7 +111,7 @@ async def in_chat(
     model = ScriptedModel([*replies, say("Done.")])
     settings = SETTINGS | {"tools": {"builtin": FAMILIES}}
     async with project.opened(models=[model], settings=settings, **opening) as runtime:
-        reply = await runtime.chat("Go", **more)
+        reply = await ask(runtime, "Go", **more)
         records = await runtime.parts.storage.log.read(LogId(reply.session_id))
     events = [each.event for each in records]
     settled = {each.tool_id: each.envelope for each in events if isinstance(each, CallSettled)}
@@ -154,10 +155,10 @@ async def test_permitted_agents_can_ask_and_finish(project: ProjectFolder, colum
     chat, session = [*chat, say("Done.")], [ASK, finish("heard")]
     model = ScriptedModel(lambda request: (session if is_session(request) else chat).pop(0))
     async with project.opened(models=[model], settings=SETTINGS, **opening) as runtime:
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
         (asked,) = reply.questions
-        await runtime.answer(asked.question.question_id, {"text": "the red one"})
-        await runtime.wait(reply.task_id)
+        await runtime.requests.answer(asked.question.question_id, {"text": "the red one"})
+        await runtime.requests.wait(reply.task_id)
     told = [each.messages[-1].content for each in model.requests]
     assert len([each for each in told if each == '{"answer":"the red one"}']) == 1
     if column != "chat":
@@ -229,7 +230,7 @@ async def test_an_agent_that_a_tool_of_the_architect_starts_is_an_architect_too(
 
         model, launch = ScriptedModel(answer), Act("launch", launching)
         async with project.opened(models=[model], tools=[launch], settings=SETTINGS) as runtime:
-            reply = await runtime.chat("Go")
+            reply = await ask(runtime, "Go")
             records = await runtime.parts.storage.log.read(LogId(reply.session_id))
         settled = [each.event for each in records if isinstance(each.event, CallSettled)]
         (launched,) = [each for each in settled if each.tool_id == "launch"]

@@ -221,7 +221,7 @@ async def test_an_idempotent_command_interrupted_by_a_crash_runs_again(
     assert await visits_of(place) == []
     (tmp_path / "begun").unlink()
     async with memory_runtime(place=place) as runtime:
-        await runtime.wait(RUN)
+        await runtime.requests.wait(RUN)
     (visit,) = await visits_of(place)
     assert (visit.source, visit.outcome) == ended
     assert (tmp_path / "runs").read_text() == "x\n" * runs
@@ -233,8 +233,8 @@ async def test_a_fork_that_is_cancelled_aborts_the_run() -> None:
     async with memory_runtime(agents=CREW, place=place) as runtime:
         await run_in(runtime)
         (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
-        await runtime.answer(asked.question.question_id, {"cancel": True})
-        reply = await runtime.wait(RUN)
+        await runtime.requests.answer(asked.question.question_id, {"cancel": True})
+        reply = await runtime.requests.wait(RUN)
     (ended,) = await visits_of(place)
     assert (ended.source, ended.outcome) == ("aborted", Outcome.ABORTED)
     assert ended.result.status is StepStatus.ABORTED

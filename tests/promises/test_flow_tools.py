@@ -23,6 +23,7 @@ from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.architect import SETTINGS, at_work
+from tests.kit.asking import ask
 from tests.kit.flows import WORKERS, by_task, finish, run_flow, worker
 from tests.kit.logs import settled
 from tests.kit.project import ProjectFolder
@@ -46,7 +47,7 @@ async def asked_of(model: ScriptedModel, **more: Any) -> Envelope:
     """Return what the chat's first call came to."""
     given: dict[str, Any] = {"tools": SUBAGENT, "agents": CREW, **more}
     async with memory_runtime(model=model, **given) as runtime:
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
         every = await settled(runtime, reply.session_id)
     return next(each.envelope for each in every if each.tool_id == "subagent")
 
@@ -104,7 +105,7 @@ async def test_a_named_agent_works_beside_the_chat_with_a_transcript_of_its_own(
     )
     agents = [*CREW, worker("looker", tools=("look",))]
     async with memory_runtime(model=model, tools=[*SUBAGENT, look], agents=agents) as runtime:
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
     assert (reply.content, look.runs) == ("It looked.", [{}])
     chat = [each for each in model.requests if not is_session(each)]
     inner = [each for each in model.requests if is_session(each)]
@@ -186,7 +187,7 @@ async def test_two_agents_at_once_each_finish_in_their_own_way() -> None:
     both = call("subagent", agent="maker", task="a") + call("subagent", agent="scout", task="b")
     model = chat_and({}, both, say("Both."))
     async with memory_runtime(model=model, tools=SUBAGENT, agents=CREW) as runtime:
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
     assert reply.content == "Both."
     sessions = [each for each in model.requests if is_session(each)]
     schemas = [each.tools[-1].parameters["properties"] for each in sessions]
@@ -200,12 +201,12 @@ async def test_the_questions_of_an_agent_are_asked_in_the_chat() -> None:
         {"ask": lambda _: said.pop(0)}, call("subagent", agent="scout", task="ask"), say("Red.")
     )
     async with memory_runtime(model=model, tools=[*SUBAGENT, *ASK_USER], agents=CREW) as runtime:
-        waiting = await runtime.chat("Go")
+        waiting = await ask(runtime, "Go")
         assert waiting.status is TaskStatus.SUSPENDED
         (asked,) = waiting.questions
         assert asked.question.text == "Which?"
-        sent = await runtime.send(NewMessage(content="red", session_id=waiting.session_id))
-        reply = await runtime.wait(sent.task_id)
+        sent = await runtime.requests.send(NewMessage(content="red", session_id=waiting.session_id))
+        reply = await runtime.requests.wait(sent.task_id)
     assert reply is not None
     assert reply.content == "Red."
     answered = [each for each in model.requests if is_session(each)][-1]
@@ -235,7 +236,7 @@ async def test_the_index_of_a_handbook_is_in_the_prompt_and_its_topics_are_read_
         {"t": lambda _: said.pop(0)}, call("subagent", agent="my-agent", task="t"), say("Done.")
     )
     async with memory_runtime(model=model, tools=tools, agents=agents, place=place) as runtime:
-        await runtime.chat("Go")
+        await ask(runtime, "Go")
     first, second = [each for each in model.requests if is_session(each)]
     assert f"\n\n## Skill: my-backend-docs\n\n{SKILL}\n\nYou are my-agent." in first.system
     assert "Use nouns" not in first.system
@@ -257,7 +258,7 @@ async def test_a_registered_handbook_is_found_before_the_built_in_one(
     async def outcomes() -> list[Any]:
         model = ScriptedModel([read + steps_of, say("Done.")])
         async with project.opened(models=[model], settings=SETTINGS) as runtime:
-            reply = await runtime.chat("Go")
+            reply = await ask(runtime, "Go")
             every = await settled(runtime, reply.session_id)
             return sorted((each.envelope for each in every), key=lambda each: not each.ok)
 

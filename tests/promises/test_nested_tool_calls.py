@@ -65,15 +65,15 @@ def assert_allowed(outcome: str) -> None:
 
 async def said(runtime: Runtime, text: str, *skills: str) -> list[Any]:
     """Say something; returns the outcomes of all calls of the model."""
-    sent = await runtime.send(NewMessage(content=text, selected_skills=skills))
-    await runtime.wait(sent.task_id)
+    sent = await runtime.requests.send(NewMessage(content=text, selected_skills=skills))
+    await runtime.requests.wait(sent.task_id)
     return [each for each in await settled(runtime, sent.session_id) if each.call_id]
 
 
 async def directly(runtime: Runtime, tool_id: str, input: dict[str, Any], *skills: str) -> Any:
     """Make a direct call; returns its envelope."""
     asked = NewCall(tool_id=tool_id, input=input, selected_skills=skills)
-    reply = await runtime.wait(await runtime.request(asked))
+    reply = await runtime.requests.wait(await runtime.start_call(asked))
     assert reply
     assert reply.envelope
     return reply.envelope

@@ -119,8 +119,8 @@ async def test_n19_a_failure_may_end_the_turn(
     write_skill(project, "a", tools="[ends]")
     model = ScriptedModel({"Go": [call("ends"), say("Well.")]})
     async with project.opened(agents=[Agent(model=model)]) as runtime:
-        sent = await runtime.send(NewMessage(content="Go", selected_skills=("a",)))
-        reply = await runtime.wait(sent.task_id)
+        sent = await runtime.requests.send(NewMessage(content="Go", selected_skills=("a",)))
+        reply = await runtime.requests.wait(sent.task_id)
     assert reply
     assert len(model.requests) == requests
     assert (reply.error.code if reply.error else None) == (None if requests == 2 else "NO")

@@ -4,7 +4,7 @@ from typing import Any, assert_type
 
 import pytest
 
-from penstock import Agent, NewMessage, Reply, tool
+from penstock import Agent, Event, Reply, Run, Text, ToolReturned, tool
 from penstock.core.call import Effect
 from penstock.core.envelope import Envelope
 from penstock.core.errors import DeclarationError
@@ -54,12 +54,16 @@ async def test_a_program_is_typed_and_runs() -> None:
         envelope = await runtime.call("double", {"number": 2})
         assert_type(envelope, Envelope)
         reply = await runtime.chat("Go", agent="clerk")
-        assert_type(reply, Reply)
-        again = await runtime.chat("Go", agent=agent, session_id=f"{reply.session_id}")
-        sent = await runtime.send(
-            NewMessage(content="Go", agent="clerk", session_id=again.session_id)
-        )
-        assert await runtime.wait(str(sent.task_id)) is not None
+        assert_type(reply, Reply[str])
+        assert_type(reply.output, str)
+        again = await runtime.chat("Go", agent=agent, session=reply.session)
+        run = await runtime.start("Go", agent="clerk", session=again.session)
+        assert_type(run, Run[str])
+        said = [event async for event in run if isinstance(event, Text | ToolReturned)]
+        assert_type(said, list[Text | ToolReturned])
+        async for event in run:
+            assert_type(event, Event)
+        assert_type(await run.reply(), Reply[str])
     read = [str(each) for each in model.requests[1].messages]
     assert envelope.output == 4
     assert reply.content == "Done"

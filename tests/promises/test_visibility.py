@@ -43,8 +43,8 @@ async def test_an_unknown_tool_suggests_the_nearest_visible_one(
     write_project(project)
     model = ScriptedModel([call("t_lister"), say("Oh.")])
     async with project.opened(agents=[Agent(model=model)]) as runtime:
-        sent = await runtime.send(NewMessage(content="Go", selected_skills=skills))
-        await runtime.wait(sent.task_id)
+        sent = await runtime.requests.send(NewMessage(content="Go", selected_skills=skills))
+        await runtime.requests.wait(sent.task_id)
         (refused,) = await settled(runtime, sent.session_id)
     assert refused.envelope.error
     assert refused.envelope.error.message == f"There is no tool 't_lister'.{hint}"

@@ -121,5 +121,5 @@ async def test_a_request_that_waits_too_long_gets_202_with_the_status() -> None:
         }
         assert response.json()["status"] in {"queued", "running"}
         gate.open()
-        reply = await server.runtime.wait(response.headers["x-task-id"])
+        reply = await server.runtime.requests.wait(response.headers["x-task-id"])
         assert reply is not None

@@ -40,6 +40,7 @@ from penstock.store.tables import (
     web_links,
 )
 from penstock.testing.clock import FakeClock
+from tests.kit.asking import ask
 from tests.kit.log_entries import ANN, CHAT, ONE, TWO, ended, held, started
 from tests.kit.server import InMemoryServer, served
 from tests.kit.tools import Act, echo
@@ -61,7 +62,7 @@ async def texts(server: InMemoryServer, log_id: LogId) -> list[str]:
 
 async def tell(server: InMemoryServer) -> tuple[LogId, TaskId]:
     """Let every party use a secret."""
-    reply = await server.runtime.chat(f"It is {SECRET}")
+    reply = await ask(server.runtime, f"It is {SECRET}")
     return LogId(reply.session_id), reply.task_id
 
 
@@ -121,8 +122,8 @@ async def test_a_question_is_sent_with_its_form() -> None:
     ask = call("ask_user", question="Which?", type="input", defaultValue=SECRET)
     async with served(model=ScriptedModel([ask]), tools=TOOLS) as server:
         log_id, task_id = await tell(server)
-        await server.runtime.cancel(task_id)
-        await server.runtime.wait(task_id)
+        await server.runtime.requests.cancel(task_id)
+        await server.runtime.requests.wait(task_id)
         assert SECRET in "".join(await texts(server, log_id))
         await server.database_parts.erasure.erase_messages(log_id, task_id, user=True, answer=True)
         assert SECRET not in "".join(await texts(server, log_id))

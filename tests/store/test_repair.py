@@ -85,7 +85,7 @@ async def test_events_that_do_not_read_back_are_named(tmp_path: Path) -> None:
     await database.write(
         lambda each: each.execute(text("UPDATE events SET blob_id = 'blob_lost' WHERE seq = 2"))
     )
-    named = tuple(f"event {seq} of log {reply.session_id!r}" for seq in (2, 3))
+    named = tuple(f"event {seq} of log {reply.session!r}" for seq in (2, 3))
     assert await read_back(database, blobs) == (read, named)
     assert (await read_back(database, blobs, most=1))[0] == 1
     await database.close()

@@ -6,6 +6,7 @@ from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.asking import ask
 from tests.kit.assistant import agent
 from tests.kit.questions import go_on, mail
 from tests.kit.tools import Act
@@ -13,14 +14,14 @@ from tests.kit.tools import Act
 
 async def test_a_chat_without_a_model_is_answered_by_the_one_that_needs_no_key() -> None:
     async with memory_runtime() as runtime:
-        reply = await runtime.chat("Hello")
+        reply = await ask(runtime, "Hello")
     assert (reply.status, bool(reply.content)) == (TaskStatus.SUCCEEDED, True)
 
 
 async def test_tools_agents_and_the_model_are_those_that_were_given() -> None:
     model, look = ScriptedModel([call("look"), say("Seen.")]), Act("look")
     async with memory_runtime(model=model, tools=[look], agents=[agent()]) as runtime:
-        reply = await runtime.chat("Look")
+        reply = await ask(runtime, "Look")
         assert await runtime.parts.storage.blobs.put(b"x")
     assert (reply.content, len(look.runs)) == ("Seen.", 1)
 
@@ -29,7 +30,7 @@ async def test_a_second_runtime_on_the_same_storage_resumes_the_tasks_of_the_fir
     place, tool = MemoryStorage(clock=FakeClock()), mail()
     model = ScriptedModel([call("mail", to="ann"), say("Sent.")])
     async with memory_runtime(model=model, tools=[tool], place=place) as first:
-        parked = await first.chat("Mail")
+        parked = await ask(first, "Mail")
     async with memory_runtime(model=model, tools=[tool], place=place) as second:
         reply = await go_on(second, parked, {"decision": "approve"})
     assert (reply.content, len(tool.runs)) == ("Sent.", 1)
@@ -38,5 +39,5 @@ async def test_a_second_runtime_on_the_same_storage_resumes_the_tasks_of_the_fir
 async def test_nothing_is_left_running() -> None:
     before = asyncio.all_tasks()
     async with memory_runtime(model=ScriptedModel([say("Hi")])) as runtime:
-        await runtime.chat("Hi")
+        await ask(runtime, "Hi")
     assert asyncio.all_tasks() == before

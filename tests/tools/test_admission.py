@@ -17,6 +17,7 @@ from penstock.tools.admission import ActiveCall
 from penstock.tools.invocation import NestedCalls
 from penstock.tools.policy import SCRIPT, Action, Caller, Rule
 from penstock.tools.session_guard import SessionGuard
+from tests.kit.asking import ask
 from tests.kit.counting_tools import code
 from tests.kit.tools import Act, echo, raising
 
@@ -69,7 +70,7 @@ async def test_a_rule_asks_for_calls_that_match(amount: int, status: TaskStatus)
     model = ScriptedModel([call("refund", amount=amount), say("Done.")])
     rules = [Rule(tool="refund", action=Action.ASK, when=BIG)]
     async with memory_runtime(model=model, tools=[refund], rules=rules) as runtime:
-        reply = await runtime.chat("Refund it")
+        reply = await ask(runtime, "Refund it")
     assert reply.status is status
 
 
@@ -89,9 +90,9 @@ async def test_a_person_decides_and_the_rules_also_check_an_edited_input(
     model = ScriptedModel([call("refund", amount=5), say("Done.")])
     rules = [Rule(tool="refund", action=Action.DENY, when=BIG)]
     async with memory_runtime(model=model, tools=[refund], rules=rules) as runtime:
-        asked = await runtime.chat("Refund it")
-        await runtime.answer(asked.questions[0].question.question_id, answer)
-        await runtime.wait(asked.task_id)
+        asked = await ask(runtime, "Refund it")
+        await runtime.requests.answer(asked.questions[0].question.question_id, answer)
+        await runtime.requests.wait(asked.task_id)
     assert refund.runs == runs
     assert told in str(model.requests[-1].messages[-1])
 

@@ -19,7 +19,7 @@ from typing import Any
 from penstock.agents.catalog import catalog_entries
 from penstock.app.run_feed import TYPES, RunFeed, run_result
 from penstock.app.runtime import Runtime
-from penstock.chat.requests import NewRun, Reply
+from penstock.chat.requests import NewRun, TaskReply
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.errors import NotFound, NotReady
@@ -209,7 +209,7 @@ class PluginFlows:
 
     async def abort(self, run_id: str) -> None:
         """Abort a run. Raises NotFound, or TaskOver if it has ended."""
-        await self._open.cancel(TaskId(run_id))
+        await self._open.requests.cancel(TaskId(run_id))
 
     def delete(self, command: str) -> None:
         """Delete the file of a flow. Raises NotFound, or ReadOnly for a flow of another folder."""
@@ -250,10 +250,10 @@ class PluginFlows:
             raise unknown_flow(command, files)
         return files[command]
 
-    async def _end(self, run_id: TaskId) -> Reply:
+    async def _end(self, run_id: TaskId) -> TaskReply:
         parts = self._open.parts
         while True:
-            reply = await self._open.wait(run_id)
+            reply = await self._open.requests.wait(run_id)
             if reply is None:
                 raise NotFound(f"the run {run_id!r} is gone")
             if reply.status is not TaskStatus.SUSPENDED:

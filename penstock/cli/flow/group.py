@@ -137,8 +137,8 @@ def abort(run_id: RunId, *, project: ProjectFolder = None) -> None:
 
     async def work(runtime: Runtime) -> None:
         task_id = (await _found(runtime.parts.storage, run_id)).task_id
-        await runtime.cancel(task_id)
-        await runtime.wait(task_id, seconds=runtime.parts.world.limits.shutdown_seconds)
+        await runtime.requests.cancel(task_id)
+        await runtime.requests.wait(task_id, seconds=runtime.parts.world.limits.shutdown_seconds)
         record = await _found(runtime.parts.storage, run_id)
         say(ending(record, status_of(record)))
 

@@ -19,9 +19,9 @@ from msgspec import Struct
 from rich.console import Console
 
 from penstock.agents.agent_profile import DisplayCard
-from penstock.app.runtime import BLOCKED, Runtime, outcome_of
+from penstock.app.runtime import Runtime, outcome_of
 from penstock.chat.log_follower import LogSource, follow
-from penstock.chat.requests import NewRun, Reply
+from penstock.chat.requests import BLOCKED, NewRun, TaskReply
 from penstock.cli.completion import flows
 from penstock.cli.flow.board import TICK_SECONDS, RunBoard, board_for
 from penstock.cli.interaction.asking import (
@@ -58,9 +58,9 @@ from penstock.core.events.events import (
 from penstock.core.events.flow_events import ValueType
 from penstock.core.ids import LogId, QuestionId, TaskId, new_id
 from penstock.core.json_values.json_text import parse_json
-from penstock.core.slash_commands import MissingArgument
 from penstock.core.task import QuestionRecord, QuestionStatus, TaskStatus
 from penstock.engine.bus import Live
+from penstock.engine.slash_commands import MissingArgument
 from penstock.flows.definition import RunInput
 from penstock.flows.parsing import TASK, flow_of
 from penstock.flows.starting import TASK_REQUIRED, wanted_of
@@ -179,11 +179,11 @@ class _WatchedRun:
         typed = asked_for(wanted_of(source, self._command), known)
         return typed.pop(TASK, task), inputs | typed
 
-    def _end(self) -> Reply:
+    def _end(self) -> TaskReply:
         """Show the run and ask its questions until it ends or a question stays open."""
         while True:
             self._show()
-            reply = self._background.do(self._runtime.wait(self._task_id))
+            reply = self._background.do(self._runtime.requests.wait(self._task_id))
             assert reply is not None  # noqa: S101  it waits as long as it takes
             if reply.status is not TaskStatus.SUSPENDED or not self._answer(reply):
                 return reply
@@ -277,7 +277,7 @@ class _WatchedRun:
     def _abort(self) -> None:
         self._stopping = TaskStopper(self._runtime, self._background, self._task_id)
 
-    def _answer(self, reply: Reply) -> bool:
+    def _answer(self, reply: TaskReply) -> bool:
         """Ask open questions until the run continues; False if one stays open.
 
         A question may belong to a nested run. Then the next questions of nested runs follow, until
@@ -291,7 +291,7 @@ class _WatchedRun:
             show_waiting(reply.questions)
         return is_taken
 
-    def _next_in(self, reply: Reply) -> QuestionRecord | None:
+    def _next_in(self, reply: TaskReply) -> QuestionRecord | None:
         """Return the next question of nested runs; if there is none, one that was postponed."""
         feed = self._background.feed(asked_in(self._runtime, reply.runs))
         postponed: QuestionRecord | None = None

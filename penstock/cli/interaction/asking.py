@@ -247,7 +247,7 @@ class Asker:
                     body = self._ask(question, is_over)
                 if body is None:
                     return False
-                answering = self._runtime.answer(QuestionId(question["id"]), body)
+                answering = self._runtime.requests.answer(QuestionId(question["id"]), body)
                 self._background.do(answering)
             except InvalidAnswer as error:
                 self._tell(error)
@@ -265,7 +265,7 @@ Item = TypeVar("Item")
 
 async def asked_in(runtime: Runtime, runs: Sequence[str]) -> AsyncIterator[QuestionRecord]:
     """Yield the questions of runs that a suspended task waits for; stop once one run has ended."""
-    waits = [asyncio.ensure_future(runtime.wait(TaskId(each))) for each in runs]
+    waits = [asyncio.ensure_future(runtime.requests.wait(TaskId(each))) for each in runs]
     try:
         for wait in asyncio.as_completed(waits):
             reply = await wait

@@ -71,7 +71,7 @@ class Conversation:
             model=self.model,
             selected_skills=self.skills,
         )
-        sent = background.do(runtime.send(message))
+        sent = background.do(runtime.requests.send(message))
         self.files = ()
         self.session_id = sent.session_id
         items: AsyncIterator[Frame | QuestionRecord] = frames(runtime, sent, self.agent)

@@ -181,7 +181,7 @@ class TaskStopper:
         """How long to wait for the end."""
         tell("Cancelling. Press Ctrl-C again to exit at once.")
         try:
-            background.do(runtime.cancel(task_id))
+            background.do(runtime.requests.cancel(task_id))
         except PenstockError:
             return
         self._is_cancelled = True

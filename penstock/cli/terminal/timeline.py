@@ -56,7 +56,7 @@ class Timeline:
     async def show(self) -> None:
         """Show events until the task has ended or waits for a person."""
         showing = asyncio.create_task(self._show_live())
-        waiting = asyncio.create_task(self._runtime.wait(self._task_id))
+        waiting = asyncio.create_task(self._runtime.requests.wait(self._task_id))
         try:
             await asyncio.wait((showing, waiting), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -89,7 +89,7 @@ class Timeline:
     async def _follow(self) -> bool:
         """Show new events; False if the stream ended before the task."""
         log_id = LogId(self._task_id)
-        feed = self._runtime.follow(log_id, after=self._seq, task_id=self._task_id)
+        feed = self._runtime.requests.follow(log_id, after=self._seq, task_id=self._task_id)
         async with aclosing(feed):
             async for item in feed:
                 if not isinstance(item, Record):

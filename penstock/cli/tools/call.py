@@ -10,7 +10,7 @@ from penstock.app.runtime import Runtime, outcome_of
 from penstock.app.runtime_parts import ToolParts
 from penstock.chat.direct_tools import DirectTools, how_to_allow
 from penstock.chat.key_values import Read, read_pairs
-from penstock.chat.requests import NewCall, Reply
+from penstock.chat.requests import NewCall, TaskReply
 from penstock.cli.completion import direct_tools
 from penstock.cli.interaction.asking import Asker, show_waiting
 from penstock.cli.interaction.loop_thread import Background, TaskStopper, on_interrupt
@@ -136,7 +136,7 @@ class WatchedCall:
 
     async def requested(self, asked: NewCall) -> Envelope:
         """Start the call, and wait until it is settled or waits for a person."""
-        await self._runtime.request(asked, task_id=self._task_id)
+        await self._runtime.start_call(asked, task_id=self._task_id)
         return await self._now()
 
     def outcome(self, work: Coroutine[Any, Any, Envelope]) -> Envelope:
@@ -195,8 +195,8 @@ class WatchedCall:
     async def _now(self) -> Envelope:
         """Show events until the call ends or waits for a person; return its outcome."""
         await self._timeline.show()
-        reply = await self._runtime.wait(self._task_id)
-        return outcome_of(cast("Reply", reply))
+        reply = await self._runtime.requests.wait(self._task_id)
+        return outcome_of(cast("TaskReply", reply))
 
 
 def _waiting(envelope: Envelope) -> list[QuestionId]:

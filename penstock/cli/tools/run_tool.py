@@ -13,7 +13,7 @@ from penstock.app.project import Project, check_root, find_root
 from penstock.app.runtime import outcome_of
 from penstock.app.trial.mocks import read_mocks
 from penstock.app.trial.trial import Trial, TrialPlan, load_for_trial, open_trial
-from penstock.chat.requests import NewCall, Reply
+from penstock.chat.requests import NewCall, TaskReply
 from penstock.chat.wire_forms import question_record
 from penstock.cli.completion import answers_to, every_tool
 from penstock.cli.interaction.asking import NO, YES, Asker, show_waiting, text_answer
@@ -182,17 +182,17 @@ class _OneTrial:
         runtime, task_id = self._trial.runtime, self._trial.task_id
         skills = selected(runtime, ASSISTANT, self._skills, self._profile)
         call = NewCall(tool_id=self._tool_id, input=tool_input, selected_skills=skills)
-        self._background.do(runtime.request(call, self._profile, task_id=task_id))
+        self._background.do(runtime.start_call(call, self._profile, task_id=task_id))
         timeline = Timeline(runtime, task_id, asks=False)
         while True:
             self._background.do(timeline.show())
-            reply = self._background.do(runtime.wait(task_id))
+            reply = self._background.do(runtime.requests.wait(task_id))
             assert reply is not None  # noqa: S101  there is no limit of time
             if reply.status is not TaskStatus.SUSPENDED or not self._answered(reply):
                 show_waiting(reply.questions, self._how(reply))
                 return outcome_of(reply)
 
-    def _how(self, reply: Reply) -> str | None:
+    def _how(self, reply: TaskReply) -> str | None:
         """Return how to answer, if `penstock answer` cannot resume this call."""
         if not reply.questions or self._goes_on:
             return None
@@ -202,13 +202,15 @@ class _OneTrial:
             return f"{again} {NOT_DIRECT}"
         return f"{again} {NOT_KEPT if self._is_direct else NOT_DIRECT}"
 
-    def _answered(self, reply: Reply) -> bool:
+    def _answered(self, reply: TaskReply) -> bool:
         """Answer the first question from the options or the person; False if it stays open."""
         record = reply.questions[0]
         if self._answers:
             note(question_line(record.question))
             body = _body(record, self._answers.popleft())
-            self._background.do(self._trial.runtime.answer(record.question.question_id, body))
+            self._background.do(
+                self._trial.runtime.requests.answer(record.question.question_id, body)
+            )
             return True
         return self._asker is not None and any(map(self._asker.meet, reply.questions))
 

@@ -9,7 +9,7 @@ from starlette.routing import Route
 from penstock.app.runtime import outcome_of
 from penstock.app.runtime_parts import ToolParts
 from penstock.chat.direct_tools import DirectTools
-from penstock.chat.requests import NewCall, Reply
+from penstock.chat.requests import NewCall, TaskReply
 from penstock.chat.session import unknown_skills
 from penstock.chat.wire_forms import envelope_part, question_part
 from penstock.core.call_errors import CallError, InvalidInput, NotPermitted, ToolNotFound
@@ -103,7 +103,7 @@ async def call_tool(tool_id: str, request: Request, wait: Wait = DEFAULT_SECONDS
         selected_skills=named,
         idempotency=key_of(request, raw),
     )
-    return await _outcome(context, await context.runtime.request(call, profile), wait)
+    return await _outcome(context, await context.runtime.start_call(call, profile), wait)
 
 
 async def _document(request: Request) -> Response:
@@ -136,7 +136,7 @@ async def _outcome(context: ServerContext, task_id: TaskId, seconds: float) -> R
     clock, headers = context.world.clock, {"x-task-id": task_id}
     until, reply = clock.monotonic() + seconds, None
     while reply is None and not context.is_draining and (left := until - clock.monotonic()) > 0:
-        reply = await context.runtime.wait(task_id, seconds=min(left, _POLL_SECONDS))
+        reply = await context.runtime.requests.wait(task_id, seconds=min(left, _POLL_SECONDS))
     if reply is None:
         return Json({"taskId": task_id}, 202, headers)
     envelope = outcome_of(reply)
@@ -144,7 +144,7 @@ async def _outcome(context: ServerContext, task_id: TaskId, seconds: float) -> R
     return Json(part, _STATUS.get(envelope.status, 200), headers)
 
 
-def _questions(reply: Reply) -> dict[str, Any]:
+def _questions(reply: TaskReply) -> dict[str, Any]:
     open_ones = [question_part(each.question) for each in reply.questions]
     return {"questions": open_ones} if open_ones else {}
 

@@ -11,7 +11,7 @@ from penstock.agents.attachments.content import Attachment
 from penstock.agents.attachments.keeper import PlacedFile
 from penstock.app.runtime_parts import ChatParts
 from penstock.chat.history import TaskMessages
-from penstock.chat.requests import NewMessage, Reply, SentMessage
+from penstock.chat.requests import NewMessage, SentMessage, TaskReply
 from penstock.chat.session import unknown_skills
 from penstock.chat.wire_forms import blocked_part, question_record
 from penstock.core.clock import Moment
@@ -150,11 +150,11 @@ def _was_open(task: TaskRecord, asked_at: Moment) -> bool:
 async def _send(request: Request, message: NewMessage, *, stream: bool) -> Response:
     context, profile = context_of(request), admitted(request, CHAT)
     if not stream:
-        sent = await context.runtime.send(message, profile)
+        sent = await context.runtime.requests.send(message, profile)
         return await _answer(context, sent, request_id_of(request.scope))
     slot = context.streams.enter(profile)
     try:
-        sent = await context.runtime.send(message, profile)
+        sent = await context.runtime.requests.send(message, profile)
         is_new = message.session_id is None and message.idempotency.key is None
         return await stream_of_sent(context, message.agent, sent, slot, is_new=is_new)
     except BaseException:
@@ -168,7 +168,7 @@ async def _answer(context: ServerContext, sent: SentMessage, request_id: str) ->
     clock, reply = context.world.clock, None
     until = clock.monotonic() + context.lifecycle.server.request_wait_seconds
     while reply is None and not context.is_draining and clock.monotonic() < until:
-        reply = await context.runtime.wait(sent.task_id, seconds=_POLL_SECONDS)
+        reply = await context.runtime.requests.wait(sent.task_id, seconds=_POLL_SECONDS)
     task = await context.storage.projections.find_task(sent.task_id)
     if task is None:
         raise NotFound(f"the task {sent.task_id!r} no longer exists")
@@ -194,7 +194,7 @@ async def _answer(context: ServerContext, sent: SentMessage, request_id: str) ->
     return end_problem(reply, _culprit(task_messages, reply), headers, request_id)
 
 
-def _culprit(task_messages: TaskMessages, reply: Reply) -> dict[str, Any]:
+def _culprit(task_messages: TaskMessages, reply: TaskReply) -> dict[str, Any]:
     """Return the call that ended the task, if one did."""
     for settled in reversed(task_messages.settled.values()):
         error = settled.envelope.error

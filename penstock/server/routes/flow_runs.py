@@ -11,7 +11,7 @@ from starlette.responses import Response
 from penstock.app.run_feed import STATUS, run_result
 from penstock.app.runtime_parts import FlowParts, Storage
 from penstock.chat.log_follower import LogTail
-from penstock.chat.requests import NewRun, Reply
+from penstock.chat.requests import NewRun, TaskReply
 from penstock.chat.task_records import first_record, records_of, unfit
 from penstock.chat.wire_forms import blocked_part, question_part, question_record
 from penstock.core.clock import to_iso
@@ -173,7 +173,7 @@ async def abort_run(name: str, run_id: str, request: Request) -> Response:
     """Abort a run, whatever its status."""
     context, profile = context_of(request), allowed(request, CHAT)
     await _own(context.storage, profile, name, run_id)
-    task = await context.runtime.cancel(TaskId(run_id), profile=profile)
+    task = await context.runtime.requests.cancel(TaskId(run_id), profile=profile)
     return Json(_accepted(task.task_id, status_of(task)), 202)
 
 
@@ -190,16 +190,16 @@ async def _is_refused(flows: FlowParts, run: NewRun, profile: Profile) -> bool:
     return await flows.work.refusal(asked) is not None
 
 
-async def _ended(context: ServerContext, run_id: TaskId, seconds: float) -> Reply | None:
+async def _ended(context: ServerContext, run_id: TaskId, seconds: float) -> TaskReply | None:
     """Wait until a run has ended or waits for a person, up to a number of seconds."""
     clock, reply = context.world.clock, None
     until = clock.monotonic() + seconds
     while reply is None and not context.is_draining and (left := until - clock.monotonic()) > 0:
-        reply = await context.runtime.wait(run_id, seconds=min(left, _POLL_SECONDS))
+        reply = await context.runtime.requests.wait(run_id, seconds=min(left, _POLL_SECONDS))
     return reply
 
 
-async def _answer(storage: Storage, name: str, run_id: TaskId, reply: Reply | None) -> Response:
+async def _answer(storage: Storage, name: str, run_id: TaskId, reply: TaskReply | None) -> Response:
     headers: dict[str, str] = {"x-task-id": run_id}
     if reply is None:
         task = await storage.projections.find_task(run_id)

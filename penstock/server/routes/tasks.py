@@ -96,7 +96,7 @@ async def read_task(task_id: str, request: Request) -> Response:
 async def cancel_task(task_id: str, request: Request) -> Response:
     """Cancel a task, whatever its status."""
     context, profile = context_of(request), admitted(request, CHAT)
-    task = await context.runtime.cancel(TaskId(task_id), profile=profile)
+    task = await context.runtime.requests.cancel(TaskId(task_id), profile=profile)
     return Json({"id": task.task_id, "status": task.status.value}, 202)
 
 
@@ -263,5 +263,5 @@ async def answer_question(question_id: str, request: Request) -> Response:
     body, _ = await read_json(request, context.limits.request_bytes)
     if not isinstance(body, dict):
         raise InvalidRequest([{"field": "", "issue": "must be an object"}])
-    answered = await context.runtime.answer(QuestionId(question_id), body, profile=profile)
+    answered = await context.runtime.requests.answer(QuestionId(question_id), body, profile=profile)
     return Json({"question": question_record(answered)})

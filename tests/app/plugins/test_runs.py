@@ -159,14 +159,14 @@ async def test_an_interrupted_run_is_followed_again_when_it_resumes(project: Pro
     values: Any = {"plugins": [plugin], "settings": {"models": {"default": "scripted"}}}
     async with project.opened(models=[ScriptedModel([])], **values) as runtime:
         run_id = await runtime.start_flow(NewRun(command="f", task="t"))
-        reply = await runtime.wait(run_id)
+        reply = await runtime.requests.wait(run_id)
         await asyncio.wait_for(over.wait(), 5)
     assert reply is not None
     assert messages == ["flow_started", "flow_agent_started"]
     over.clear()
     async with project.opened(models=[ScriptedModel([finish("ok")])], **values) as runtime:
         question = reply.questions[0].question.question_id
-        await runtime.answer(question, {"value": "Go"})
+        await runtime.requests.answer(question, {"value": "Go"})
         await asyncio.wait_for(over.wait(), 5)
     assert messages[2:] == ["flow_agent_started", "flow_complete"]
 
@@ -228,11 +228,11 @@ async def test_a_rejected_run_has_a_result_and_an_unknown_flow_raises(
 async def test_a_run_can_be_started_and_aborted(project: ProjectFolder) -> None:
     async with opened(project) as (api, runtime):
         run_id = await api.flows.start("dom:ask", "t", {"who": "Ann"})
-        await runtime.wait(run_id)
+        await runtime.requests.wait(run_id)
         await api.emit("flow:abort", {"run_id": run_id})
-        reply = await runtime.wait(run_id)
+        reply = await runtime.requests.wait(run_id)
         while reply.status == "suspended":
-            reply = await runtime.wait(run_id)
+            reply = await runtime.requests.wait(run_id)
     assert reply.status == "cancelled"
 
 

@@ -137,8 +137,8 @@ async def test_the_state_starts_from_the_mocks_and_can_be_read_back(
     mocks = Mocks(state={ScopeKind.SESSION: {"any": {"count.n": entry, "count.old": over}}})
     settings, loaded = load_for_trial(project.root, {})
     async with open_trial(settings, loaded, TrialPlan(tool_id="count", mocks=mocks)) as trial:
-        await trial.runtime.request(NewCall(tool_id="count", input={}), task_id=trial.task_id)
-        reply = await trial.runtime.wait(trial.task_id)
+        await trial.runtime.start_call(NewCall(tool_id="count", input={}), task_id=trial.task_id)
+        reply = await trial.runtime.requests.wait(trial.task_id)
         after = await trial.state()
     assert reply
     assert reply.envelope
@@ -178,8 +178,10 @@ async def test_the_project_s_store_is_used_on_request(project: ProjectFolder) ->
         settings, loaded = load_for_trial(project.root, {})
         plan = TrialPlan(tool_id="count", keeps=True)
         async with open_trial(settings, loaded, plan) as trial:
-            await trial.runtime.request(NewCall(tool_id="count", input={}), task_id=trial.task_id)
-            reply = await trial.runtime.wait(trial.task_id)
+            await trial.runtime.start_call(
+                NewCall(tool_id="count", input={}), task_id=trial.task_id
+            )
+            reply = await trial.runtime.requests.wait(trial.task_id)
         assert reply
         assert reply.envelope
         output = reply.envelope.output

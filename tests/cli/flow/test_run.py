@@ -14,7 +14,7 @@ import typer
 from penstock.cli.flow.run import asked_for, code_of, read_pairs, values_of
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.flow_events import ValueType
-from penstock.core.slash_commands import MissingArgument
+from penstock.engine.slash_commands import MissingArgument
 from penstock.flows.definition import RunInput
 from tests.kit.flow_server import ASKS, LOOK, laid
 from tests.kit.flows import HEAD

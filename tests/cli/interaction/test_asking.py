@@ -243,14 +243,14 @@ def runtime(project: Path, background: Background) -> Iterator[Runtime]:
 @pytest.fixture
 def record(runtime: Runtime, background: Background) -> QuestionRecord:
     """The question of a call that waits for its answer."""
-    task_id = background.do(runtime.request(NewCall(tool_id="pick", input={})))
-    reply = background.do(runtime.wait(task_id))
+    task_id = background.do(runtime.start_call(NewCall(tool_id="pick", input={})))
+    reply = background.do(runtime.requests.wait(task_id))
     assert reply is not None
     return reply.questions[0]
 
 
 def outcome(runtime: Runtime, background: Background, record: QuestionRecord) -> Any:
-    reply = background.do(runtime.wait(record.task_id))
+    reply = background.do(runtime.requests.wait(record.task_id))
     assert reply is not None
     assert reply.envelope is not None
     return reply.envelope.output
@@ -288,7 +288,7 @@ def test_a_postponed_question_is_not_asked_again(
 def test_a_question_answered_elsewhere_is_not_asked(
     runtime: Runtime, background: Background, record: QuestionRecord
 ) -> None:
-    background.do(runtime.answer(record.question.question_id, {"value": "red"}))
+    background.do(runtime.requests.answer(record.question.question_id, {"value": "red"}))
     person = Person()
     assert asker(runtime, background, person).meet(record)
     assert person.asked == []
@@ -300,7 +300,7 @@ def test_a_question_answered_elsewhere_during_the_prompt_is_closed(
     person = Person({"value": "green"})
 
     def ask(question: Part, is_over: IsOver) -> dict[str, Any] | None:
-        background.do(runtime.answer(record.question.question_id, {"value": "red"}))
+        background.do(runtime.requests.answer(record.question.question_id, {"value": "red"}))
         return person.ask(question, is_over)
 
     asking = Asker(runtime, background, ask=ask, tell=person.tell)
@@ -341,12 +341,12 @@ async def test_a_question_below_a_task_is_reported_once(flows: Runtime, command:
     """At any depth. Questions of other tasks, and of the task itself, are not reported."""
     other, task_id = TaskId("task_other"), TaskId("task_mine")
     await flows.start_flow(NewRun(command="one"), task_id=other)
-    await flows.wait(other)
+    await flows.requests.wait(other)
     await flows.start_flow(NewRun(command=command), task_id=task_id)
     questions = asked_below(flows, task_id, poll_seconds=0.01)
     asked = await anext(questions)
     assert asked.question.text == "Go on?"
-    (waiting,) = (await flows.wait(task_id) or pytest.fail("it is gone")).questions
+    (waiting,) = (await flows.requests.wait(task_id) or pytest.fail("it is gone")).questions
     assert asked.question.question_id == waiting.question.question_id
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):

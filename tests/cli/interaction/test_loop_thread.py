@@ -115,10 +115,12 @@ def runtime(project: Path, background: Background) -> Iterator[Runtime]:
 def test_the_task_is_cancelled_and_a_note_explains_how_to_exit(
     runtime: Runtime, background: Background, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = background.do(runtime.send(NewMessage(content="ask_user question=Well? type=input")))
-    background.do(runtime.wait(asked.task_id))
+    asked = background.do(
+        runtime.requests.send(NewMessage(content="ask_user question=Well? type=input"))
+    )
+    background.do(runtime.requests.wait(asked.task_id))
     stopping = TaskStopper(runtime, background, asked.task_id)
-    reply = background.do(runtime.wait(asked.task_id))
+    reply = background.do(runtime.requests.wait(asked.task_id))
     assert reply
     assert reply.status is TaskStatus.CANCELLED
     assert capsys.readouterr().err == "Cancelling. Press Ctrl-C again to exit at once.\n"

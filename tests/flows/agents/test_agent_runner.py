@@ -80,7 +80,7 @@ async def test_a_finished_session_needs_no_model(status: str) -> None:
     calls = [number for number, each in enumerate(kept) if isinstance(each.event, CallSettled)]
     await place.log.send(LogId(RUN), kept[: calls[0] + 1])
     async with memory_runtime(agents=WORKERS, place=place) as runtime:
-        reply = await runtime.wait(RUN)
+        reply = await runtime.requests.wait(RUN)
     assert reply is not None
     assert reply.envelope is not None
     result = reply.envelope.output["results"]["web"]
@@ -206,8 +206,8 @@ async def test_a_visit_continues_with_the_agent_that_it_started_with(left: Agent
     agents = [*WORKERS, *([left] if left else [])]
     async with memory_runtime(model=model, agents=agents, tools=tools, place=place) as runtime:
         (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
-        await runtime.answer(asked.question.question_id, {"value": True})
-        reply = await runtime.wait(RUN)
+        await runtime.requests.answer(asked.question.question_id, {"value": True})
+        reply = await runtime.requests.wait(RUN)
     assert reply is not None
     assert reply.envelope is not None
     assert reply.envelope.ok, reply.envelope

@@ -19,6 +19,7 @@ from penstock.models.scripted import Hold, ScriptedModel, ScriptedReply, call, s
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.resources import NO_PROJECT
 from penstock.tools.tool import Tool
+from tests.kit.asking import ask
 from tests.kit.flows import finish, worker
 from tests.kit.tools import Act, Gate
 
@@ -38,7 +39,7 @@ def model_of(inner: list[ScriptedReply], *chat: ScriptedReply) -> ScriptedModel:
 async def happened(model: ScriptedModel, **more: Any) -> list[Any]:
     agents = [worker("scout"), worker("tight", max_turns=1), ODD]
     async with memory_runtime(model=model, tools=TOOLS, agents=agents, **more) as runtime:
-        reply = await runtime.chat("Go")
+        reply = await ask(runtime, "Go")
         records = await runtime.parts.storage.log.read(LogId(reply.session_id))
     return [each.event for each in records]
 
@@ -78,10 +79,10 @@ async def test_a_chat_that_is_cancelled_ends_the_agent_with_it() -> None:
     model = model_of([call("wait")], call("subagent", agent="waits", task="t"))
     agents = [worker("waits", tools=("wait",))]
     async with memory_runtime(model=model, tools=[*TOOLS, held], agents=agents) as runtime:
-        sent = await runtime.send(NewMessage(content="Go"))
+        sent = await runtime.requests.send(NewMessage(content="Go"))
         await gate.reached()
-        await runtime.cancel(sent.task_id)
-        reply = await runtime.wait(sent.task_id)
+        await runtime.requests.cancel(sent.task_id)
+        reply = await runtime.requests.wait(sent.task_id)
     assert reply is not None
     assert reply.status is TaskStatus.CANCELLED
 
@@ -95,10 +96,10 @@ async def test_after_a_restart_the_agent_continues_where_it_was() -> None:
     model = model_of(inner, call("subagent", agent="looks", task="t"), say("Done."))
     tools: list[Tool] = [*TOOLS, look]
     async with memory_runtime(model=model, tools=tools, agents=agents, place=here) as runtime:
-        sent = await runtime.send(NewMessage(content="Go"))
+        sent = await runtime.requests.send(NewMessage(content="Go"))
         await asyncio.wait_for(hold.reached(), 1)
     async with memory_runtime(model=model, tools=tools, agents=agents, place=here) as runtime:
-        reply = await runtime.wait(sent.task_id)
+        reply = await runtime.requests.wait(sent.task_id)
     assert reply is not None
     assert (reply.content, look.runs) == ("Done.", [{}])
     assert [len(each.messages) for each in model.requests] == [1, 1, 3, 3, 3]
@@ -113,10 +114,10 @@ async def test_a_waiting_agent_continues_after_its_file_is_deleted() -> None:
     async with memory_runtime(
         model=model, tools=tools, agents=[worker("scout")], place=place
     ) as runtime:
-        asked = await runtime.chat("Go")
+        asked = await ask(runtime, "Go")
     async with memory_runtime(model=model, tools=tools, place=place) as runtime:
-        await runtime.answer(asked.questions[0].question.question_id, {"value": True})
-        reply = await runtime.wait(asked.task_id)
+        await runtime.requests.answer(asked.questions[0].question.question_id, {"value": True})
+        reply = await runtime.requests.wait(asked.task_id)
         records = await runtime.parts.storage.log.read(LogId(asked.session_id))
     assert reply is not None
     assert reply.content == "Done."

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.app.runtime import Runtime
 from penstock.builtins.ask_user import AskUser
-from penstock.chat.requests import NewRun, Reply
+from penstock.chat.requests import NewRun, TaskReply
 from penstock.core.call import CallPath, Effect
 from penstock.core.events.events import ReplyReceived
 from penstock.core.events.flow_events import (
@@ -70,11 +70,11 @@ class Cast:
         return spend(3, 2) + finish("told")
 
 
-async def late(runtime: Runtime, clock: FakeClock) -> Reply:
+async def late(runtime: Runtime, clock: FakeClock) -> TaskReply:
     """See the run through; people take a thousand seconds to answer."""
     if await runtime.parts.storage.projections.find_task(RUN) is None:
         await runtime.start_flow(NewRun(command="demo", task="t"), task_id=RUN)
-    reply = await runtime.wait(RUN)
+    reply = await runtime.requests.wait(RUN)
     assert reply
     if reply.questions:
         clock.advance(1000)
@@ -87,7 +87,7 @@ async def settled(log: MemoryLog) -> dict[str, StepSettled]:
     return {each.step_id: each for each in outcomes if isinstance(each, StepSettled)}
 
 
-async def reply_of(log: DyingLog, clock: FakeClock) -> Reply:
+async def reply_of(log: DyingLog, clock: FakeClock) -> TaskReply:
     """Run the flow in as many lives as it takes."""
     flows = flows_of(demo=steps(ONE_BY_ONE))
     place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0), flows=flows)
@@ -165,12 +165,12 @@ async def test_a_waiting_step_takes_no_slot_while_others_work() -> None:
     ) as runtime:
         await runtime.start_flow(NewRun(command="demo", task="t"), task_id=RUN)
         await clock.elapse(60)
-        asked = await runtime.wait(RUN)
+        asked = await runtime.requests.wait(RUN)
         assert asked
         clock.advance(1000)
-        await runtime.answer(asked.questions[0].question.question_id, {"value": True})
+        await runtime.requests.answer(asked.questions[0].question.question_id, {"value": True})
         await clock.elapse(3)
-        reply = await runtime.wait(RUN)
+        reply = await runtime.requests.wait(RUN)
     outcomes = await settled(place.log)
     assert {name: each.duration_ms for name, each in outcomes.items()} == {
         "works": 60_000,

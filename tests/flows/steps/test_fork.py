@@ -60,8 +60,8 @@ async def test_a_fork_asks_a_person_and_follows_the_answer(
         assert envelope.status is Status.SUSPENDED
         (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
         assert [each.value for each in asked.question.options] == ["Quick", "Deep"]
-        await runtime.answer(asked.question.question_id, answer)
-        reply = await runtime.wait(RUN)
+        await runtime.requests.answer(asked.question.question_id, answer)
+        reply = await runtime.requests.wait(RUN)
     assert reply is not None
     assert reply.envelope is not None
     results = reply.envelope.output["results"]
@@ -86,8 +86,8 @@ async def test_a_person_who_cancels_at_a_fork_ends_the_run() -> None:
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         await run_in(runtime)
         (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
-        await runtime.answer(asked.question.question_id, {"cancel": True})
-        reply = await runtime.wait(RUN)
+        await runtime.requests.answer(asked.question.question_id, {"cancel": True})
+        reply = await runtime.requests.wait(RUN)
     assert reply is not None
     assert reply.envelope is not None
     result = reply.envelope.output
@@ -102,8 +102,8 @@ async def test_a_persons_own_words_go_to_the_decider() -> None:
     async with memory_runtime(model=model, agents=WORKERS, place=place) as runtime:
         await run_in(runtime)
         (asked,) = await runtime.parts.storage.projections.open_questions(LogId(RUN))
-        await runtime.answer(asked.question.question_id, {"text": "not too deep"})
-        reply = await runtime.wait(RUN)
+        await runtime.requests.answer(asked.question.question_id, {"text": "not too deep"})
+        reply = await runtime.requests.wait(RUN)
     assert reply is not None
     assert reply.envelope is not None
     assert reply.envelope.output["forks"]["choose"]["answer"] == "not too deep"

@@ -151,7 +151,7 @@ async def test_a_call_that_waits_returns_its_questions() -> None:
         assert (parked["status"], parked["result"]) == ("suspended", None)
         answer = f"/api/questions/{question['id']}/answer"
         assert (await server.client.post(answer, json={"decision": "approve"})).is_success
-        await server.runtime.wait(body["taskId"])
+        await server.runtime.requests.wait(body["taskId"])
         done = (await server.client.get(f"/api/tasks/{body['taskId']}")).json()
     assert done["result"] == {"status": "success", "output": {"done": "mail"}}
 
@@ -174,7 +174,7 @@ async def test_a_call_without_waiting_returns_its_task(wait: float) -> None:
         status, body = await post(server, "slow", params={"wait": wait})
         assert (status, set(body)) == (202, {"taskId"})
         gate.open()
-        await server.runtime.wait(body["taskId"])
+        await server.runtime.requests.wait(body["taskId"])
         done = (await server.client.get(f"/api/tasks/{body['taskId']}")).json()
     assert (done["kind"], done["result"]["output"]) == ("call", {"passed": True})
 
@@ -193,7 +193,7 @@ async def test_a_client_that_disconnects_cancels_no_call() -> None:
         await asyncio.wait({asking})
         (task,), _ = await server.runtime.parts.storage.projections.tasks(page=Page())
         gate.open()
-        reply = await server.runtime.wait(task.task_id)
+        reply = await server.runtime.requests.wait(task.task_id)
     assert reply
     assert reply.envelope
     assert (reply.envelope.ok, len(slow.runs)) == (True, 1)
@@ -203,7 +203,7 @@ async def test_a_cancelled_call_has_failed() -> None:
     async with served(tools=[Act("slow", Gate(), direct_call=True)]) as server:
         _, body = await post(server, "slow", params={"wait": 0})
         await server.client.post(f"/api/tasks/{body['taskId']}/cancel")
-        await server.runtime.wait(body["taskId"])
+        await server.runtime.requests.wait(body["taskId"])
         task = (await server.client.get(f"/api/tasks/{body['taskId']}")).json()
     assert (task["result"]["status"], task["result"]["error"]["code"]) == ("failed", "CANCELLED")
 

@@ -50,7 +50,7 @@ async def test_a_run_is_started_and_its_result_awaited(tmp_path: Path) -> None:
         assert (waited.status_code, result["status"], result["task"]) == (200, "success", "t")
         assert result["lastResult"]["summary"] == "seen"
         assert fits("FlowResult", result)
-        await server.runtime.wait(at_once.json()["taskId"])
+        await server.runtime.requests.wait(at_once.json()["taskId"])
 
 
 async def test_starting_a_run_that_waits_returns_its_questions(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ async def test_starting_a_run_that_waits_returns_its_questions(tmp_path: Path) -
         assert (run["questions"][0]["id"], fits("FlowRun", run)) == (question["id"], True)
         answer = {"value": "Stop", "notes": "enough"}
         await server.client.post(f"/api/questions/{question['id']}/answer", json=answer)
-        await server.runtime.wait(waiting["taskId"])
+        await server.runtime.requests.wait(waiting["taskId"])
         run = (await server.client.get(f"{PICKS}/{waiting['runId']}")).json()
     assert [(each["id"], each["state"], each["visits"]) for each in run["steps"]] == [
         ("pick", "complete", 1),
@@ -212,7 +212,7 @@ async def test_a_run_is_aborted_once(tmp_path: Path) -> None:
         url = f"{PICKS}/{waiting['runId']}"
         aborted = await server.client.post(f"{url}/abort")
         assert (aborted.status_code, fits("RunBegun", aborted.json())) == (202, True)
-        await server.runtime.wait(waiting["taskId"])
+        await server.runtime.requests.wait(waiting["taskId"])
         run = (await server.client.get(url)).json()
         again = await server.client.post(f"{url}/abort")
         assert (again.status_code, again.json()["error"]["code"]) == (409, "TASK_ENDED")

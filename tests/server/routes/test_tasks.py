@@ -40,7 +40,7 @@ async def test_a_waiting_task_has_its_questions_and_can_be_cancelled() -> None:
         cancelled = await server.client.post(f"/api/tasks/{parked['taskId']}/cancel")
         assert cancelled.status_code == 202
         assert cancelled.json()["id"] == parked["taskId"]
-        await server.runtime.wait(parked["taskId"])
+        await server.runtime.requests.wait(parked["taskId"])
         task = (await server.client.get(f"/api/tasks/{parked['taskId']}")).json()
         assert (task["status"], task["error"]["code"]) == ("cancelled", "CANCELLED")
 
@@ -287,7 +287,7 @@ async def test_a_cancel_closes_the_question() -> None:
         question = await asked(server)
         body = (await server.client.get(f"/api/questions/{question}")).json()
         await server.client.post(f"/api/tasks/{body['taskId']}/cancel")
-        await server.runtime.wait(body["taskId"])
+        await server.runtime.requests.wait(body["taskId"])
         status, refusal = await answer(server, question, {"decision": "approve"})
         assert (status, refusal["error"]["code"]) == (409, "QUESTION_CLOSED")
 
@@ -333,7 +333,7 @@ async def test_exactly_one_of_concurrent_events_closes_the_question(order: tuple
         result = dict(
             zip(order, await asyncio.gather(*(sent[name] for name in order)), strict=True)
         )
-        await server.runtime.wait(body["taskId"])
+        await server.runtime.requests.wait(body["taskId"])
         (closing,) = await answers_to(server, body["conversationId"])
         answered = (closing.answer or {}).get("decision")
         accepted = [name for name in ("approve", "reject") if result[name][0] == 200]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.core.slash_commands import (
+from penstock.engine.slash_commands import (
     MissingArgument,
     clears_history,
     command_parts,

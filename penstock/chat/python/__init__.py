@@ -1,0 +1,1 @@
+"""Conversations as a Python program holds them: replies, runs and their events."""

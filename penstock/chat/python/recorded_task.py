@@ -1,0 +1,137 @@
+"""Reads the events of a task for its Reply: the calls as a tree, the messages, the output."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from penstock.core.errors import TaskCancelled, TaskFailed, TaskSuspended
+from penstock.core.events.events import (
+    CallSettled,
+    MessageReceived,
+    Record,
+    ReplyReceived,
+    TaskEnded,
+)
+from penstock.core.reply import (
+    AssistantMessage,
+    Message,
+    Reply,
+    ToolCall,
+    UserMessage,
+)
+
+_ERRORS = {"failed": TaskFailed, "cancelled": TaskCancelled, "suspended": TaskSuspended}
+
+
+class RecordedTask(Struct, frozen=True):
+    """The events of one task."""
+
+    records: Sequence[Record]
+
+    def calls(self) -> tuple[ToolCall, ...]:
+        """Return the calls of the model in its order, with those inside them."""
+        return tuple(call_trees(self.records))
+
+    def messages(self) -> tuple[Message, ...]:
+        """Return the message of the task, and its answer if there is one."""
+        messages: list[Message] = []
+        for record in self.records:
+            match record.event:
+                case MessageReceived(message_id=message_id, content=text) if message_id:
+                    messages.append(UserMessage(text=text, id=message_id))
+                case TaskEnded(message_id=str(message_id), content=text):
+                    answer = AssistantMessage(text=text, calls=self.calls(), id=message_id)
+                    messages.append(answer)
+                case _:
+                    pass
+        return tuple(messages)
+
+    def output(self, reply: Reply[Any]) -> Any:
+        """Return the text. Raises TaskError if the task did not succeed."""
+        self.check(reply)
+        return reply.content
+
+    def check(self, reply: Reply[Any]) -> None:
+        """Raise TaskError if the task did not succeed."""
+        if (error := _ERRORS.get(reply.status)) is not None:
+            raise error(reply)
+
+
+class _Node(Struct):
+    """A call while the tree grows."""
+
+    id: str
+    tool: str
+    input: dict[str, Any]
+    frame: str = ""
+    """The path of the agent that asked for it; empty for the main agent and for other calls."""
+    iteration: int = 0
+    path: str = ""
+    """Known once the call has settled."""
+    settled: CallSettled | None = None
+    inside: list["_Node"] = field(default_factory=list)
+
+    def call(self) -> ToolCall:
+        settled = self.settled
+        return ToolCall(
+            id=self.id,
+            tool=self.tool,
+            input=self.input,
+            envelope=None if settled is None else settled.envelope,
+            seconds=0.0 if settled is None else settled.duration_ms / 1000,
+            calls=tuple(node.call() for node in self.inside),
+        )
+
+    @property
+    def above(self) -> str:
+        """The path of what contains the call."""
+        return self.path.rpartition("/")[0] or self.frame
+
+
+def call_trees(records: Sequence[Record]) -> Iterator[ToolCall]:
+    """Yield the calls that no other call contains, each with the calls inside it.
+
+    The path of a call contains the paths of the calls around it, but the log has it only once the
+    call has settled. Until then the calls inside it are found by its reply and its tool: two equal
+    calls that wait at once share them.
+    """
+    nodes: list[_Node] = []
+    by_id: dict[str, _Node] = {}
+    for record in records:
+        match record.event:
+            case ReplyReceived(calls=calls, iteration=iteration):
+                frame = record.path or ""
+                for call in calls:
+                    node = _Node(call.call_id, call.name, call.arguments, frame, iteration)
+                    by_id[call.call_id] = node
+                    nodes.append(node)
+            case CallSettled(call_id=call_id) as settled:
+                path = record.path or ""
+                settling = by_id.get(call_id or "")
+                if settling is None:
+                    settling = _Node(call_id or path, settled.tool_id, {})
+                    nodes.append(settling)
+                settling.settled, settling.path = settled, path
+            case _:
+                pass
+    by_path = {node.path: node for node in nodes if node.path}
+    roots: list[_Node] = []
+    for node in nodes:
+        above = _container(node.above, by_path, nodes)
+        (roots if above is None else above.inside).append(node)
+    yield from (node.call() for node in roots)
+
+
+def _container(path: str, by_path: dict[str, _Node], nodes: Sequence[_Node]) -> _Node | None:
+    """Return the innermost call on a path, settled or not; None if no call is on it."""
+    while "#" in path:
+        if (node := by_path.get(path)) is not None:
+            return node
+        above, _, part = path.rpartition("/")
+        for node in nodes:
+            is_open = node.settled is None and above.endswith(f"/{node.iteration}")
+            if is_open and part.startswith(f"{node.tool}#"):
+                return node
+        path = above
+    return None

@@ -1,0 +1,98 @@
+"""Requests to tasks by their ids and in their wire forms, as the HTTP API and commands make them.
+
+Each is one outside event, committed by `chat/inbox` when the method returns. Nothing is lost when a
+caller stops waiting, because the task continues in the log. Programs use the methods of Runtime,
+which take and return values of Python instead.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from penstock.agents.attachments.keeper import AttachmentKeeper
+from penstock.agents.catalog import Catalog
+from penstock.chat.inbox import Inbox
+from penstock.chat.log_follower import LogSource, follow
+from penstock.chat.requests import NewMessage, SentMessage, TaskReply
+from penstock.chat.task_waiter import TaskWaiter
+from penstock.core.ids import LogId, QuestionId, TaskId
+from penstock.core.profile import Profile
+from penstock.core.task import QuestionRecord, TaskRecord
+from penstock.engine.bus import Live
+from penstock.models.resolve import ModelRegistry
+from penstock.store.projections import Projections
+
+
+class Known(Struct, frozen=True):
+    """The agents, models, files and lists of tasks that requests name."""
+
+    agents: Catalog
+    models: ModelRegistry
+    projections: Projections
+    attachments: AttachmentKeeper
+
+
+class Requests:
+    """Sends messages, answers and cancellations, waits for tasks, and follows logs."""
+
+    def __init__(
+        self, inbox: Inbox, waiter: TaskWaiter, source: LogSource, *, known: Known, local: Profile
+    ) -> None:
+        self.inbox = inbox
+        self.waiter = waiter
+        self.source = source
+        self.known = known
+        self.local = local
+        """The profile of work that names none."""
+
+    async def send(self, message: NewMessage, profile: Profile | None = None) -> SentMessage:
+        """Send a message without waiting for its answer; it is on disk when this returns.
+
+        Raises NotFound (the agent, the conversation), InvalidRequest, ConfigError (the model),
+        QuestionOpen, SessionBusy (also if an event newer than `head` exists), IdempotencyConflict.
+        """
+        self.known.agents.get(message.agent)
+        if message.model is not None:
+            await self.check_model(message.model)
+        return await self.inbox.send(message, profile or self.local)
+
+    async def check_model(self, name: str) -> None:
+        """Raise ConfigError if a model is unknown, or its key or library is missing."""
+        await self.known.models.look_up(name)
+        self.known.models.get(name)
+
+    async def wait(self, task_id: str, *, seconds: float | None = None) -> TaskReply | None:
+        """Wait until a task has ended or waits for a person; None if the time was up first.
+
+        Raises NotFound.
+        """
+        return await self.waiter.wait(TaskId(task_id), seconds)
+
+    async def answer(
+        self, question_id: str, body: Mapping[str, Any], *, profile: Profile | None = None
+    ) -> QuestionRecord:
+        """Answer a question with a body such as `{"decision": "approve"}` or `{"value": "red"}`.
+
+        The same answer again changes nothing. Raises NotFound, Forbidden, InvalidAnswer,
+        AlreadyAnswered, QuestionClosed.
+        """
+        return await self.inbox.answer(QuestionId(question_id), body, profile or self.local)
+
+    async def cancel(self, task_id: str, *, profile: Profile | None = None) -> TaskRecord:
+        """Cancel a task, whatever its status; its record may be from before its end.
+
+        Raises NotFound, TaskOver.
+        """
+        return await self.inbox.cancel(TaskId(task_id), profile or self.local)
+
+    def follow(
+        self, log_id: str, *, after: int = 0, task_id: str | None = None
+    ) -> AsyncGenerator[Live, None]:
+        """Yield the items of a log after an event, of one task or of all, each exactly once.
+
+        Ends when the runtime closes, or when the reader was too slow: follow again from the last
+        `seq` then.
+        """
+        task = None if task_id is None else TaskId(task_id)
+        return follow(self.source, LogId(log_id), after=after, task_id=task)

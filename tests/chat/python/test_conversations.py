@@ -1,0 +1,73 @@
+"""Messages of a program: their options, agents and keys."""
+
+from typing import Any
+
+import pytest
+
+from penstock.agents.agent import Agent
+from penstock.core.errors import ConfigError, IdempotencyConflict, NotFound, RuntimeMisuse
+from penstock.core.reply import Reply
+from penstock.models.scripted import ScriptedModel, say
+from penstock.store.projections import Page
+from penstock.testing.runtime import memory_runtime
+
+
+def model() -> ScriptedModel:
+    """Return a model that answers three times."""
+    return ScriptedModel([say("One."), say("Two."), say("Three.")])
+
+
+async def test_a_message_continues_the_conversation_of_a_reply() -> None:
+    scripted = model()
+    async with memory_runtime(model=scripted) as runtime:
+        first = await runtime.chat("Hello")
+        again = await runtime.chat("And?", session=first.session)
+    assert (first.session, again.output) == (again.session, "Two.")
+    assert len(scripted.requests[1].messages) == 3
+
+
+async def test_an_agent_object_is_known_by_its_name_from_then_on() -> None:
+    clerk = Agent("clerk", instructions="Be brief.", model=model())
+    async with memory_runtime() as runtime:
+        one = await runtime.chat("Hello", agent=clerk)
+        two = await runtime.chat("Hello", agent="clerk", session=one.session)
+    assert (one.agent, two.agent, two.output) == ("clerk", "clerk", "Two.")
+
+
+async def test_the_same_key_is_the_same_task() -> None:
+    async with memory_runtime(model=model()) as runtime:
+        one = await runtime.chat("Hello", key="a")
+        two = await runtime.chat("Hello", key="a")
+        run = await runtime.start("Hello", key="a")
+        with pytest.raises(IdempotencyConflict):
+            await runtime.chat("Goodbye", key="a")
+        assert await run.reply() == two
+    assert (one.task_id, one.output) == (two.task_id, two.output)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"agnet": "clerk"}, RuntimeMisuse, "Did you mean 'agent'"),
+        ({"session_id": "conv_1"}, RuntimeMisuse, "Did you mean 'session'"),
+        ({"agent": "assistent"}, NotFound, "Did you mean 'assistant'"),
+        ({"model": "gpt"}, ConfigError, "there is no model 'gpt'"),
+        ({"session": "conv_nobody"}, NotFound, "conv_nobody"),
+    ],
+)
+async def test_a_wrong_option_is_refused_before_anything_is_written(
+    options: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    async with memory_runtime(model=model()) as runtime:
+        for verb in (runtime.chat, runtime.start):
+            with pytest.raises(error, match=said):
+                await verb("Hi", **options)
+        tasks, _ = await runtime.parts.storage.projections.tasks(page=Page(limit=1))
+    assert tasks == []
+
+
+async def test_a_reply_reads_the_log_if_another_runtime_did_the_work() -> None:
+    async with memory_runtime(model=model()) as runtime:
+        reply: Reply[str] = await runtime.chat("Hello")
+        again = await runtime.wait(reply)
+    assert (again.messages, again) == (reply.messages, reply)
