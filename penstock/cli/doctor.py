@@ -63,7 +63,6 @@ EXTRAS = {
     "postgres": ("psycopg",),
     "s3": ("obstore",),
     "sheets": ("openpyxl",),
-    "anthropic": ("pydantic_ai_slim", "anthropic"),
     "google": ("pydantic_ai_slim", "google-genai"),
     "openai": ("pydantic_ai_slim", "openai"),
 }

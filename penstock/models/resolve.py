@@ -230,7 +230,7 @@ class LazyModel:
         try:
             make: MakeModel = late(
                 "penstock.models.wires.pydantic_ai:PydanticAIModel",
-                extra="anthropic",
+                extra="openai",
                 what=f"the model {self._config.name!r}",
             )
             return make(self._config, self._limits)

@@ -1,7 +1,7 @@
 """The contract of every model: scripted, rule-based, on a fake server or on a real one.
 
-The real one is the llama.cpp server on this machine, over the OpenAI and the Anthropic wire, with a
-model whose words are noise and whose calls are forced by a grammar.
+The real one is the llama.cpp server on this machine, over each wire of ours and through Pydantic
+AI, with a model whose words are noise and whose calls are forced by a grammar.
 """
 
 import asyncio
@@ -31,7 +31,9 @@ from penstock.models.model import (
 from penstock.models.offline import OfflineModel
 from penstock.models.providers import ModelConfig
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say, think
+from penstock.models.wires.anthropic import AnthropicModel
 from penstock.models.wires.openai import OpenAIModel
+from penstock.models.wires.responses import ResponsesModel
 from tests.kit.llama import llama_server
 from tests.kit.model_server import Canned, called, delta, events, fake_server
 
@@ -60,12 +62,18 @@ SITUATIONS: dict[str, dict[str, Any]] = {
     "closing": {"messages": HISTORY, "tools": [ADD, TIMES], "closing": True, "max_tokens": 16},
     "failure": {"messages": [UserMessage("hello")], "max_tokens": 16},
 }
-ALL = ["scripted", "offline", "openai-fake", "openai", "pydantic-openai", "pydantic-anthropic"]
-REAL = {"openai", "pydantic-openai", "pydantic-anthropic"}
+WIRES: dict[str, tuple[Callable[[ModelConfig, Limits], Model], Any]] = {
+    "openai": (OpenAIModel, "required"),
+    "responses": (ResponsesModel, "required"),
+    "anthropic": (AnthropicModel, {"type": "any"}),
+}
+"""The adapter, and the choice of a tool that forces a call."""
+REAL = {*WIRES, "pydantic-openai"}
+ALL = ["scripted", "offline", "openai-fake", *WIRES, "pydantic-openai"]
+CLOSING = [name for name in ALL if name != "anthropic"]
+"""The Anthropic wire of this server has no way to offer tools and forbid them."""
 FAILING = [name for name in ALL if name != "offline"]
 """Rules do not fail."""
-CLOSING = [name for name in ALL if name != "pydantic-anthropic"]
-"""The Anthropic wire of this server has no way to offer tools and forbid them."""
 
 Open = Callable[[str], AbstractAsyncContextManager[Model]]
 
@@ -79,9 +87,8 @@ def peer() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def sdk(peer: str) -> None:
-    """The SDKs, loaded before any test is timed: they take two seconds."""
-    for provider in ("openai-chat", "anthropic"):
-        asyncio.run(_adapted(provider, peer, "text").close())
+    """The SDK, loaded before any test is timed: it takes a second."""
+    asyncio.run(_adapted(peer, "text").close())
 
 
 @pytest.fixture
@@ -96,11 +103,12 @@ def opening(request: pytest.FixtureRequest, name: str) -> Open:
     @asynccontextmanager
     async def real(situation: str) -> AsyncIterator[Model]:
         place = "http://127.0.0.1:1" if situation == "failure" else url
-        if name == "openai":
-            extra = {"tool_choice": "required"} if situation == "calls" else {}
-            made: Model = OpenAIModel(_config("llama.cpp", f"{place}/v1", extra), Limits())
+        if name in WIRES:
+            make, forced = WIRES[name]
+            extra = {"tool_choice": forced} if situation == "calls" else {}
+            made: Model = make(_config("llama.cpp", f"{place}/v1", extra), Limits())
         else:
-            made = _adapted(f"{name.partition('-')[2]}", place, situation)
+            made = _adapted(place, situation)
         yield made
         await made.close()
 
@@ -244,13 +252,10 @@ async def _faked(situation: str) -> AsyncIterator[Model]:
         await model.close()
 
 
-def _adapted(wire: str, url: str, situation: str) -> Model:
-    provider = "anthropic" if wire == "anthropic" else "openai-chat"
-    forced: Any = {"type": "any"} if wire == "anthropic" else "required"
-    extra = {"tool_choice": forced} if situation == "calls" else {}
-    place = url if wire == "anthropic" else f"{url}/v1"
+def _adapted(url: str, situation: str) -> Model:
+    extra = {"tool_choice": "required"} if situation == "calls" else {}
     make = late("penstock.models.wires.pydantic_ai:PydanticAIModel")
-    made: Model = make(_config(provider, place, extra), Limits())
+    made: Model = make(_config("openai-chat", f"{url}/v1", extra), Limits())
     return made
 
 

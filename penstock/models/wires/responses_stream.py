@@ -75,6 +75,8 @@ class ResponseStream:
         self._sse = ServerEvents(reply_bytes)
         self._last = b""
         self._items: dict[int, _Item] = {}
+        self._ids: dict[str, int] = {}
+        """Indices of items on servers that name items by their ids alone, as llama.cpp does."""
         self._calls = 0
         self._refusal: list[str] = []
         self._thought: tuple[Any, Any] | None = None
@@ -166,7 +168,7 @@ class ResponseStream:
             case "response.output_item.added":
                 self._begin(event, events)
             case "response.output_item.done":
-                self._end_item(event.get("output_index"), event.get("item"), events)
+                self._end_item(_placed(event), event.get("item"), events)
             case "response.refusal.delta":
                 self._refuse(self._item(event, _MESSAGE), text_of(event.get("delta")), events)
             case "response.function_call_arguments.done":
@@ -196,9 +198,10 @@ class ResponseStream:
             raise stream_error(response.get("error"))
         output = response.get("output")
         for index, item in enumerate(output if isinstance(output, list) else ()):
-            known = self._items.get(index)
+            place = _placed({"item": item}) if self._ids else index
+            known = self._items.get(self._index(place))
             if known is None or known.end is None:
-                self._end_item(index, item, events)
+                self._end_item(place, item, events)
         self._is_void = self._is_void or any(each.end is None for each in self._items.values())
         details = response.get("incomplete_details")
         reason = text_of(details.get("reason")) if isinstance(details, dict) else ""
@@ -210,10 +213,16 @@ class ResponseStream:
             log.warning("the provider left out parts of earlier replies: %s", error_text(changed))
         self.done = True
 
+    def _index(self, place: int | str) -> int:
+        """Return the index of an item; -1 if the event does not tell it."""
+        if isinstance(place, int):
+            return place
+        return self._ids.setdefault(place, len(self._ids)) if place else -1
+
     def _item(self, event: Mapping[str, Any], kind: str) -> _Item:
         """Return the item that a piece belongs to. A piece may come without its beginning."""
-        index = event.get("output_index")
-        if type(index) is not int:
+        index = self._index(_placed(event))
+        if index < 0:
             self._is_void = True
             index = max(self._items, default=0)
         item = self._items.get(index)
@@ -225,15 +234,14 @@ class ResponseStream:
         return item
 
     def _call_of(self, event: Mapping[str, Any]) -> _Item:
-        index = event.get("output_index")
-        item = self._items.get(index) if type(index) is int else None
+        item = self._items.get(self._index(_placed(event)))
         if item is None or item.kind != _CALL:
             raise ModelUnavailable("the model sent a piece of a call that it never began")
         return item
 
     def _begin(self, event: Mapping[str, Any], events: list[ModelEvent]) -> None:
-        index, start = event.get("output_index"), event.get("item")
-        if type(index) is not int or not isinstance(start, dict) or index in self._items:
+        index, start = self._index(_placed(event)), event.get("item")
+        if index < 0 or not isinstance(start, dict) or index in self._items:
             self._is_void = True  # doubled or out of place
             return
         item = self._items[index] = _Item(text_of(start.get("type")))
@@ -248,8 +256,9 @@ class ResponseStream:
         self.chars += len(name)
         events.append(CallDelta(item.call, name))
 
-    def _end_item(self, index: Any, end: Any, events: list[ModelEvent]) -> None:
-        if type(index) is not int or not isinstance(end, dict):
+    def _end_item(self, place: int | str, end: Any, events: list[ModelEvent]) -> None:
+        index = self._index(place)
+        if index < 0 or not isinstance(end, dict):
             self._is_void = True
             return
         kind = text_of(end.get("type"))
@@ -271,7 +280,7 @@ class ResponseStream:
             self._add_missing(item, end, events)
         elif kind == _REASONING and not item.pieces:
             for number, part in enumerate(_contents(end.get("summary") or end.get("content"))):
-                delta = {"output_index": index, "summary_index": number, "delta": part.get("text")}
+                delta = {"output_index": place, "summary_index": number, "delta": part.get("text")}
                 self._think(delta, events)
 
     def _add_missing(self, item: _Item, end: Mapping[str, Any], events: list[ModelEvent]) -> None:
@@ -316,13 +325,22 @@ class ResponseStream:
     def _think(self, event: Mapping[str, Any], events: list[ModelEvent]) -> None:
         if not (text := text_of(event.get("delta"))):
             return
-        summary = (event.get("output_index"), event.get("summary_index"))
+        summary = (_placed(event), event.get("summary_index"))
         if self._thought is not None and self._thought != summary:
             text = f"\n\n{text}"
         self._thought = summary
         self._item(event, _REASONING).pieces.append(text)
         self.chars += len(text)
         events.append(ReasoningDelta(text))
+
+
+def _placed(event: Mapping[str, Any]) -> int | str:
+    """Return the index of the item that an event is about, or else its id."""
+    index = event.get("output_index")
+    if type(index) is int:
+        return index
+    item = event.get("item")
+    return text_of(event.get("item_id") or (isinstance(item, dict) and item.get("id")))
 
 
 def stream_error(error: Any) -> ModelError:

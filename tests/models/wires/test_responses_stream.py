@@ -51,6 +51,13 @@ def without(events: list[bytes], *kinds: str) -> list[bytes]:
     ]
 
 
+def by_ids(events: list[bytes]) -> list[bytes]:
+    """Return the events as llama.cpp sends them: without indices and numbers."""
+    found = [json.loads(each.partition(b"data: ")[2]) for each in events]
+    odd = {"output_index", "sequence_number"}
+    return [event({k: v for k, v in each.items() if k not in odd}) for each in found]
+
+
 EVENTS = [
     ReasoningDelta("hm yes"),
     TextDelta("Let me look."),
@@ -78,6 +85,8 @@ WHOLE = b"".join(reply(*PARTS))
             "response.function_call_arguments.done",
         ),
         without(reply(*PARTS), "response.output_item.done"),
+        by_ids(reply(*PARTS)),
+        by_ids(without(reply(*PARTS), "response.output_item.done")),
     ],
     ids=[
         "whole",
@@ -92,6 +101,8 @@ WHOLE = b"".join(reply(*PARTS))
         "arguments in their last event only",
         "arguments in the last event of the item only",
         "items in the last event only",
+        "items named by their ids alone",
+        "the same with items in the last event only",
     ],
 )
 def test_a_reply_is_read_however_its_bytes_arrive(blocks: list[bytes]) -> None:
