@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -139,9 +139,9 @@ class Settings(BaseModel):
         """Return the project's folder, the base of relative paths."""
         return self._root
 
-    @property
+    @cached_property
     def data_path(self) -> Path:
-        """Return the data folder, absolute."""
+        """The data folder, absolute. Computed once: opening a project asks nine times."""
         return (self._root / self.data_dir).resolve()
 
     @property
