@@ -13,7 +13,7 @@ sizes. The state at the start of the task is kept: a turn's cost does not depend
 Proof: `tests/agents/test_transcript.py::test_trimming_depends_only_on_the_log`.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
@@ -21,9 +21,10 @@ from typing import overload
 
 from penstock.core.errors import ContextTooLarge
 from penstock.core.events.events import CallSettled
-from penstock.core.messages import AssistantMessage, Message, ToolMessage
+from penstock.core.messages import AssistantMessage, Message, ToolMessage, file_tokens
 from penstock.core.text import cut, estimate_tokens
-from penstock.engine.dialogue import Dialogue, Trimming
+from penstock.engine.dialogue import Dialogue, FileEntry, Trimming
+from penstock.models.image_rules import READS_ALL, FileRules
 
 _MARGIN = 0.05
 _AFTER_TRIMMING = 0.8
@@ -66,10 +67,16 @@ class MessageWindow(Sequence[Message]):
 class Transcript:
     """A session as messages for one model, trimmed to `limit` tokens."""
 
-    __slots__ = ("_fixed", "_limit", "_system", "_trimming", "dialogue", "estimated", "loop_start")
+    __slots__ = (
+        *("_files", "_fixed", "_limit", "_system", "_trimming"),
+        *("dialogue", "estimated", "loop_start"),
+    )
 
-    def __init__(self, dialogue: Dialogue, *, system: str, limit: int) -> None:
+    def __init__(
+        self, dialogue: Dialogue, *, system: str, limit: int, reads: FileRules = READS_ALL
+    ) -> None:
         self.dialogue = dialogue
+        self._files = _FileTokens(dialogue.messages.files, reads)
         self._limit = limit
         self._system = system
         self._fixed = estimate_tokens(system)
@@ -114,7 +121,7 @@ class Transcript:
 
     def _catch_up(self) -> None:
         """Repeat the trimming of earlier requests, starting from a kept state if there is one."""
-        history, reader = self.dialogue.messages, (self._fixed, self._limit)
+        history, reader = self.dialogue.messages, (self._fixed, self._limit, self._files.key)
         first = history.boundaries[-1].index if history.boundaries else 0
         earlier = bisect_right(history.requests, first, key=itemgetter(0))
         begin = 0
@@ -133,23 +140,24 @@ class Transcript:
 
     def _fit(self, count: int, tokens: int) -> Sequence[Message]:
         """Return the part of the first `count` messages (`tokens` in total) that fits."""
-        if self._about(tokens) > self._limit:
+        if self._about(count, tokens) > self._limit:
             self._drop_tasks(count, tokens)
-        self.estimated = self._about(tokens)
+        self.estimated = self._about(count, tokens)
         if self.estimated > self._limit:
             return self._without_results(count)
         if not self._trimming.start:
             return self.dialogue.messages.entries
         return MessageWindow(self.dialogue.messages.entries, self._trimming.start)
 
-    def _about(self, tokens: int) -> int:
+    def _about(self, count: int, tokens: int) -> int:
         now = self._trimming
-        return tokens - now.dropped + self._fixed + now.excess
+        text = tokens - now.dropped + self._fixed + now.excess
+        return text + self._files.between(now.start, count) if self._files.files else text
 
     def _drop_tasks(self, count: int, tokens: int) -> None:
         now, enough = self._trimming, self._limit * _AFTER_TRIMMING
         for boundary in islice(self.dialogue.messages.boundaries, now.boundary, None):
-            if boundary.index >= count or self._about(tokens) <= enough:
+            if boundary.index >= count or self._about(count, tokens) <= enough:
                 break
             now.boundary += 1
             if boundary.index > now.start:
@@ -170,6 +178,33 @@ class Transcript:
                 kept[index] = short = _removed(message, settled.get(message.call_id))
                 self.estimated -= estimate_tokens(message.content) - estimate_tokens(short.content)
         return kept
+
+
+class _FileTokens:
+    """The tokens of files that a model reads, above those that the messages count for them."""
+
+    __slots__ = ("_indexes", "_rules", "_sums", "files")
+
+    def __init__(self, files: list[FileEntry], rules: FileRules) -> None:
+        self.files = files
+        self._rules = rules
+        self._indexes: list[int] = []
+        self._sums = [0]
+
+    @property
+    def key(self) -> str:
+        """A text that is equal for equal rules; empty without files."""
+        return self._rules.key if self.files else ""
+
+    def between(self, start: int, count: int) -> int:
+        """Return the sum over the messages from `start` to before `count`."""
+        for entry in self.files[len(self._indexes) :]:
+            counted = 0 if entry.is_of_tool else file_tokens(entry.file)
+            read = self._rules.tokens(entry.file, is_of_tool=entry.is_of_tool)
+            self._indexes.append(entry.index)
+            self._sums.append(self._sums[-1] + read - counted)
+        end = self._sums[bisect_left(self._indexes, count)]
+        return end - self._sums[bisect_left(self._indexes, start)]
 
 
 def _removed(message: ToolMessage, settled: CallSettled | None) -> ToolMessage:

@@ -39,6 +39,7 @@ from penstock.core.messages import Message
 from penstock.core.text import cut
 from penstock.engine.bus import Bus, LiveReply
 from penstock.engine.dialogue import Dialogue, Round
+from penstock.models.image_rules import READS_ALL, FileRules
 from penstock.models.model import Model, ModelRequest, spent, wait_seconds, without_carries
 from penstock.tools.cancellable import Deadline
 
@@ -360,6 +361,9 @@ def open_turns(
     held, reply = call_runner.ledger.held, dialogue.reply
     selected = dialogue.rounds[-1].selected if dialogue.rounds else held.state.selected
     settings, system = agent_model.settings, agent_model.offers.at(selected).system
+    reads = READS_ALL
+    if dialogue.messages.files or settings.tool_images:
+        reads = FileRules(agent_model.model.card, tool_images=settings.tool_images)
     limit = room(
         agent_model.model.card.context_tokens,
         settings.context_max_tokens,
@@ -368,7 +372,7 @@ def open_turns(
     return Turns(
         agent_model,
         call_runner,
-        Transcript(dialogue, system=system, limit=limit),
+        Transcript(dialogue, system=system, limit=limit, reads=reads),
         world=world,
         bus=bus,
         # Pieces may have been shown only if an earlier activation was asking the model here.

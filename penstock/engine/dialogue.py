@@ -6,6 +6,8 @@ and the order of completion must not change the prompt. All state follows from e
 rebuilds the same messages. Shown by tests/engine/test_dialogue.py.
 """
 
+from collections.abc import Sequence
+
 from msgspec import Struct, field
 
 from penstock.core.call import CallPath, ToolCall
@@ -15,6 +17,7 @@ from penstock.core.json_values.json_text import compact
 from penstock.core.messages import (
     AssistantMessage,
     Message,
+    StoredFile,
     ToolMessage,
     Usage,
     UserMessage,
@@ -77,6 +80,16 @@ class Trimming(Struct):
         self.start, self.dropped = until.index, until.tokens
 
 
+class FileEntry(Struct, frozen=True):
+    """A file that a model may read with a message."""
+
+    index: int
+    """The message."""
+    file: StoredFile
+    is_of_tool: bool = False
+    """An image of a result. Its tokens are not in those of the messages: few agents read it."""
+
+
 class MessageList(Struct):
     """Messages in order, with the figures that trimming needs."""
 
@@ -86,11 +99,13 @@ class MessageList(Struct):
     """Estimated tokens of all messages."""
     requests: list[tuple[int, int, int]] = field(default_factory=list)
     """Per reply: messages before it, their estimated tokens, and the provider's count."""
-    known: tuple[tuple[int, int], int, Trimming] | None = None
+    files: list[FileEntry] = field(default_factory=list)
+    """The files of all messages, in their order."""
+    known: tuple[tuple[int, int, str], int, Trimming] | None = None
     """A cached trimming: its key, the number of requests included, and the result."""
 
     has_files: bool = False
-    """Whether some messages have files."""
+    """Whether people sent files."""
     is_refused: bool = False
     """The newest task ended with a refusal: later tasks do not read it."""
 
@@ -112,6 +127,12 @@ class MessageList(Struct):
         if message.files:
             self.has_files = True
             self.tokens += sum(map(file_tokens, message.files))
+            self.add_files(message.files, is_of_tool=False)
+
+    def add_files(self, files: Sequence[StoredFile], *, is_of_tool: bool) -> None:
+        """Record the files of the newest message."""
+        index = len(self.entries) - 1
+        self.files += [FileEntry(index, file, is_of_tool) for file in files]
 
     def drop_carries(self) -> None:
         """Drop the carries of all replies so far: their provider refused them."""
@@ -125,6 +146,8 @@ class MessageList(Struct):
             if boundary.task_id == task_id:
                 del self.entries[boundary.index :], self.boundaries[number:]
                 self.tokens, self.known = boundary.tokens, None
+                while self.files and self.files[-1].index >= boundary.index:
+                    self.files.pop()
                 while self.requests and self.requests[-1][0] > boundary.index:
                     self.requests.pop()
                 return True
@@ -188,6 +211,8 @@ class Dialogue(Struct):
                 ok = done.envelope.error is None
                 outcome = ToolMessage(call.call_id, call.name, text, ok, shown)
                 self.messages.add(outcome, text)
+                if shown:
+                    self.messages.add_files(shown, is_of_tool=True)
 
 
 def back_to(task_id: TaskId, past: list[MessageList], newest: MessageList) -> MessageList:

@@ -9,10 +9,16 @@ import re
 
 from msgspec import Struct
 
-from penstock.core.messages import IMAGE_TOKENS
+from penstock.core.messages import IMAGE_TOKENS, StoredFile, file_tokens
+from penstock.core.text import CHARACTERS_PER_TOKEN
 from penstock.models.model import ModelCard
 
 MEGABYTE = 1_000_000
+TEXT_CHARS = 100_000
+"""Characters of a file that a model reads as text; more are left out."""
+TEXT_TOKENS = TEXT_CHARS // CHARACTERS_PER_TOKEN
+LINE_TOKENS = 30
+"""About how many tokens a line has that names a file."""
 
 
 class ImageRules(Struct, frozen=True, kw_only=True):
@@ -107,6 +113,40 @@ def image_tokens(card: ModelCard, width: int | None, height: int | None) -> int:
     if card.provider.startswith("google"):
         return _GEMINI_3_TOKENS if _GEMINI_3.match(card.name) else _GEMINI_2_TOKENS
     return IMAGE_TOKENS
+
+
+class FileRules:
+    """Counts the tokens of files as one model reads them, in messages and in results of tools."""
+
+    __slots__ = ("_card", "_tool_images")
+
+    def __init__(self, card: ModelCard | None, *, tool_images: bool = False) -> None:
+        self._card = card
+        self._tool_images = tool_images
+
+    @property
+    def key(self) -> str:
+        """A text that is equal for equal rules."""
+        return f"{self._card.model_id if self._card else ''} {self._tool_images}"
+
+    def tokens(self, file: StoredFile, *, is_of_tool: bool) -> int:
+        """Return about how many tokens a file adds to a request."""
+        card, most = self._card, file_tokens(file)
+        if is_of_tool and not self._tool_images:
+            return 0
+        if card is None:
+            return most
+        if file.is_image:
+            image = image_tokens(card, file.width, file.height)
+            return image if card.images else 0 if is_of_tool else LINE_TOKENS
+        if file.mime_type.startswith("audio/"):
+            return most if card.audio else LINE_TOKENS
+        is_read = card.pdf and file.mime_type == "application/pdf"
+        return most if is_read else min(most, TEXT_TOKENS)
+
+
+READS_ALL = FileRules(None)
+"""The rules for a model without a card."""
 
 
 def _patches(size: tuple[float, float], side: int) -> int:

@@ -9,13 +9,23 @@ from penstock.agents.transcript import Transcript, room
 from penstock.core.call import ToolCall
 from penstock.core.errors import ContextTooLarge
 from penstock.core.events.events import CallSettled, Event, TaskStarted
-from penstock.core.ids import ArtifactId, CallId, TaskId
+from penstock.core.ids import ArtifactId, BlobId, CallId, TaskId
 from penstock.core.json_values.json_text import compact
-from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
+from penstock.core.messages import (
+    AssistantMessage,
+    Message,
+    StoredFile,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
 from penstock.core.text import estimate_tokens
 from penstock.engine.session_state import SessionState
+from penstock.models.image_rules import READS_ALL, FileRules
+from penstock.models.model import ModelCard
 from tests.kit.session_events import LOG, ended, message, outcome, path_of, reply
 
+Files = tuple[StoredFile, ...]
 LONG = "x" * 400
 """104 tokens by estimate."""
 
@@ -27,9 +37,9 @@ class Talk:
         self.state = SessionState(LOG)
         self._tasks = 0
 
-    def task(self, content: str, answer: str = "", counted: int = 0) -> "Talk":
+    def task(self, content: str, answer: str = "", counted: int = 0, files: Files = ()) -> "Talk":
         self._tasks += 1
-        self.happen(message(content), TaskStarted())
+        self.happen(message(content, attachments=files), TaskStarted())
         if answer:
             self.happen(reply(1, text=answer, usage=Usage(input_tokens=counted)), ended())
         return self
@@ -291,3 +301,62 @@ def test_each_count_of_the_provider_replaces_the_one_before() -> None:
         transcript.measure(counted)
         transcript.messages()
         assert transcript.estimated == counted
+
+
+def picture() -> StoredFile:
+    return StoredFile(
+        blob_id=BlobId("a" * 64),
+        mime_type="image/png",
+        size=9,
+        is_image=True,
+        width=280,
+        height=280,
+    )
+
+
+CLAUDE = ModelCard(model_id="c", name="claude-opus-4-1", provider="anthropic", images=True)
+BLIND = ModelCard(model_id="b", name="b", provider="b")
+
+
+def estimated(talk: Talk, card: ModelCard | None = None, *, tool_images: bool = False) -> int:
+    assert talk.state.current
+    rules = FileRules(card, tool_images=tool_images)
+    transcript = Transcript(talk.state.current.main, system="", limit=10_000, reads=rules)
+    transcript.messages()
+    return transcript.estimated
+
+
+SEES = replace(BLIND, images=True)
+
+
+@pytest.mark.parametrize(
+    ("card", "tokens"), [(None, 1500), (CLAUDE, 100), (BLIND, 30), (SEES, 1500)]
+)
+def test_images_count_by_the_rule_of_their_provider(card: ModelCard | None, tokens: int) -> None:
+    plain = Talk()
+    plain.happen(message("Hi"), TaskStarted())
+    talk = Talk()
+    talk.happen(message("Hi", attachments=(picture(),)), TaskStarted())
+    assert estimated(talk, card) - estimated(plain, card) == tokens
+
+
+@pytest.mark.parametrize(("wanted", "tokens"), [(True, 100), (False, 0)])
+def test_images_of_results_count_if_the_agent_reads_them(wanted: bool, tokens: int) -> None:
+    talk, plain = Talk(), Talk()
+    for each, files in ((talk, (picture(),)), (plain, ())):
+        each.happen(message("Hi"), TaskStarted())
+        each.happen(reply(1, "a"), outcome("a", files=files))
+    difference = estimated(talk, CLAUDE, tool_images=wanted) - estimated(plain, CLAUDE)
+    assert difference == tokens
+
+
+def test_tasks_with_images_are_dropped_like_others_and_the_same_after_a_restart() -> None:
+    talk = Talk()
+    for number in range(5):
+        talk.task(f"{number}", "ok", files=(picture(),) * 2)
+    talk.task("now")
+    assert talk.state.current
+    for rules, kept in ((READS_ALL, 1), (FileRules(CLAUDE), 11)):
+        for _ in range(2):
+            transcript = Transcript(talk.state.current.main, system="", limit=2900, reads=rules)
+            assert len(transcript.messages()) == kept

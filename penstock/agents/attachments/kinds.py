@@ -17,6 +17,7 @@ from mimetypes import MimeTypes
 from msgspec import Struct
 
 from penstock.core.text import CHARACTERS_PER_TOKEN
+from penstock.models.image_rules import TEXT_TOKENS
 from penstock.tools.media import IMAGES, dimensions, sniff
 
 PDF = "application/pdf"
@@ -116,7 +117,7 @@ def _inspect(content: bytes, claimed: str | None, name: str | None) -> FileFacts
     if (seconds := _mp3_seconds(content)) is not None:
         return _audio(MP3, seconds)
     if _is_text(content):
-        tokens = len(content) // CHARACTERS_PER_TOKEN
+        tokens = min(len(content) // CHARACTERS_PER_TOKEN, TEXT_TOKENS)
         return FileFacts(kind=FileKind.TEXT, mime_type=_text_type(claimed, name), tokens=tokens)
     raise ValueError(f"is of an unknown type; {EXPECTED}")
 

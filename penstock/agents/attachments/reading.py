@@ -35,14 +35,12 @@ from penstock.core.messages import (
     ToolMessage,
     UserMessage,
 )
-from penstock.models.image_rules import ImageRules, image_rules
+from penstock.models.image_rules import TEXT_CHARS, ImageRules, image_rules
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
 from penstock.store.blobs import Blobs
 
 log = logging.getLogger(__name__)
 
-TEXT_CHARS = 100_000
-"""Characters of a file that a model reads as text; more are left out."""
 KEPT_BYTES = 64 << 20
 """Prepared images and texts that are kept in memory."""
 MAX_SCALED = 2

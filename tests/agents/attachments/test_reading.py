@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.agents.attachments import reading
 from penstock.agents.attachments.reading import AttachmentReader, ReadableModel
 from penstock.core.ids import BlobId, CallId
 from penstock.core.messages import (
@@ -20,6 +19,7 @@ from penstock.core.messages import (
     ToolMessage,
     UserMessage,
 )
+from penstock.models.image_rules import TEXT_CHARS
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import SCRIPTED, ScriptedModel, say
 from penstock.store.blobs import Blobs, Memory
@@ -105,7 +105,7 @@ async def test_a_text_file_is_read_by_every_model() -> None:
 
 async def test_a_long_text_is_cut() -> None:
     store = Store()
-    note = await store.file(b"x" * (reading.TEXT_CHARS + 5), "text/plain", "a.txt")
+    note = await store.file(b"x" * (TEXT_CHARS + 5), "text/plain", "a.txt")
     (part,) = await store.parts(note, text="")
     assert isinstance(part, TextPart)
     assert part.text.endswith("x\n[5 more characters are left out]\n[end of a.txt]")
