@@ -52,8 +52,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a mark `slow` without a reason."""
+    """Refuse a mark `slow` without a reason, and names that differ between the workers of a run."""
     for item in items:
+        if " at 0x" in item.name:
+            raise pytest.UsageError(f"{item.nodeid} has an address in its name: give it an id")
         mark = item.get_closest_marker("slow")
         if mark and not (mark.args or mark.kwargs.get("reason")):
             raise pytest.UsageError(f"{item.nodeid} is slow: say why, slow(reason)")

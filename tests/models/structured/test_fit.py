@@ -127,7 +127,9 @@ ROWS: list[tuple[str, Json, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("row", "schema", "openai", "anthropic"), ROWS, ids=str)
+@pytest.mark.parametrize(
+    ("row", "schema", "openai", "anthropic"), ROWS, ids=[row[0] for row in ROWS]
+)
 def test_a_required_property_is_rewritten(
     row: str, schema: Json, openai: Any, anthropic: Any
 ) -> None:
