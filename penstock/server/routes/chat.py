@@ -168,7 +168,8 @@ async def _answer(context: ServerContext, sent: SentMessage, request_id: str) ->
     clock, reply = context.world.clock, None
     until = clock.monotonic() + context.lifecycle.server.request_wait_seconds
     while reply is None and not context.is_draining and clock.monotonic() < until:
-        reply = await context.runtime.requests.wait(sent.task_id, seconds=_POLL_SECONDS)
+        left = min(_POLL_SECONDS, until - clock.monotonic())
+        reply = await context.runtime.requests.wait(sent.task_id, seconds=left)
     task = await context.storage.projections.find_task(sent.task_id)
     if task is None:
         raise NotFound(f"the task {sent.task_id!r} no longer exists")
