@@ -81,7 +81,12 @@ BARS = (
     Bar("flow", "steps_per_s", 500, "steps/s, 100 flows of 10 at once", higher=True),
     Bar("flow", "resume_1000_s", 0.5, "end of a killed run of 1,000 steps, s"),
     Bar("cli", "help_ms", 150, "penstock --help, ms"),
-    Bar("model", "stream_share", 0.3, "streamed reply, CPU beside an SDK", timed=False),
+    Bar("model", "stream_share", 0.3, "streamed chat reply, CPU beside an SDK", timed=False),
+    Bar("model", "parse_share", 0.3, "the same above reading its bytes", timed=False),
+    Bar("model", "responses_stream_share", 0.3, "streamed Responses reply", timed=False),
+    Bar("model", "responses_parse_share", 0.3, "the same above reading its bytes", timed=False),
+    Bar("model", "anthropic_stream_share", 0.3, "streamed Anthropic reply", timed=False),
+    Bar("model", "anthropic_parse_share", 0.3, "the same above reading its bytes", timed=False),
 )
 STANDS_BESIDE = {
     "call_normal_ms": "call_full_ms",
@@ -173,8 +178,8 @@ def _model_rows(lines: list[Line]) -> list[list[str]]:
 
 
 def _is_other_stream(key: str, value: Any) -> bool:
-    named = key.endswith("stream_cpu_ms") or key.startswith("stream_cpu_ms")
-    return named and key != "stream_cpu_ms" and isinstance(value, int | float)
+    named = key.startswith("stream_cpu_ms_") and key != "stream_cpu_ms_read"
+    return named and isinstance(value, int | float)
 
 
 def _of(bench: str, lines: list[Line], *, ours: bool) -> list[Line]:
