@@ -8,6 +8,7 @@ __version__ = "0.1.0.dev0"
 
 HOMES: dict[str, str] = {
     "Agent": "agents.agent",
+    "AgentContext": "resources.dependencies",
     "Answered": "chat.python.public_events",
     "Asked": "chat.python.public_events",
     "AssistantMessage": "core.reply",
@@ -15,6 +16,7 @@ HOMES: dict[str, str] = {
     "ChatSettings": "agents.agent",
     "ConfigError": "core.errors",
     "Content": "agents.attachments.content",
+    "Depends": "resources.dependencies",
     "Document": "agents.attachments.content",
     "Ended": "chat.python.public_events",
     "Envelope": "core.envelope",
@@ -50,10 +52,12 @@ HOMES: dict[str, str] = {
     "TaskCancelled": "core.errors",
     "TaskError": "core.errors",
     "TaskFailed": "core.errors",
+    "TaskScope": "resources.dependencies",
     "TaskStatus": "core.task",
     "TaskSuspended": "core.errors",
     "Text": "chat.python.public_events",
     "Thinking": "chat.python.public_events",
+    "Tool": "agents.agent_parts",
     "ToolCall": "core.reply",
     "ToolCalled": "chat.python.public_events",
     "ToolContext": "tools.python.context",

@@ -1,5 +1,6 @@
 from penstock.agents.agent import Agent as Agent
 from penstock.agents.agent import ChatSettings as ChatSettings
+from penstock.agents.agent_parts import Tool as Tool
 from penstock.agents.attachments.content import Audio as Audio
 from penstock.agents.attachments.content import Content as Content
 from penstock.agents.attachments.content import Document as Document
@@ -51,12 +52,16 @@ from penstock.core.task import TaskStatus as TaskStatus
 from penstock.models.model import Model as Model
 from penstock.models.model import ModelCard as ModelCard
 from penstock.models.prices import Prices as Prices
+from penstock.resources.dependencies import AgentContext as AgentContext
+from penstock.resources.dependencies import Depends as Depends
+from penstock.resources.dependencies import TaskScope as TaskScope
 from penstock.tools.python.context import ToolContext as ToolContext
 from penstock.tools.python.function import tool as tool
 from penstock.tools.python.options import Retry as Retry
 
 __all__ = [
     "Agent",
+    "AgentContext",
     "Answered",
     "Asked",
     "AssistantMessage",
@@ -64,6 +69,7 @@ __all__ = [
     "ChatSettings",
     "ConfigError",
     "Content",
+    "Depends",
     "Document",
     "Ended",
     "Envelope",
@@ -99,10 +105,12 @@ __all__ = [
     "TaskCancelled",
     "TaskError",
     "TaskFailed",
+    "TaskScope",
     "TaskStatus",
     "TaskSuspended",
     "Text",
     "Thinking",
+    "Tool",
     "ToolCall",
     "ToolCalled",
     "ToolContext",

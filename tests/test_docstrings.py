@@ -14,8 +14,7 @@ import pytest
 import penstock
 from penstock.chat.requests import NewCall, NewRun, SentMessage
 from penstock.core.late import late
-from penstock.tools.python.capabilities import KeptState, ToolFiles
-from penstock.tools.python.context import OutputKeeper, ToolMemory
+from penstock.tools.python.capabilities import KeptState, OutputKeeper, ToolFiles, ToolMemory
 from scripts.written import docstrings
 
 ROOT = Path(__file__).parents[1]

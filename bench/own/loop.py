@@ -59,6 +59,9 @@ class Add:
         tool_id="add", description="Add two numbers.", input_schema=TWO_NUMBERS, effect=Effect.NONE
     )
 
+    def _needs(self, deps: object, /) -> None:
+        """Need nothing."""
+
     async def run(self, input: Json, invocation: Invocation) -> int:
         """Return the sum."""
         return current().add(input["a"], input["b"])

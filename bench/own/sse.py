@@ -68,6 +68,9 @@ class Add:
         effect=Effect.NONE,
     )
 
+    def _needs(self, deps: object, /) -> None:
+        """Need nothing."""
+
     async def run(self, input: Json, invocation: Invocation) -> int:
         """Return the sum."""
         total: int = input["a"] + input["b"]

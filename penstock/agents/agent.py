@@ -1,13 +1,23 @@
 """An agent: instructions, a model and tools under one name, with its settings for chats."""
 
-import dataclasses
-from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, Literal, Self, TypedDict, Unpack, overload
 
 from msgspec import Struct, field
+from typing_extensions import TypeForm, TypeVar
 
+from penstock.agents.agent_parts import (
+    EACH,
+    AgentNeeds,
+    Every,
+    InstructionParts,
+    Instructions,
+    PlainFunction,
+    Tool,
+    read_instructions,
+    read_tools,
+)
 from penstock.agents.agent_profile import NO_FILE, AgentProfile, Tier
 from penstock.agents.output_contract import (
     OUTPUT_RETRIES,
@@ -15,13 +25,20 @@ from penstock.agents.output_contract import (
     OutputMode,
     contract_of,
 )
-from penstock.core.ids import ASSISTANT
+from penstock.core.diagnostics import did_you_mean
 from penstock.engine.budget import Allowance
 from penstock.models.model import Model
 from penstock.models.names import ModelNames, ThinkingModel
 from penstock.models.resolve import ModelRegistry
-from penstock.tools.python.function import ToolLike, all_as_tools
+from penstock.resources.dependencies import DepsFactory, DepsSource
 from penstock.tools.skills import SkillChoice
+from penstock.tools.tool import Tool as AnyTool
+
+NeedsT = TypeVar("NeedsT", default=object)
+DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=object)
+"""The type of the dependencies that an agent needs; `object` is none."""
+OutputT_co = TypeVar("OutputT_co", covariant=True, default=str)
+"""The type of what a task of an agent returns."""
 
 
 class ChatSettings(Struct, frozen=True, kw_only=True, dict=True):
@@ -110,56 +127,210 @@ class ChatSettings(Struct, frozen=True, kw_only=True, dict=True):
 DEFAULTS = ChatSettings()
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class Agent:
-    """Instructions, a model and tools under one name.
+class AgentOptions(TypedDict, Generic[NeedsT], total=False):
+    """The arguments of `Agent` beside its name, its output and its hand-offs."""
+
+    description: str
+    """One sentence for people, and for agents that may call it."""
+    instructions: Instructions[NeedsT] | Sequence[Instructions[NeedsT]]
+    """The system prompt: text, functions that return text, or a list of both."""
+    instructions_every: Every
+    """How often these functions run: once in a `conversation` (default), or in each `task`."""
+    model: str | Model | None
+    """A model, or its name; None means the project's default."""
+    tools: Sequence[Tool[NeedsT] | PlainFunction | str] | None
+    """Functions, tools, and ids of the project's tools; None (default) means the project's."""
+    deps_type: type[NeedsT]
+    """The type of the dependencies of its tools. Only mypy needs it, for lists of several kinds."""
+    output_mode: Literal["tool", "native", "prompted"]
+    """How the model gives a typed output; default `tool`."""
+    output_retries: int
+    """How often the model may correct an output that does not fit; default 2."""
+    settings: ChatSettings
+    """How it works in a chat: its budget, its loop, its permissions."""
+    profile: AgentProfile
+    """The settings in its file that flows use."""
+
+
+class Agent(Generic[DepsT_contra, OutputT_co]):
+    """Instructions, a model, tools and a type of output under one name.
 
     Pass agents to `penstock.open(agents=[...])`, or one to `Runtime.chat(agent=...)`. An agent
-    holds no state: the log of a conversation holds its messages.
+    holds no state: the log of a conversation holds its messages. `Agent[Pool, Ticket]` needs a Pool
+    and returns a Ticket; type checkers infer both from its tools and its output.
+
+    Args:
+        name: Its name in conversations, rules and flows. Unique in a project; a task finds its
+            agent by it after a restart.
+        output: The type of what a task returns: text (default), a type, a union, or a function.
+        **options: `description`, `instructions`, `instructions_every`, `model`, `tools`,
+            `deps_type`, `output_mode`, `output_retries`, `settings`.
 
     Raises:
-        TypeError: `tools` contains something that is neither a function nor a tool.
+        TypeError: `tools` contains something that is not a tool, or an option is unknown.
+        ConfigError: The output has no schema, or an option has a value that does not exist.
 
     Example:
         >>> from penstock import Agent
         >>> def price(item: str) -> int:
         ...     '''Return the price of an item in cents.'''
         ...     return 250
-        >>> clerk = Agent("clerk", instructions="Answer with prices.", tools=[price])
+        >>> clerk = Agent("clerk", instructions="Answer with prices.", tools=[price], output=int)
+        >>> clerk
+        <agent 'clerk'>
         >>> [tool.spec.tool_id for tool in clerk.tools]
         ['price']
     """
 
-    name: str = ASSISTANT
-    """Its name in conversations, rules and flows. Unique in a project."""
-    _: KW_ONLY
-    description: str = ""
-    """One sentence for people, and for agents that may call it."""
-    instructions: str = ""
-    """The system prompt."""
-    model: str | Model | None = None
-    """A model, or its name; None means the project's default."""
-    tools: Iterable[ToolLike] | None = None
-    """Tools or functions to use instead of the project's; None means the project's."""
-    output: Any = str
-    """The type of what a task returns: text, a type, a union, or an output function."""
-    output_mode: str = OutputMode.TOOL
-    """How the model gives a typed output: `tool`, `native` or `prompted`."""
-    output_retries: int = OUTPUT_RETRIES
-    """How often the model may correct an output that does not fit."""
-    settings: ChatSettings = DEFAULTS
-    """How it works in a chat: its budget, its loop, its permissions."""
-    profile: AgentProfile = NO_FILE
-    """The settings in its file that flows use."""
-    contract: OutputContract | None = dataclasses.field(init=False, default=None)
-    """The form of a typed output, with its tools; None if the output is text."""
+    __slots__ = (
+        "__weakref__",
+        "contract",
+        "deps_type",
+        "description",
+        "instruction_parts",
+        "instructions",
+        "model",
+        "name",
+        "output",
+        "profile",
+        "settings",
+        "source_of_deps",
+        "tool_ids",
+        "tools",
+    )
 
-    def __post_init__(self) -> None:
-        """Convert `tools` to a tuple. A wrong item raises here, and an iterator is read once."""
-        if self.tools is not None:
-            object.__setattr__(self, "tools", all_as_tools(self.tools))
-        contract = contract_of(self.output, self.output_mode, self.output_retries)
-        object.__setattr__(self, "contract", contract)
+    name: str
+    """Its name in conversations, rules and flows."""
+    description: str
+    """One sentence for people, and for agents that may call it."""
+    instructions: str
+    """The system prompt; empty if functions make it."""
+    instruction_parts: InstructionParts | None
+    """The instructions, if functions are among them."""
+    model: str | Model | None
+    """A model, or its name; None means the project's default."""
+    tools: tuple[AnyTool, ...] | None
+    """Its own tools; None means those of the project."""
+    tool_ids: tuple[str, ...]
+    """Tools of the project that it has beside its own."""
+    output: Any
+    """The type of what a task returns, or the function that makes it."""
+    contract: OutputContract | None
+    """The form of a typed output, with its tools; None if the output is text."""
+    settings: ChatSettings
+    """How it works in a chat."""
+    profile: AgentProfile
+    """The settings in its file that flows use."""
+    deps_type: Any
+    """The type of the dependencies, if the program named it."""
+    source_of_deps: DepsSource | None
+    """Its own dependencies, by `with_deps`; None means those of the runtime."""
+
+    # One overload for each kind of output: mypy infers a union of kinds wrongly, and with TypeForm
+    # before functions ty refuses functions.
+    @overload
+    def __init__(
+        self, name: str, *, output: type[OutputT_co], **options: Unpack[AgentOptions[DepsT_contra]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        name: str,
+        *,
+        output: Callable[..., Awaitable[OutputT_co]],
+        **options: Unpack[AgentOptions[DepsT_contra]],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        name: str,
+        *,
+        output: Callable[..., OutputT_co],
+        **options: Unpack[AgentOptions[DepsT_contra]],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        name: str,
+        *,
+        output: TypeForm[OutputT_co],
+        **options: Unpack[AgentOptions[DepsT_contra]],
+    ) -> None: ...
+    @overload
+    def __init__(self, name: str, **options: Unpack[AgentOptions[DepsT_contra]]) -> None: ...
+    def __init__(self, name: str, *, output: Any = str, **options: Any) -> None:
+        for option in options:
+            if option not in AgentOptions.__annotations__:
+                hint = did_you_mean(option, [*AgentOptions.__annotations__, "output"])
+                raise TypeError(f"Agent has no argument {option!r}.{hint}")
+        self.name = name
+        self.output = output
+        self.description = options.get("description", "")
+        self.model = options.get("model")
+        self.settings = options.get("settings", DEFAULTS)
+        self.profile = options.get("profile", NO_FILE)
+        self.deps_type = options.get("deps_type")
+        self.source_of_deps = None
+        self.instructions, self.instruction_parts = read_instructions(
+            options.get("instructions", ""), options.get("instructions_every", EACH[0]), name
+        )
+        self.tools, self.tool_ids = read_tools(options.get("tools"))
+        mode = options.get("output_mode", OutputMode.TOOL)
+        self.contract = contract_of(output, mode, options.get("output_retries", OUTPUT_RETRIES))
+
+    def __repr__(self) -> str:
+        """Return its name."""
+        return f"<agent {self.name!r}>"
+
+    def __replace__(self, /, **changes: Any) -> Self:
+        """Return a copy with other attributes."""
+        made = object.__new__(type(self))
+        for name in self.__slots__[1:]:
+            setattr(made, name, changes[name] if name in changes else getattr(self, name))
+        return made
+
+    @property
+    def needs(self) -> AgentNeeds:
+        """The needs of its parts, for the check when a project is opened."""
+        return AgentNeeds(
+            agent=self.name,
+            tools=self.tools or (),
+            instructions=self.instruction_parts,
+            deps_type=self.deps_type,
+            source=self.source_of_deps,
+        )
+
+    def _needs(self, deps: DepsT_contra, /) -> None:
+        """Tell type checkers which dependencies it needs."""
+
+    def _gives(self) -> OutputT_co:
+        """Tell type checkers what it returns."""
+        raise NotImplementedError
+
+    @overload
+    def with_deps(self, deps: DepsT_contra, /) -> "Agent[object, OutputT_co]": ...
+    @overload
+    def with_deps(
+        self, *, deps_factory: DepsFactory[DepsT_contra]
+    ) -> "Agent[object, OutputT_co]": ...
+    def with_deps(self, *deps: Any, deps_factory: Any = None) -> "Agent[Any, Any]":
+        """Return this agent with dependencies of its own.
+
+        Args:
+            deps: The dependencies.
+            deps_factory: A function that makes them for each activation of a task, as that of
+                `penstock.open`.
+
+        Example:
+            >>> from penstock import Agent, ToolContext, tool
+            >>> @tool(effect="read")
+            ... def price(ctx: ToolContext[dict[str, int]], item: str) -> int:
+            ...     '''Return a price in cents.'''
+            ...     return ctx.deps[item]
+            >>> clerk = Agent("clerk", tools=[price]).with_deps({"tea": 250})
+        """
+        value = deps[0] if deps else None
+        return self.__replace__(source_of_deps=DepsSource(value, deps_factory))
 
     @property
     def has_file(self) -> bool:
@@ -181,6 +352,9 @@ class Agent:
         if self.profile.tier is Tier.BUILT_IN:
             return "builtin"
         return "file" if self.has_file else "api"
+
+
+AnyAgent = Agent[Any, Any]
 
 
 FindModel = Callable[[Agent, str | None], Model]

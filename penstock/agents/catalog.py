@@ -8,7 +8,7 @@ the files are read again. Flows see only agents that have a file.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.agent_folders import AgentFiles
 from penstock.agents.agent_profile import AgentProfile, Tier
 from penstock.core.diagnostics import did_you_mean
@@ -33,18 +33,18 @@ class Catalog:
 
     def __init__(
         self,
-        local: Iterable[Agent] = (),
-        package: Iterable[Agent] = (),
-        builtin: Iterable[Agent] = BUILTIN,
+        local: Iterable[AnyAgent] = (),
+        package: Iterable[AnyAgent] = (),
+        builtin: Iterable[AnyAgent] = BUILTIN,
     ) -> None:
         self._package = tuple(package)
         self._builtin = tuple(builtin)
-        self._added: dict[str, Agent] = {}
+        self._added: dict[str, AnyAgent] = {}
         self.broken: Mapping[str, str] = {}
         """Names of agents that only broken files define, with the file to repair."""
         self.renew(local)
 
-    def renew(self, local: Iterable[Agent]) -> None:
+    def renew(self, local: Iterable[AnyAgent]) -> None:
         """Replace the project's own agents. Added agents stay."""
         # Lowest tier first: in a dict the last agent of a name wins.
         agents = (*self._builtin, *self._package, *local, *self._added.values())
@@ -59,35 +59,35 @@ class Catalog:
         self.broken = files.broken
         self.renew(files.agents)
 
-    def __iter__(self) -> Iterator[Agent]:
+    def __iter__(self) -> Iterator[AnyAgent]:
         """Yield the agents by name."""
         return iter(self.list())
 
-    def list(self) -> Sequence[Agent]:
+    def list(self) -> Sequence[AnyAgent]:
         """Return the agents, by name."""
         return [self._agents[name] for name in sorted(self._agents)]
 
-    def of_files(self) -> Sequence[Agent]:
+    def of_files(self) -> Sequence[AnyAgent]:
         """Return the agents that flows may name, by name. Agents without a file hide none."""
         return [self._of_files[name] for name in sorted(self._of_files)]
 
-    def find(self, name: str) -> Agent | None:
+    def find(self, name: str) -> AnyAgent | None:
         """Return the agent with a file of this name, or None."""
         return self._of_files.get(name)
 
-    def worker(self, name: str) -> Agent:
+    def worker(self, name: str) -> AnyAgent:
         """Return the agent that a flow names. Raises NotFound with the nearest name."""
         return self._of_files.get(name) or _missing(name, self._of_files)
 
-    def get(self, name: str) -> Agent:
+    def get(self, name: str) -> AnyAgent:
         """Return the agent. Raises NotFound with the nearest name."""
         return self._agents.get(name) or _missing(name, self._agents)
 
-    def look_up(self, name: str) -> Agent | None:
+    def look_up(self, name: str) -> AnyAgent | None:
         """Return the agent, or None: conversations may outlive their agent."""
         return self._agents.get(name)
 
-    def add(self, agent: Agent) -> Agent:
+    def add(self, agent: AnyAgent) -> AnyAgent:
         """Add an agent, or replace the one of its name. Return it."""
         self._agents[agent.name] = self._added[agent.name] = agent
         if agent.has_file:

@@ -18,7 +18,8 @@ from penstock.agents.turn import Turns
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import Cancel
-from penstock.core.events.events import ReplyReceived, TaskOutput
+from penstock.core.events.events import ReplyReceived
+from penstock.core.task import TaskOutput
 from penstock.engine.task_state import TaskState
 
 BUDGET_NOTICE = "I stopped because the budget of this task is used up."

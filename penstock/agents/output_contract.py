@@ -25,9 +25,9 @@ from msgspec.structs import replace
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
-from penstock.core.events.events import TaskOutput
 from penstock.core.json_values.json_text import compact, parse_json, parse_json_at
 from penstock.core.json_values.schema import Problem, Schema
+from penstock.core.task import TaskOutput
 from penstock.models.model import ModelCard, OutputFormat, ToolDefinition
 from penstock.models.structured.fit import fit
 from penstock.models.structured.fitted import Fitted, dialect_of
@@ -321,7 +321,7 @@ def _output_tool(function: Any) -> Tool:
     options = Options(id=FINAL_ANSWER, effect="write")
     if not inspect.getdoc(function):
         options["description"] = _DESCRIPTION
-    tool = FunctionTool(function, **options)
+    tool: FunctionTool[Any, ..., Any] = FunctionTool(function, **options)
     _ = tool.spec  # raises DeclarationError here, where the agent is made
     return tool
 

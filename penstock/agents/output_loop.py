@@ -36,11 +36,12 @@ from penstock.core.call_errors import (
 )
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.errors import Cancel
-from penstock.core.events.events import CallSettled, NoteEmitted, ReplyReceived, TaskOutput
+from penstock.core.events.events import CallSettled, NoteEmitted, ReplyReceived
 from penstock.core.events.flow_events import AgentReminded
 from penstock.core.json_values.json_text import compact
 from penstock.core.json_values.schema import Problem
 from penstock.core.messages import Message
+from penstock.core.task import TaskOutput
 from penstock.core.text import cut
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.ledger import Ledger

@@ -29,14 +29,23 @@ DATA_IS_NOT_ORDERS = (
 )
 
 
-def system_prompt(agent: Agent, skills: str = "", *, prompt_prefix: Sequence[str] = ()) -> str:
+def system_prompt(
+    agent: Agent,
+    skills: str = "",
+    *,
+    prompt_prefix: Sequence[str] = (),
+    instructions: str | None = None,
+) -> str:
     """Return the system prompt.
 
     `prompt_prefix` comes before the agent's instructions, the text of the selected `skills` after
-    them.
+    them. `instructions` are those that functions of the agent returned.
     """
     own = agent.settings.llm_system_prompt
-    instructions = agent.instructions if own is None else own
+    if own is not None:
+        instructions = own
+    elif instructions is None:
+        instructions = agent.instructions
     parts = [*prompt_prefix, instructions, skills, DATA_IS_NOT_ORDERS]
     return "\n\n".join(each for each in parts if each)
 

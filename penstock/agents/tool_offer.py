@@ -60,7 +60,16 @@ class OfferSource(Protocol):
 class TaskOffers:
     """The offers of one task: the tools of its start, plus those of selected skills."""
 
-    __slots__ = ("_caller", "_fixed", "_newest", "_prompt_prefix", "_selected", "_shelf", "agent")
+    __slots__ = (
+        "_caller",
+        "_fixed",
+        "_instructions",
+        "_newest",
+        "_prompt_prefix",
+        "_selected",
+        "_shelf",
+        "agent",
+    )
 
     def __init__(
         self,
@@ -70,8 +79,11 @@ class TaskOffers:
         *,
         fixed: Sequence[str] | None,
         prompt_prefix: Sequence[str] = (),
+        instructions: str | None = None,
     ) -> None:
         self.agent = agent
+        self._instructions = instructions
+        """The texts of functions among the agent's instructions; None if there are none."""
         self._shelf = shelf
         self._caller = caller
         self._fixed = fixed
@@ -101,7 +113,12 @@ class TaskOffers:
     def _system(self, selection: Selection) -> str:
         skills = self._caller.skills
         skill_text = skill_prompt(skills.skills, selection) if skills and selection.skills else ""
-        return system_prompt(self.agent, skill_text, prompt_prefix=self._prompt_prefix)
+        return system_prompt(
+            self.agent,
+            skill_text,
+            prompt_prefix=self._prompt_prefix,
+            instructions=self._instructions,
+        )
 
     def _tools(self, caller: Caller) -> list[Tool]:
         """Return the tools of the start, then those that the skills add."""

@@ -40,7 +40,7 @@ def check_offers(settings: Settings, project: Project) -> Iterator[Diagnostic]:
         registry=Registry(project.every_tool),
         rules=RuleSet(entry.rule() for entry in settings.rules),
     )
-    agents = {ASSISTANT: Agent()} | {each.name: each for each in project.agents}
+    agents = {ASSISTANT: Agent(ASSISTANT)} | {each.name: each for each in project.agents}
     described: dict[str, Tool] = {}
     for agent in agents.values():
         tools = offered(agent, shelf, settings.local.profile)

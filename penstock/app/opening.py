@@ -5,12 +5,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import AnyAgent
+from penstock.agents.agent_parts import AgentNeeds, check_needs, check_tool_ids
 from penstock.agents.catalog import Catalog
 from penstock.app.authoring import DryRuns, ProjectAgents, ProjectAuthoring
 from penstock.app.flows import code_environment_of, constants_of, flows_of
@@ -22,6 +23,7 @@ from penstock.app.project import Project, check_root, load_project
 from penstock.app.reload import ProjectReloader
 from penstock.app.runtime import Runtime
 from penstock.app.runtime_parts import (
+    NO_DEPS,
     DatabaseParts,
     DeclaredAgents,
     DeclaredFlows,
@@ -40,6 +42,7 @@ from penstock.flows.starting import FlowSettings
 from penstock.models.model import Model
 from penstock.models.names import ModelNames
 from penstock.resources.cipher import KEY_FILE, open_cipher
+from penstock.resources.dependencies import DepsOptions, GivenDeps, given_deps
 from penstock.resources.egress import Egress
 from penstock.resources.project.access import LoadedFiles
 from penstock.resources.signed_links import Links
@@ -67,8 +70,14 @@ class Additions(Struct, frozen=True, kw_only=True):
     """Tools, agents and models of the embedding program, in addition to the project's."""
 
     tools: tuple[Tool, ...] = ()
-    agents: tuple[Agent, ...] = ()
+    agents: tuple[AnyAgent, ...] = ()
     models: tuple[Model, ...] = ()
+    deps: GivenDeps = NO_DEPS
+
+    def check(self) -> None:
+        """Raise ConfigError if a tool or an agent needs dependencies that it does not get."""
+        needs = [each.needs for each in self.agents]
+        check_needs([*needs, AgentNeeds(agent="", tools=self.tools)], self.deps)
 
 
 NOTHING_ADDED = Additions()
@@ -79,10 +88,11 @@ async def open(  # noqa: A001  a program opens a project as it opens a file
     directory: str | Path = ".",
     *,
     tools: Iterable[ToolLike] = (),
-    agents: Iterable[Agent] = (),
+    agents: Iterable[AnyAgent] = (),
     models: Iterable[Model] = (),
     plugins: Iterable[Plugin] = (),
     settings: Mapping[str, Any] = MappingProxyType({}),
+    **dependencies: Unpack[DepsOptions],
 ) -> AsyncIterator[Runtime]:
     """Open the project in a directory as one Runtime, until the block ends.
 
@@ -97,19 +107,19 @@ async def open(  # noqa: A001  a program opens a project as it opens a file
         models: Models in addition to those of the project.
         plugins: Plugins that are called before the installed ones.
         settings: Settings that win over the file, such as `{"synchronous": "NORMAL"}`.
+        **dependencies: `deps`, `deps_factory` or `overrides`, as `docs/python.md` describes.
 
     Yields:
         The runtime.
 
     Raises:
-        ConfigError: A setting is wrong, or a plugin cannot be loaded.
+        ConfigError: A setting, a plugin, or a dependency of an agent is wrong or missing.
         DeclarationError: A file of the project is wrong and `[tools] strict` is set.
         StoreError: The database cannot be opened.
         TypeError: `tools` contains something that is neither a function nor a tool.
 
     Example:
-        >>> import asyncio
-        >>> import tempfile
+        >>> import asyncio, tempfile
         >>> import penstock
         >>> async def main(folder: str) -> None:
         ...     async with penstock.open(folder) as runtime:
@@ -120,10 +130,24 @@ async def open(  # noqa: A001  a program opens a project as it opens a file
         succeeded
     """
     chosen = load(check_root(Path(directory)), **settings)
-    added = Additions(tools=all_as_tools(tools), agents=tuple(agents), models=tuple(models))
+    added = _additions(tools, agents, models, dependencies)
     project = load_project(chosen, added.tools, plugins=load_plugins(plugins))
     async with open_project(chosen, project, added) as runtime:
         yield runtime
+
+
+def _additions(
+    tools: Iterable[ToolLike],
+    agents: Iterable[AnyAgent],
+    models: Iterable[Model],
+    dependencies: DepsOptions,
+) -> Additions:
+    given = given_deps(dependencies)
+    added = Additions(
+        tools=all_as_tools(tools), agents=tuple(agents), models=tuple(models), deps=given
+    )
+    added.check()
+    return added
 
 
 @asynccontextmanager
@@ -171,6 +195,7 @@ async def _prepared(
     check_strict(settings, project)
     world = World(SystemClock(), settings.limits, new_id)
     project_parts = project_parts_of(settings, project, world, added)
+    check_tool_ids(added.agents, project_parts.tools.registry)
     async with AsyncExitStack() as closing:
         storage = await closing.enter_async_context(open_storage(settings, project, world))
         runtime = assemble(world, storage, project_parts)
@@ -294,6 +319,7 @@ def _agents_of(settings: Settings, project: Project, added: Additions) -> Declar
         model_names=ModelNames(roles=settings.models.roles),
         prompt_prefix=project.prompt_prefix,
         guards=partial(guards_of, project.plugins.guards),
+        deps=added.deps,
     )
 
 

@@ -40,6 +40,7 @@ from penstock.models.names import ModelNames
 from penstock.models.resolve import ModelRegistry
 from penstock.resources.channels import Channel
 from penstock.resources.cipher import Cipher
+from penstock.resources.dependencies import GivenDeps
 from penstock.resources.egress import Egress
 from penstock.resources.signed_links import Links
 from penstock.resources.state import State
@@ -85,6 +86,7 @@ class DatabaseParts:
 
 
 NO_FLOWS = NoFlows()
+NO_DEPS = GivenDeps()
 NO_ROLES = ModelNames()
 DEFAULT_SETTINGS = FlowSettings()
 NO_HANDBOOKS = HandbookCatalog()
@@ -156,6 +158,8 @@ class DeclaredAgents(Struct, frozen=True, kw_only=True):
     """The beginning of every system prompt."""
     guards: GuardsOf = no_guards
     """Returns the guards of plugins for an agent session."""
+    deps: GivenDeps = NO_DEPS
+    """The dependencies that the program gave."""
 
 
 class DeclaredFlows(Struct, frozen=True, kw_only=True):

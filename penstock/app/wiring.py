@@ -53,6 +53,7 @@ from penstock.flows.run_body import FlowWork
 from penstock.flows.starting import wanted_by
 from penstock.flows.steps.kind import StepTools
 from penstock.flows.steps.table import StepRunner
+from penstock.resources.dependencies import Dependencies, DepsSource
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.invoker import Invoker
 from penstock.tools.resources import Callbacks, FlowRequest, Resources, Runs, SubagentRequest
@@ -137,7 +138,18 @@ class Assembly:
             web_url=project_parts.tools.web_url,
             project=project_parts.folder,
             callbacks=self._callbacks,
+            dependencies=self._dependencies,
         )
+
+    @cached_property
+    def _dependencies(self) -> Dependencies:
+        catalog = self._project.agents.catalog
+
+        def of_agent(name: str) -> DepsSource | None:
+            agent = catalog.look_up(name)
+            return None if agent is None else agent.source_of_deps
+
+        return Dependencies(self._project.agents.deps, of_agent=of_agent)
 
     @cached_property
     def _callbacks(self) -> Callbacks:

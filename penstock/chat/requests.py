@@ -13,7 +13,6 @@ from penstock.core.events.events import (
     MessageReceived,
     Record,
     SessionOpened,
-    TaskOutput,
     TaskStarted,
 )
 from penstock.core.events.flow_events import FlowRequested
@@ -23,7 +22,14 @@ from penstock.core.limits import Limits, World
 from penstock.core.messages import NOTHING_SPENT, StoredFile, Usage
 from penstock.core.profile import Profile
 from penstock.core.reply import Question, QuestionType, Reply, ReplyStatus, TaskHistory
-from penstock.core.task import Missing, QuestionKind, QuestionRecord, TaskStatus, blocked
+from penstock.core.task import (
+    Missing,
+    QuestionKind,
+    QuestionRecord,
+    TaskOutput,
+    TaskStatus,
+    blocked,
+)
 from penstock.core.task import Question as AskedQuestion
 from penstock.core.text import cut, one_line
 

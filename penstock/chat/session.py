@@ -12,7 +12,8 @@ Shown by tests/chat/test_session.py; tests/journeys resume it after each event.
 from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary
 
-from penstock.agents.agent import Agent, FindModel
+from penstock.agents.agent import Agent, AnyAgent, FindModel
+from penstock.agents.agent_parts import named_tools
 from penstock.agents.attachments.reading import AttachmentReader, ReadableModel
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop import FinalReply, loop
@@ -38,7 +39,7 @@ from penstock.core.errors import (
     PromptNotResolved,
     Suspend,
 )
-from penstock.core.events.events import MessageReceived, TaskEnded, TaskStarted
+from penstock.core.events.events import MessageReceived, PromptResolved, TaskEnded, TaskStarted
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.ids import ASSISTANT, LogId, MessageId
 from penstock.core.json_values.schema import Problem
@@ -55,8 +56,8 @@ from penstock.engine.suspend import park, withdraw
 from penstock.engine.task_body import failed
 from penstock.engine.task_state import TaskState
 from penstock.models.model import Model
+from penstock.resources.dependencies import TaskScope
 from penstock.tools.invoker import Invoker
-from penstock.tools.python.function import all_as_tools
 from penstock.tools.skills import NO_SKILLS, Skills, TaskSkills
 from penstock.tools.tool import Registry
 
@@ -90,7 +91,7 @@ class Participants:
         """The project's prompt prefix; None means none."""
         self._shared = invoker
         # Weak keys: a reload replaces agents, and their invokers must go with them.
-        self._own: WeakKeyDictionary[Agent, Invoker] = WeakKeyDictionary()
+        self._own: WeakKeyDictionary[Agent, tuple[Registry, Invoker]] = WeakKeyDictionary()
         self._with_outputs: WeakKeyDictionary[Agent, tuple[Registry, Invoker]] = WeakKeyDictionary()
 
     def invoker(self, agent: Agent) -> Invoker:
@@ -98,9 +99,12 @@ class Participants:
         if agent.tools is None:
             return self._shared
         own = self._own.get(agent)
-        if own is None:
-            own = self._own[agent] = self._shared.over(Registry(all_as_tools(agent.tools)))
-        return own
+        # A reload replaces the registry of the project, of which the agent may have tools by id.
+        if own is None or (agent.tool_ids and own[0] is not self._shared.registry):
+            shared = self._shared.registry
+            registry = Registry([*agent.tools, *named_tools(agent.name, agent.tool_ids, shared)])
+            own = self._own[agent] = (shared, self._shared.over(registry))
+        return own[1]
 
     def output_invoker(self, agent: Agent, contract: OutputContract) -> Invoker:
         """Return the invoker of an agent, with the output functions of a contract as tools."""
@@ -262,10 +266,38 @@ class ChatWork:
             prompt_prefix = await participants.prompt_prefix.resolve(
                 held, task, profile, self._world.clock
             )
+        instructions: str | None = None
+        if agent.instruction_parts is not None:
+            instructions = await self._instructions(held, task, profile, agent)
         caller = caller_for(agent, profile, fixed, skills)
         return TaskOffers(
-            agent, invoker, caller, fixed=fixed if has_tools else None, prompt_prefix=prompt_prefix
+            agent,
+            invoker,
+            caller,
+            fixed=fixed if has_tools else None,
+            prompt_prefix=prompt_prefix,
+            instructions=instructions,
         )
+
+    async def _instructions(
+        self, held: HeldLog, task: TaskState, profile: Profile, agent: AnyAgent
+    ) -> str:
+        """Return what functions among the instructions return, now or in an earlier activation."""
+        parts, name = agent.instruction_parts, agent.name
+        assert parts is not None  # noqa: S101  the caller has looked
+        texts = task.instructions or {}
+        if parts.every == "conversation":
+            texts = task.main.messages.instructions
+        text = texts.get(name)
+        if text is None:
+            scope = TaskScope(
+                profile=profile, session=held.state.log_id, task_id=task.task_id, agent=name
+            )
+            dependencies = self._participants.invoker(agent).edition.resources.dependencies
+            text = await parts.text(held, scope, dependencies)
+            # Recorded, so that a restart sends the same prompt and a provider's cache still fits.
+            held.add(PromptResolved(text=text, agent=name), task.task_id)
+        return text
 
     def _ended(self, task: TaskState, answer: FinalReply) -> TaskEnded:
         reply = answer.reply

@@ -90,21 +90,32 @@ class InvalidOutput(CallError):
 
 
 class ModelRetry(CallError):
-    """Asks the model to try again: it reads the message as the outcome of its call.
-
-    Raise it in a tool, in an output function, or in a validator of an output type. Attempts to
-    give an output count against `output_retries` of the agent.
-
-    Args:
-        message: What was wrong and what to give instead; the model reads it.
-
-    Example:
-        >>> from penstock import ModelRetry
-        >>> str(ModelRetry("The order has 6 digits; look it up first."))
-        'The order has 6 digits; look it up first.'
-    """
+    """The model must try again: it reads the message as the outcome of its call."""
 
     status = Status.VALIDATION_ERROR
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        suggestion: str | None = None,
+        details: Json | None = None,
+    ) -> None:
+        """Ask the model to try again, in a tool, an output function or a validator of an output.
+
+        Attempts to give an output count against `output_retries` of the agent.
+
+        Args:
+            message: What was wrong and what to give instead; the model reads it.
+            suggestion: What the model could do instead.
+            details: JSON for programs.
+
+        Example:
+            >>> from penstock import ModelRetry
+            >>> str(ModelRetry("The order has 6 digits; look it up first."))
+            'The order has 6 digits; look it up first.'
+        """
+        super().__init__(message, suggestion=suggestion, details=details)
 
 
 class ToolFailed(CallError):

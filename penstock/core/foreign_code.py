@@ -1,8 +1,11 @@
-"""Tools for running code that is not ours: step its coroutines, and keep what it raises."""
+"""Tools for running code that is not ours: step its coroutines, time them, keep what it raises."""
 
 import asyncio
+from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
 
 
 def unmarked(awaited: Any) -> Any:
@@ -50,3 +53,58 @@ class CaughtError:
     def __str__(self) -> str:
         """Return the error as `Type: message`; empty if there is none."""
         return "" if self.error is None else f"{type(self.error).__name__}: {self.error}"
+
+
+class BlockingDetector(Generator[Any, Any, T]):
+    """Awaits a coroutine step by step, and reports the first step over `limit` seconds once.
+
+    A step lasts from one await that waits to the next. `report` gets its seconds.
+    """
+
+    __slots__ = ("_limit", "_monotonic", "_report", "_work")
+
+    def __init__(
+        self,
+        work: Coroutine[Any, Any, T],
+        monotonic: Callable[[], float],
+        limit: float,
+        report: Callable[[float], None],
+    ) -> None:
+        self._work = work
+        self._monotonic = monotonic
+        self._limit = limit
+        self._report: Callable[[float], None] | None = report
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        """Return the steps, so that the object can be awaited."""
+        return self
+
+    def __next__(self) -> Any:
+        """Run the next step."""
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        """Run the next step. The event loop always sends None."""
+        began = self._monotonic()
+        try:
+            return self._work.send(value)
+        finally:
+            self._check(began)
+
+    def throw(self, error: Any, value: Any = None, trace: TracebackType | None = None, /) -> Any:
+        """Raise an error in the coroutine, and run its next step."""
+        began = self._monotonic()
+        try:
+            return self._work.throw(error)
+        finally:
+            self._check(began)
+
+    def close(self) -> None:
+        """Close the coroutine."""
+        self._work.close()
+
+    def _check(self, began: float) -> None:
+        seconds = self._monotonic() - began
+        if seconds > self._limit and self._report is not None:
+            self._report(seconds)
+            self._report = None

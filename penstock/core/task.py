@@ -221,3 +221,12 @@ def is_withdrawn(status: QuestionStatus, answer: Json | None) -> bool:
     """Whether a question was cancelled before it expired."""
     is_expired = (answer or {}).items() >= EXPIRED.items()
     return status is QuestionStatus.CANCELLED and not is_expired
+
+
+class TaskOutput(Struct, frozen=True, kw_only=True, gc=False):
+    """The typed output of a task."""
+
+    value: Any
+    """JSON that fits the schema of the output."""
+    type_name: str = ""
+    """The member of a union that the model chose; empty if there is no choice."""

@@ -106,6 +106,8 @@ class MessageList(Struct):
 
     has_files: bool = False
     """Whether people sent files."""
+    instructions: dict[str, str] = field(default_factory=dict)
+    """The newest texts that functions among the instructions returned, by agent."""
     is_refused: bool = False
     """The newest task ended with a refusal: later tasks do not read it."""
 

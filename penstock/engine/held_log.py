@@ -66,6 +66,7 @@ class HeldLog:
         "_lease_seconds",
         "_log",
         "_on_cancel",
+        "_on_left",
         "_on_lost",
         "_open_changes",
         "_safe_until",
@@ -94,6 +95,7 @@ class HeldLog:
         """The submit that `submit_soon` has scheduled."""
         self._later: asyncio.TimerHandle | None = None
         self._on_cancel: Callable[[TaskId], None] | None = None
+        self._on_left: list[Callable[[], object]] = []
         self._on_lost: Callable[[], object] | None = None
         self.lost: LeaseLost | None = None
         """Why the work must stop; None while the lease is held."""
@@ -166,6 +168,12 @@ class HeldLog:
         if self._later is not None:
             self._later.cancel()
             self._later = None
+        for callback in self._on_left:
+            callback()
+
+    def when_left(self, callback: Callable[[], object]) -> None:
+        """Call a function when the activation ends."""
+        self._on_left.append(callback)
 
     async def commit(self) -> int:
         """Wait until all added events are on disk; return the `seq` of the newest one.

@@ -206,6 +206,8 @@ class TaskState:
     is_ended: bool = False
     prompt_prefix: str | None = None
     """Text of the project's prompt script; None until it has run."""
+    instructions: Mapping[str, str] | None = None
+    """Texts that functions among the instructions returned in this task, by agent."""
 
     __getattr__ = _first_use
 
@@ -305,6 +307,9 @@ class TaskState:
             self.records.values[event.tool_id, event.key] = event
         elif isinstance(event, SecretGiven):
             self.records.secrets[event] = None
+        elif event.agent:
+            self.instructions = {**(self.instructions or {}), event.agent: event.text}
+            self.main.messages.instructions[event.agent] = event.text
         else:
             self.prompt_prefix = event.text
 

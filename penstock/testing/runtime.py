@@ -1,11 +1,13 @@
 """A complete runtime in memory, for tests of programs that are built on penstock."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from typing import Unpack
 
 from msgspec.structs import replace
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import AnyAgent
+from penstock.agents.agent_parts import AgentNeeds, check_needs, check_tool_ids
 from penstock.agents.catalog import Catalog
 from penstock.app.runtime import Runtime
 from penstock.app.runtime_parts import (
@@ -25,6 +27,7 @@ from penstock.manifest.handbook import HandbookCatalog
 from penstock.models.model import Model
 from penstock.models.providers import OFFLINE
 from penstock.models.resolve import ModelRegistry
+from penstock.resources.dependencies import DepsOptions, GivenDeps, given_deps
 from penstock.resources.egress import Egress
 from penstock.resources.signed_links import Links
 from penstock.store.blobs import open_blobs
@@ -35,7 +38,7 @@ from penstock.tools.policy import Rule, RuleSet
 from penstock.tools.python.function import ToolLike, all_as_tools
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.skills import NO_SKILLS, Skills
-from penstock.tools.tool import Registry
+from penstock.tools.tool import Registry, Tool
 
 KEY = bytes(range(32))
 
@@ -103,10 +106,11 @@ async def memory_runtime(
     *,
     model: Model | None = None,
     tools: Iterable[ToolLike] = (),
-    agents: Iterable[Agent] = (),
+    agents: Iterable[AnyAgent] = (),
     rules: Iterable[Rule] = (),
     skills: Skills = NO_SKILLS,
     place: MemoryStorage | None = None,
+    **dependencies: Unpack[DepsOptions],
 ) -> AsyncIterator[Runtime]:
     """Open a runtime in memory until the block ends. It needs no project and no network.
 
@@ -118,6 +122,7 @@ async def memory_runtime(
         skills: The skills of the project.
         place: The storage of logs, files and state. A second runtime on the same storage resumes
             the tasks of the first. None creates new storage.
+        **dependencies: `deps`, `deps_factory` and `overrides`, as for `penstock.open`.
 
     Yields:
         The runtime.
@@ -134,12 +139,12 @@ async def memory_runtime(
         Good morning.
     """
     place = place or MemoryStorage()
-    models = ModelRegistry(default=model.card.model_id if model else OFFLINE, limits=place.limits)
-    if model is not None:
-        models.add(model)
+    models = _models(model, place.limits)
+    given, own, chosen = given_deps(dependencies), tuple(agents), all_as_tools(tools)
+    _check(own, chosen, given)
     project_parts = place.project_parts(
-        DeclaredTools(registry=Registry(all_as_tools(tools)), rules=RuleSet(rules), skills=skills),
-        DeclaredAgents(catalog=Catalog(agents), models=models),
+        DeclaredTools(registry=Registry(chosen), rules=RuleSet(rules), skills=skills),
+        DeclaredAgents(catalog=Catalog(own), models=models, deps=given),
     )
     runtime = assemble(World(place.clock, place.limits, new_id), place.storage(), project_parts)
     await runtime.parts.engine.launcher.open()
@@ -147,3 +152,16 @@ async def memory_runtime(
         yield runtime
     finally:
         await runtime.close()
+
+
+def _models(model: Model | None, limits: Limits) -> ModelRegistry:
+    models = ModelRegistry(default=model.card.model_id if model else OFFLINE, limits=limits)
+    if model is not None:
+        models.add(model)
+    return models
+
+
+def _check(agents: Sequence[AnyAgent], tools: Sequence[Tool], given: GivenDeps) -> None:
+    """Raise ConfigError if an agent or a tool needs something that is missing."""
+    check_needs([*[each.needs for each in agents], AgentNeeds(agent="", tools=tools)], given)
+    check_tool_ids(agents, Registry(tools))

@@ -18,6 +18,7 @@ from penstock.core.profile import Profile
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.engine.ledger import Ledger
 from penstock.resources.channels import Channel
+from penstock.resources.dependencies import Dependencies
 from penstock.resources.egress import Egress
 from penstock.resources.project.access import NOTHING_LOADED, Access, HiddenFiles, LoadedFiles
 from penstock.resources.project.files import ProjectFiles
@@ -141,6 +142,8 @@ class Resources(Struct, frozen=True, kw_only=True):
     """The server's public address, for links in notifications."""
     project: ProjectFolder | None = None
     """The folder of the project itself."""
+    dependencies: Dependencies | None = None
+    """Live objects of the program, for Python tools."""
     secrets: GivenSecrets = field(default_factory=GivenSecrets)
     """The secrets that tasks have received."""
     callbacks: Callbacks = field(default_factory=Callbacks)

@@ -15,7 +15,7 @@ from penstock.agents.output_contract import (
 )
 from penstock.core.call import Effect
 from penstock.core.errors import ConfigError, DeclarationError
-from penstock.core.events.events import TaskOutput
+from penstock.core.task import TaskOutput
 from penstock.models.model import ModelCard
 from penstock.models.scripted import SCRIPTED
 from penstock.tools.python.function import tool

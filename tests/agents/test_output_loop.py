@@ -18,12 +18,11 @@ from penstock.core.events.events import (
     NoteEmitted,
     ReplyReceived,
     TaskEnded,
-    TaskOutput,
     TaskStarted,
 )
 from penstock.core.events.flow_events import AgentReminded
 from penstock.core.messages import UserMessage
-from penstock.core.task import TaskStatus
+from penstock.core.task import TaskOutput, TaskStatus
 from penstock.models.scripted import (
     SCRIPTED,
     Script,

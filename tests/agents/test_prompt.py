@@ -32,7 +32,7 @@ from tests.kit.project import ProjectFolder
 )
 def test_the_agent_speaks_first(instructions: str, own: str | None, begins: str) -> None:
     settings = ChatSettings(llm_system_prompt=own)
-    prompt = system_prompt(Agent(instructions=instructions, settings=settings))
+    prompt = system_prompt(Agent("assistant", instructions=instructions, settings=settings))
     assert prompt.startswith(begins)
     assert prompt.endswith(DATA_IS_NOT_ORDERS)
 
@@ -49,7 +49,9 @@ def test_the_agent_speaks_first(instructions: str, own: str | None, begins: str)
 def test_the_project_speaks_before_the_agent_and_skills_after_it(
     prompt_prefix: Sequence[str], skills: str, prompt: str
 ) -> None:
-    said = system_prompt(Agent(instructions="Be kind."), skills, prompt_prefix=prompt_prefix)
+    said = system_prompt(
+        Agent("assistant", instructions="Be kind."), skills, prompt_prefix=prompt_prefix
+    )
     assert said == f"{prompt}\n\n{DATA_IS_NOT_ORDERS}"
 
 
@@ -108,7 +110,9 @@ def resolving(project: ProjectFolder, script: str) -> None:
 async def asked(project: ProjectFolder) -> tuple[TaskReply, ScriptedModel]:
     """Say something once in the project."""
     model = ScriptedModel([say("Hi")])
-    async with project.opened(agents=[Agent(instructions="Be kind.", model=model)]) as runtime:
+    async with project.opened(
+        agents=[Agent("assistant", instructions="Be kind.", model=model)]
+    ) as runtime:
         return await said(runtime, "Go"), model
 
 
@@ -139,7 +143,7 @@ async def test_a_script_is_asked_once_a_task_and_its_answer_is_an_event(
     """Its text is an event (`prompt_resolved`), so a restart and a replay see the same."""
     resolving(project, "() => `${performance.now() + Math.random()}`")
     model = ScriptedModel({"One": [call("list_available_skills"), say("1")], "Two": [say("2")]})
-    async with project.opened(agents=[Agent(model=model)]) as runtime:
+    async with project.opened(agents=[Agent("assistant", model=model)]) as runtime:
         session_id = (await said(runtime, "One")).session_id
         await said(runtime, "Two", session_id)
         found = [

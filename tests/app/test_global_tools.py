@@ -64,9 +64,11 @@ async def test_a_model_is_offered_a_global_tool_without_a_skill(project: Project
     project.tool("helper", "export const run = () => 5;", direct_call="false")
     project.write("penstock.toml", 'global_tools = ["helper", "read_dir", "look_up"]\n')
     async with project.opened(tools=[look_up]) as runtime:
-        offered_tools = offered(Agent(), runtime.parts.tools.invoker, LOCAL_PROFILE)
+        offered_tools = offered(Agent("assistant"), runtime.parts.tools.invoker, LOCAL_PROFILE)
         settings = ChatSettings(enabled_tools=("helper",))
-        listed = offered(Agent(settings=settings), runtime.parts.tools.invoker, LOCAL_PROFILE)
+        listed = offered(
+            Agent("assistant", settings=settings), runtime.parts.tools.invoker, LOCAL_PROFILE
+        )
     assert {"helper", "read_dir", "look_up"} <= {each.spec.tool_id for each in offered_tools}
     assert [each.spec.tool_id for each in listed] == ["helper"]
 

@@ -24,9 +24,13 @@ NORMAL = {"synchronous": "NORMAL"}
 
 async def test_messages_are_there_when_the_project_is_opened_again(tmp_path: Path) -> None:
     model = ScriptedModel([say("Hello."), say("Again.")])
-    async with open_runtime(tmp_path, agents=[Agent(model=model)], settings=NORMAL) as runtime:
+    async with open_runtime(
+        tmp_path, agents=[Agent("assistant", model=model)], settings=NORMAL
+    ) as runtime:
         first = await runtime.chat("Hi")
-    async with open_runtime(tmp_path, agents=[Agent(model=model)], settings=NORMAL) as runtime:
+    async with open_runtime(
+        tmp_path, agents=[Agent("assistant", model=model)], settings=NORMAL
+    ) as runtime:
         second = await runtime.chat("And?", session=first.session)
         records = await runtime.parts.storage.log.read(LogId(first.session))
     assert [first.content, second.content] == ["Hello.", "Again."]
@@ -67,7 +71,7 @@ async def test_an_unknown_default_model_is_reported_at_the_start(tmp_path: Path)
 async def test_two_runtimes_can_share_a_database_file(tmp_path: Path) -> None:
     """Two servers on one file are allowed: leases decide who works on a conversation."""
     model = ScriptedModel([say("one"), say("two")])
-    agent = Agent(model=model)
+    agent = Agent("assistant", model=model)
     async with (
         open_runtime(tmp_path, agents=[agent], settings=NORMAL) as first,
         open_runtime(tmp_path, agents=[agent], settings=NORMAL) as second,

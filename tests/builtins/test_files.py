@@ -174,7 +174,7 @@ async def test_base64_reads_back() -> None:
 
 WRITES = 8
 """How often the log of such a conversation is written to."""
-CLERK = Agent(settings=ChatSettings(enabled_tools=("write_text_file",)))
+CLERK = Agent("assistant", settings=ChatSettings(enabled_tools=("write_text_file",)))
 
 
 def writer() -> ScriptedModel:

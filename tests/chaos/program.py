@@ -192,7 +192,7 @@ def serve(spec: dict[str, Any]) -> None:
     async def runtime() -> AsyncIterator[Runtime]:
         settings = load(directory, limits=LIMITS, **spec["settings"])
         model = ScriptedModel(moment.script)
-        agents = (Agent(model=model),)
+        agents = (Agent("assistant", model=model),)
         added = Additions(tools=tools(moment), agents=agents, models=(model,))
         async with open_project(settings, load_project(settings), added) as opened:
             opened.parts.storage.log.listen(moment.committed)

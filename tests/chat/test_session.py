@@ -206,18 +206,18 @@ SOME = next(iter(SKILLS))
 
 
 def test_a_selectable_skill_is_accepted() -> None:
-    assert unknown_skills([SOME], ALL, Agent(), LOCAL_PROFILE) == []
-    assert unknown_skills([], ALL, Agent(), LOCAL_PROFILE) == []
+    assert unknown_skills([SOME], ALL, Agent("assistant"), LOCAL_PROFILE) == []
+    assert unknown_skills([], ALL, Agent("assistant"), LOCAL_PROFILE) == []
 
 
 def test_an_unknown_skill_is_reported_with_its_path_and_the_nearest() -> None:
-    (problem,) = unknown_skills([SOME, f"{SOME}x"], ALL, Agent(), LOCAL_PROFILE)
+    (problem,) = unknown_skills([SOME, f"{SOME}x"], ALL, Agent("assistant"), LOCAL_PROFILE)
     assert problem.path == "/selectedSkillIds/1"
     assert problem.message == f"no skill '{SOME}x'. Did you mean {SOME!r}?"
 
 
 def test_a_skill_that_the_agent_cannot_select_is_unknown() -> None:
-    agent = Agent(settings=ChatSettings(skills=()))
+    agent = Agent("assistant", settings=ChatSettings(skills=()))
     assert [each.path for each in unknown_skills([SOME], ALL, agent, LOCAL_PROFILE)] == [
         "/selectedSkillIds/0"
     ]

@@ -3,14 +3,14 @@
 from penstock.core.events.events import (
     Event,
     MessageReceived,
+    PromptResolved,
     ReplyReceived,
     TaskEnded,
-    TaskOutput,
     TaskStarted,
 )
 from penstock.core.ids import BlobId, MessageId
 from penstock.core.messages import Carry, StoredFile, Usage
-from penstock.core.task import TaskStatus
+from penstock.core.task import TaskOutput, TaskStatus
 
 STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
     (
@@ -67,6 +67,11 @@ STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
         ),
         "message_received",
         '{"message_id":"msg_1","content":"","output_schema":{"type":"integer"}}',
+    ),
+    (
+        PromptResolved(text="Be brief.", agent="clerk"),
+        "prompt_resolved",
+        '{"text":"Be brief.","agent":"clerk"}',
     ),
     (
         TaskStarted(agent_schema={"type": "integer"}),

@@ -17,6 +17,7 @@ OUTCOMES = {
     call_errors.ToolTimeout: (Status.TIMEOUT, True, True),
     call_errors.OutputTooLarge: (Status.FAILED, False, True),
     call_errors.ScriptError: (Status.FAILED, False, True),
+    call_errors.ModelRetry: (Status.VALIDATION_ERROR, False, True),
     call_errors.ScriptLoadError: (Status.FAILED, False, False),
     call_errors.OutOfMemory: (Status.FAILED, False, True),
     call_errors.VaultDenied: (Status.FAILED, False, True),

@@ -27,7 +27,7 @@ SCRIPT = """
 
 async def results(project: ProjectFolder, model: ScriptedModel) -> list[str]:
     """Return what the calls of a model came to, as it reads them."""
-    async with project.opened(agents=[Agent(model=model)]) as runtime:
+    async with project.opened(agents=[Agent("assistant", model=model)]) as runtime:
         sent = await runtime.requests.send(NewMessage(content="Go"))
         await runtime.requests.wait(sent.task_id)
     return [str(message) for message in model.requests[-1].messages]
@@ -58,7 +58,9 @@ async def test_a_chat_is_offered_the_families_that_its_project_names(
 async def test_an_agent_that_names_bash_reads_why_it_is_refused(project: ProjectFolder) -> None:
     model = ScriptedModel([call("bash", command="ls"), say("Done")])
     settings = ChatSettings(enabled_tools=("bash",))
-    async with project.opened(agents=[Agent(model=model, settings=settings)]) as runtime:
+    async with project.opened(
+        agents=[Agent("assistant", model=model, settings=settings)]
+    ) as runtime:
         await ask(runtime, "Go")
     result = str(model.requests[-1].messages)
     assert "bash is switched off in this project (set shell = true under [flows])." in result
@@ -81,7 +83,7 @@ async def test_a_chat_asks_a_person_before_a_file_changes(
     project.write("penstock.toml", FAMILIES)
     project.write("notes.txt", "old\n")
     model = ScriptedModel([asked, say("Done")])
-    async with project.opened(agents=[Agent(model=model)]) as runtime:
+    async with project.opened(agents=[Agent("assistant", model=model)]) as runtime:
         reply = await ask(runtime, "Go")
         before = {each.name for each in project.root.iterdir()}
         assert (project.root / "notes.txt").read_text() == "old\n"
@@ -113,7 +115,7 @@ async def test_an_authored_file_needs_an_approval_of_that_call(
     project.write("penstock.toml", rules + FAMILIES)
     writes = AgentProfile(access=Access(write=("tools/**",)))
     model = ScriptedModel([call("write", path="tools/x.py", content="x = 1\n"), say("Done")])
-    async with project.opened(agents=[Agent(model=model, profile=writes)]) as runtime:
+    async with project.opened(agents=[Agent("assistant", model=model, profile=writes)]) as runtime:
         reply = await ask(runtime, "Go")
         for question in reply.questions:
             await runtime.requests.answer(question.question.question_id, {"decision": "approve"})

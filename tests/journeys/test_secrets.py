@@ -110,7 +110,7 @@ async def test_a_secret_is_in_no_stream_no_history_no_request_and_no_file(
     project.tool("uses", SCRIPT, vault="[{key: token, scope_kinds: [profile]}]")
     write_skill(project, "a", tools="[uses]")
     model = ScriptedModel({"Go": [call("uses"), say("Done.")]})
-    async with project.opened(agents=[Agent(model=model)]) as runtime:
+    async with project.opened(agents=[Agent("assistant", model=model)]) as runtime:
         database_parts = runtime.parts.storage.database_parts
         assert database_parts is not None
         await database_parts.vault.set(Scope(ScopeKind.PROFILE, "local"), "token", WORD)

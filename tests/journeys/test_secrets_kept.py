@@ -81,7 +81,7 @@ async def test_a_secret_is_redacted_after_a_task_resumes_in_another_process(
 ) -> None:
     """V5: "From the moment a secret is given out, in that task every place that is recorded"."""
     model = write_all(project)
-    agents = [Agent(model=model)]
+    agents = [Agent("assistant", model=model)]
     async with project.opened(agents=agents) as runtime:
         database_parts = runtime.parts.storage.database_parts
         assert database_parts is not None

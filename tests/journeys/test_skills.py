@@ -41,7 +41,7 @@ async def test_a_selection_belongs_to_the_session_and_survives_a_restart(
     model = ScriptedModel(
         [call("activate_skill", skill_id="b"), *[say(str(number)) for number in range(5)]]
     )
-    agents = [Agent(model=model)]
+    agents = [Agent("assistant", model=model)]
     async with project.opened(agents=agents) as runtime:
         session_id = await said(runtime, "One")
         await said(runtime, "Two", session_id, "a")
@@ -69,7 +69,7 @@ async def test_an_agent_can_start_with_skills(
 ) -> None:
     write_project(project)
     model = ScriptedModel([say("Hi")])
-    agent = Agent(model=model, settings=ChatSettings(**settings))
+    agent = Agent("assistant", model=model, settings=ChatSettings(**settings))
     async with project.opened(agents=[agent]) as runtime:
         await said(runtime, "Go")
     assert tools_of(model) == [tools]
@@ -85,7 +85,7 @@ async def test_a_broken_skill_and_a_broken_tool_are_not_offered(
     model = ScriptedModel(
         [call("list_available_skills") + call("activate_skill", skill_id="c"), say("Hi")]
     )
-    async with project.opened(agents=[Agent(model=model)]) as runtime:
+    async with project.opened(agents=[Agent("assistant", model=model)]) as runtime:
         await said(runtime, "Go", None, "a", "c")
     assert tools_of(model) == [OF_A - {"t_req"}] * 2
     seen = "".join(each.content for each in model.requests[1].messages)

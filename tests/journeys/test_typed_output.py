@@ -8,10 +8,10 @@ from pydantic import BaseModel
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
 from penstock.chat.requests import NewMessage, TaskReply
-from penstock.core.events.events import TaskEnded, TaskOutput
+from penstock.core.events.events import TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.core.task import TaskStatus
+from penstock.core.task import TaskOutput, TaskStatus
 from penstock.models.providers import ModelConfig
 from penstock.models.resolve import ModelRegistry
 from penstock.models.scripted import ScriptedModel, call
@@ -50,7 +50,9 @@ async def ask(runtime: Runtime) -> TaskReply:
     return reply
 
 
-async def outlive(agent: Agent, log: DyingLog, clock: FakeClock, *tools: Act) -> TaskReply:
+async def outlive(
+    agent: Agent[Any, Any], log: DyingLog, clock: FakeClock, *tools: Act
+) -> TaskReply:
     """Open runtimes until one brings the task to its end."""
     place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     reply = None

@@ -13,7 +13,7 @@ async def ask(
     runtime: Runtime,
     content: Any,
     *,
-    agent: str | Agent = ASSISTANT,
+    agent: str | Agent[Any, Any] = ASSISTANT,
     session: str | None = None,
     profile: Profile | None = None,
 ) -> TaskReply:

@@ -10,7 +10,7 @@ from penstock.models.model import ModelRequest
 
 def agent(**settings: Any) -> Agent:
     """Return the assistant with these settings."""
-    return Agent(settings=ChatSettings(**settings))
+    return Agent("assistant", settings=ChatSettings(**settings))
 
 
 def assert_whole(request: ModelRequest) -> None:

@@ -47,6 +47,9 @@ class Act:
     def preview(self, output: Any) -> str | None:
         return None
 
+    def _needs(self, deps: object, /) -> None:
+        """Need nothing."""
+
 
 def calling(*tool_ids: str) -> Deed:
     """Return a function that calls these tools in turn and returns the statuses."""

@@ -136,7 +136,7 @@ async def _every(project: ProjectFolder) -> Mapping[tuple[str, bool], Outcomes]:
         "helper": [call("t_listed", through=["t_helper"], **asked), every],
     }
     settings = ChatSettings(result_max_chars=200_000)
-    agents = [Agent(model=ScriptedModel(script), settings=settings)]
+    agents = [Agent("assistant", model=ScriptedModel(script), settings=settings)]
     outcomes: dict[tuple[str, bool], Outcomes] = {}
     async with project.opened(tools=[search_knowledge], agents=agents) as runtime:
         for profile in (ANN, SENDER):

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 
+from penstock.core.foreign_code import BlockingDetector
 from penstock.testing.clock import FakeClock, settle
-from penstock.tools.python.function import BlockingDetector
 
 Work = Callable[[FakeClock], Awaitable[str]]
 

@@ -82,7 +82,7 @@ class Client:
 async def opened(project: ProjectFolder, *replies: Any) -> AsyncIterator[Client]:
     """Serve the project; its assistant says these, and Hello. to all else."""
     model = ScriptedModel([*replies, say("Hello.")] if replies else {"": say("Hello.")})
-    async with project.opened(agents=[Agent(model=model)]) as runtime:
+    async with project.opened(agents=[Agent("assistant", model=model)]) as runtime:
         transport = httpx2.ASGITransport(create_application(runtime))
         async with httpx2.AsyncClient(transport=transport, base_url=HERE) as http:
             yield Client(runtime, model, http)

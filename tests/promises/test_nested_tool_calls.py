@@ -81,7 +81,7 @@ async def directly(runtime: Runtime, tool_id: str, input: dict[str, Any], *skill
 
 def model_of(*replies: Any) -> tuple[ScriptedModel, Agent]:
     model = ScriptedModel([*replies, EVERYTHING_IS_SAID])
-    return model, Agent(model=model)
+    return model, Agent("assistant", model=model)
 
 
 def names(model: ScriptedModel, number: int = 0) -> set[str]:

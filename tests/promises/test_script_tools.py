@@ -118,7 +118,7 @@ async def test_n19_a_failure_may_end_the_turn(
     project.tool("ends", script)
     write_skill(project, "a", tools="[ends]")
     model = ScriptedModel({"Go": [call("ends"), say("Well.")]})
-    async with project.opened(agents=[Agent(model=model)]) as runtime:
+    async with project.opened(agents=[Agent("assistant", model=model)]) as runtime:
         sent = await runtime.requests.send(NewMessage(content="Go", selected_skills=("a",)))
         reply = await runtime.requests.wait(sent.task_id)
     assert reply

@@ -42,7 +42,7 @@ async def test_an_unknown_tool_suggests_the_nearest_visible_one(
     """`TOOL_NOT_FOUND` for a model or an outside caller names the nearest id it can see."""
     write_project(project)
     model = ScriptedModel([call("t_lister"), say("Oh.")])
-    async with project.opened(agents=[Agent(model=model)]) as runtime:
+    async with project.opened(agents=[Agent("assistant", model=model)]) as runtime:
         sent = await runtime.requests.send(NewMessage(content="Go", selected_skills=skills))
         await runtime.requests.wait(sent.task_id)
         (refused,) = await settled(runtime, sent.session_id)

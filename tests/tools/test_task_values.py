@@ -13,7 +13,7 @@ from penstock.tools.python.function import FunctionTool, tool
 from penstock.tools.task_values import StateWrite, ToolState, check_state_key
 
 
-def using(work: Any) -> FunctionTool[Any, Any]:
+def using(work: Any) -> FunctionTool[Any, ..., Any]:
     """Return a tool whose work is done on its state."""
 
     @tool(id="uses", effect="none")

@@ -6,7 +6,7 @@ from typing import Any, TypedDict, Unpack
 
 from msgspec.structs import replace
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import AnyAgent
 from penstock.agents.attachments.content import Content
 from penstock.chat.python.answering import Answering
 from penstock.chat.python.recorded_task import RecordedTask
@@ -53,7 +53,11 @@ class Conversations(Answering):
         self._new_id = new_id
 
     async def chat(
-        self, content: Content, *, agent: str | Agent = ASSISTANT, **options: Unpack[MessageOptions]
+        self,
+        content: Content,
+        *,
+        agent: str | AnyAgent = ASSISTANT,
+        **options: Unpack[MessageOptions],
     ) -> Reply[str]:
         """Send a message to an agent, and wait for its answer or its question.
 
@@ -87,7 +91,11 @@ class Conversations(Answering):
         return await self._replies.read(reply)
 
     async def start(
-        self, content: Content, *, agent: str | Agent = ASSISTANT, **options: Unpack[MessageOptions]
+        self,
+        content: Content,
+        *,
+        agent: str | AnyAgent = ASSISTANT,
+        **options: Unpack[MessageOptions],
     ) -> Run[str]:
         """Send a message to an agent without waiting for its answer.
 
@@ -123,7 +131,7 @@ class Conversations(Answering):
         )
         return Run(self, self._replies, sent.task_id, sent.session_id)
 
-    def attach(self, task_id: str, *, agent: Agent | None = None) -> Run[Any]:
+    def attach(self, task_id: str, *, agent: AnyAgent | None = None) -> Run[Any]:
         """Return a run of a task that was started elsewhere: before a restart, or over HTTP.
 
         Args:
@@ -135,13 +143,13 @@ class Conversations(Answering):
         """
         return Run(self, self._replies, task_id)
 
-    def _agent(self, agent: str | Agent) -> str:
+    def _agent(self, agent: str | AnyAgent) -> str:
         """Return the name of an agent that the runtime knows from now on."""
         agents = self.requests.known.agents
         return agents.get(agent).name if isinstance(agent, str) else agents.add(agent).name
 
     async def _message(
-        self, content: Content, agent: str | Agent, options: MessageOptions
+        self, content: Content, agent: str | AnyAgent, options: MessageOptions
     ) -> NewMessage:
         if not options and isinstance(content, str):
             return NewMessage(content=content, agent=self._agent(agent))

@@ -45,7 +45,6 @@ from penstock.core.events.events import (
     StateWritten,
     TaskBlocked,
     TaskEnded,
-    TaskOutput,
     TaskResumed,
     TaskStarted,
     TaskSuspended,
@@ -74,6 +73,7 @@ from penstock.core.task import (
     Question,
     QuestionKind,
     QuestionStatus,
+    TaskOutput,
     TaskStatus,
 )
 from penstock.core.text import cut

@@ -31,7 +31,7 @@ from penstock.core.ids import (
 from penstock.core.messages import NOTHING_SPENT, Carry, StoredFile, Usage
 from penstock.core.scopes import Scope
 from penstock.core.stored_changes import Change
-from penstock.core.task import Missing, Question, QuestionStatus, TaskStatus
+from penstock.core.task import Missing, Question, QuestionStatus, TaskOutput, TaskStatus
 
 
 class SessionOpened(Struct, frozen=True, kw_only=True, gc=False):
@@ -79,15 +79,6 @@ class CallRequested(Struct, frozen=True, kw_only=True, gc=False):
     idempotency_key: str | None = None
     """As in MessageReceived."""
     request_hash: str | None = None
-
-
-class TaskOutput(Struct, frozen=True, kw_only=True, gc=False):
-    """The typed output of a task."""
-
-    value: Any
-    """JSON that fits the schema of the output."""
-    type_name: str = ""
-    """The member of a union that the model chose; empty if there is no choice."""
 
 
 class TaskStarted(Struct, frozen=True, kw_only=True, gc=False):
@@ -213,9 +204,11 @@ class SkillsSelected(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PromptResolved(Struct, frozen=True, kw_only=True, gc=False):
-    """The project's script returned a text to append to the system prompt; it may be empty."""
+    """A script or a function returned a part of the system prompt; it may be empty."""
 
     text: str
+    agent: str = ""
+    """The agent whose instructions these are; empty for the project's script."""
 
 
 class NoteEmitted(Struct, frozen=True, kw_only=True, gc=False):

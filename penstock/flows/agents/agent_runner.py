@@ -11,7 +11,6 @@ Relies on the frame of a visit being unique in its task: one frame, one session.
 tests/flows/agents/test_agent_runner.py.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -271,9 +270,8 @@ def kept_agent(started: AgentStarted, current: Agent | None) -> Agent | None:
     if not started.charter:
         return current
     settings = _settings(started.charter["settings"])
-    return dataclasses.replace(
-        current or Agent(started.agent), settings=settings, profile=_profile_of(started)
-    )
+    agent = current or Agent(started.agent)
+    return agent.__replace__(settings=settings, profile=_profile_of(started))
 
 
 def _guard(visit: AgentVisit) -> SessionGuard:

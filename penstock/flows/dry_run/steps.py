@@ -3,7 +3,6 @@
 Sample values take the place of real results.
 """
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -80,7 +79,7 @@ def simulated_agent(agent: Agent) -> Agent:
     agent_profile = replace(
         agent.profile, tools=(), handbooks=(), context_files=(), outputs=outputs, max_turns=None
     )
-    return dataclasses.replace(agent, tools=(), profile=agent_profile)
+    return agent.__replace__(tools=(), tool_ids=(), profile=agent_profile)
 
 
 def finish_reply(step: Step, choice: Choice, request: ModelRequest) -> ScriptedReply:

@@ -20,6 +20,7 @@ from penstock.core.events.events import NOTE_LEVELS, CallSettled, NoteEmitted
 from penstock.core.json_values.json_text import JSON_DEPTH, is_larger
 from penstock.core.json_values.schema import Schema
 from penstock.core.limits import KIB
+from penstock.core.messages import StoredFile
 from penstock.core.scopes import Scope, ScopeKind, parse_path
 from penstock.core.stored_changes import Change, StateChange, StateVerb, WorkspaceChange
 from penstock.core.task import Option, QuestionForm
@@ -28,16 +29,19 @@ from penstock.engine.answers import OTHER
 from penstock.resources.state import State
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json, own_copy
-from penstock.tools.redaction import check_key, check_value, note_given
+from penstock.tools.redaction import check_key, check_value, note_given, redacted_files
 from penstock.tools.task_values import (
     ALWAYS,
     AnyRevision,
     IfRevision,
     StateWrite,
+    ToolState,
     check_state_key,
     check_ttl,
 )
 
+KEEP = "artifacts.put"
+"""The name of a stored file in the log."""
 EVENT_BYTES = 32 * KIB
 """Most bytes of the payload of an event, as JSON."""
 MAX_EVENTS = 1000
@@ -172,6 +176,65 @@ class ToolFiles:
         change = await self._invocation.workspace.write(parse_path(uri), data)
         shape = {"uri": uri, "bytes": blake2b(data, digest_size=16).hexdigest()}
         await _once(self._invocation, "workspace.write", shape, WorkspaceChange(files=(change,)))
+
+
+class ToolMemory(ToolState):
+    """A tool's values: of its task, its conversation and its profile."""
+
+    __slots__ = ("profile", "session")
+
+    def __init__(self, invocation: Invocation) -> None:
+        super().__init__(invocation)
+        log_id = invocation.ledger.held.state.log_id
+        self.session = KeptState(invocation, Scope(ScopeKind.SESSION, log_id))
+        """The tool's values of the conversation."""
+        profile_id = invocation.caller.profile.profile_id
+        self.profile = KeptState(invocation, Scope(ScopeKind.PROFILE, profile_id))
+        """The tool's values of the profile."""
+
+
+class OutputKeeper:
+    """Stores bytes that a tool made.
+
+    Each file has a record of its own, so that erasing the conversation finds its bytes even if the
+    call failed or was cancelled before it had an outcome.
+    """
+
+    __slots__ = ("_invocation",)
+
+    def __init__(self, invocation: Invocation) -> None:
+        self._invocation = invocation
+
+    async def put(self, data: bytes, mime: str, name: str | None = None) -> StoredFile:
+        """Store bytes. People see them with the result, an image as an image.
+
+        Args:
+            data: The bytes.
+            mime: Their type, such as `image/png`.
+            name: A file name for people who download them.
+
+        Returns:
+            The file as the log names it.
+
+        Raises:
+            TypeError: The data is not `bytes`.
+            ValueError: The type is malformed.
+        """
+        if not isinstance(data, bytes):
+            raise TypeError(f"data must be bytes, not {type(data).__name__}")
+        invocation, mime = self._invocation, mime_of(mime)
+        shape = {"mime": mime, "name": name, "bytes": blake2b(data, digest_size=16).hexdigest()}
+        path = invocation.place(KEEP, shape, Effect.WRITE)
+        settled = invocation.ledger.find(path)
+        if settled is None:
+            shown = invocation.caller.secrets.bytes(data)
+            kept = await invocation.edition.resources.artifacts.keep(shown, mime, name=name)
+            files = redacted_files((kept,), invocation.caller.secrets)
+            settled = invocation.record(path, KEEP, Envelope.success(None), files=files)
+        (stored,) = settled.files
+        if stored not in invocation.files:
+            invocation.files.append(stored)
+        return stored
 
 
 async def secret_of(invocation: Invocation, key: str, shared: str | None) -> str:

@@ -14,7 +14,6 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
-from hashlib import blake2b
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -25,35 +24,32 @@ from penstock.core.envelope import Envelope
 from penstock.core.events.events import NoteEmitted
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.json_values.json_text import JSON_DEPTH
-from penstock.core.messages import StoredFile
 from penstock.core.profile import Profile
-from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.task import Option, QuestionStatus
+from penstock.resources.dependencies import MISSING, AgentContext, DepsT_co, TaskScope
 from penstock.tools.detached_calls import DetachedCalls
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json, own_copy
 from penstock.tools.python.capabilities import (
     MAX_EVENTS,
-    KeptState,
+    OutputKeeper,
     ToolFiles,
+    ToolMemory,
     checked_note,
-    mime_of,
     question_form,
     question_text,
     secret_of,
 )
-from penstock.tools.redaction import redacted_files, redacted_note
-from penstock.tools.task_values import ToolState
+from penstock.tools.redaction import redacted_note
 
 T = TypeVar("T")
 
 EMIT = "emit"
-KEEP = "artifacts.put"
 PROGRESS = "progress"
 TOO_MANY = "tool.events"
 
 
-class ToolContext:
+class ToolContext(AgentContext[DepsT_co]):
     """The runtime's interface for a Python tool during one call.
 
     A tool receives it in any parameter with this hint; callers and models do not see the parameter.
@@ -81,8 +77,9 @@ class ToolContext:
 
     __slots__ = ("_invocation", "_loop", "_thread", "artifacts", "state", "workspace")
 
-    def __init__(self, invocation: Invocation) -> None:
+    def __init__(self, invocation: Invocation, deps: Any = MISSING) -> None:
         self._invocation = invocation
+        self._deps = deps
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self.state = ToolMemory(invocation)
@@ -269,6 +266,21 @@ class ToolContext:
         return self._invocation.ledger.task.task_id
 
     @property
+    def agent(self) -> str:
+        """The name of the agent whose call it is."""
+        return self._invocation.caller.agent
+
+    @property
+    def session(self) -> str:
+        """The conversation, as `session_id`."""
+        return self.session_id
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The metadata of the message."""
+        return scope_of(self._invocation).metadata
+
+    @property
     def session_id(self) -> SessionId:
         """The conversation. A direct call has a log of its own."""
         return SessionId(self._invocation.ledger.held.state.log_id)
@@ -329,60 +341,12 @@ class ToolContext:
             invocation.record(path, EMIT, Envelope.success(None))
 
 
-class ToolMemory(ToolState):
-    """A tool's values: of its task, its conversation and its profile."""
-
-    __slots__ = ("profile", "session")
-
-    def __init__(self, invocation: Invocation) -> None:
-        super().__init__(invocation)
-        log_id = invocation.ledger.held.state.log_id
-        self.session = KeptState(invocation, Scope(ScopeKind.SESSION, log_id))
-        """The tool's values of the conversation."""
-        profile_id = invocation.caller.profile.profile_id
-        self.profile = KeptState(invocation, Scope(ScopeKind.PROFILE, profile_id))
-        """The tool's values of the profile."""
-
-
-class OutputKeeper:
-    """Stores bytes that a tool made.
-
-    Each file has a record of its own, so that erasing the conversation finds its bytes even if the
-    call failed or was cancelled before it had an outcome.
-    """
-
-    __slots__ = ("_invocation",)
-
-    def __init__(self, invocation: Invocation) -> None:
-        self._invocation = invocation
-
-    async def put(self, data: bytes, mime: str, name: str | None = None) -> StoredFile:
-        """Store bytes. People see them with the result, an image as an image.
-
-        Args:
-            data: The bytes.
-            mime: Their type, such as `image/png`.
-            name: A file name for people who download them.
-
-        Returns:
-            The file as the log names it.
-
-        Raises:
-            TypeError: The data is not `bytes`.
-            ValueError: The type is malformed.
-        """
-        if not isinstance(data, bytes):
-            raise TypeError(f"data must be bytes, not {type(data).__name__}")
-        invocation, mime = self._invocation, mime_of(mime)
-        shape = {"mime": mime, "name": name, "bytes": blake2b(data, digest_size=16).hexdigest()}
-        path = invocation.place(KEEP, shape, Effect.WRITE)
-        settled = invocation.ledger.find(path)
-        if settled is None:
-            shown = invocation.caller.secrets.bytes(data)
-            kept = await invocation.edition.resources.artifacts.keep(shown, mime, name=name)
-            files = redacted_files((kept,), invocation.caller.secrets)
-            settled = invocation.record(path, KEEP, Envelope.success(None), files=files)
-        (stored,) = settled.files
-        if stored not in invocation.files:
-            invocation.files.append(stored)
-        return stored
+def scope_of(invocation: Invocation) -> TaskScope:
+    """Return the task of a call, for what makes dependencies."""
+    caller, ledger = invocation.caller, invocation.ledger
+    return TaskScope(
+        profile=caller.profile,
+        session=ledger.held.state.log_id,
+        task_id=ledger.task.task_id,
+        agent=caller.agent,
+    )

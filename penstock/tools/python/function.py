@@ -14,27 +14,40 @@ Proof: tests/tools/python/test_function.py.
 
 import inspect
 from base64 import b64decode
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from functools import cached_property, partial, update_wrapper
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, cast, overload
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from msgspec.structs import replace
 from pydantic import ValidationError
 
 from penstock.core.call import Effect
+from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.diagnostics import Diagnostic, Severity, did_you_mean, errors_of
 from penstock.core.envelope import Json
 from penstock.core.errors import DeclarationError
 from penstock.core.events.events import NoteEmitted
+from penstock.core.foreign_code import BlockingDetector
 from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.json_values.schema import Problem, pointer
+from penstock.resources.dependencies import MISSING, NO_DEPS, Depends
 from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import at_bytes, own_copy, plain_base64, to_json
-from penstock.tools.python.context import ToolContext
+from penstock.tools.python.context import ToolContext, scope_of
 from penstock.tools.python.options import (
     RESERVED,
     TOOL_ID,
@@ -50,22 +63,27 @@ BLOCKING_SECONDS = 0.1
 """Longest step of an async tool, in seconds, without a warning that it blocks the event loop."""
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
-T = TypeVar("T")
+R_co = TypeVar("R_co", covariant=True)
+S = TypeVar("S")
+D = TypeVar("D")
+NeedsT_contra = TypeVar("NeedsT_contra", contravariant=True)
+"""The type of the dependencies that a tool needs; `object` if it needs none."""
 
 DESCRIPTION_CHARACTERS = 4096
 ToolLike = Tool | Callable[..., Any]
 """Objects that a program may pass as a tool. A plain function becomes a tool that writes."""
 
 
-class FunctionTool(Generic[P, R]):
+class FunctionTool(Generic[NeedsT_contra, P, R_co]):
     """A Python function as a tool. Calling it calls the function."""
 
     __name__: str
-    __wrapped__: Callable[P, R]
+    __wrapped__: Callable[P, R_co]
 
-    def __init__(self, function: Callable[P, R], **options: Unpack[Options]) -> None:
-        self._function: Callable[P, R] = function
+    def __init__(self, function: Callable[P, R_co], **options: Unpack[Options]) -> None:
+        self._function: Callable[P, R_co] = function
         if not inspect.isroutine(function):
             raise TypeError(f"@tool is for functions, not for {function!r}")
         if isinstance(function, classmethod):
@@ -77,24 +95,30 @@ class FunctionTool(Generic[P, R]):
         self._is_async = inspect.iscoroutinefunction(function)
         update_wrapper(self, function)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function, without a runtime."""
         return self._function(*args, **kwargs)
 
+    def _needs(self, deps: NeedsT_contra, /) -> None:
+        """Tell type checkers which dependencies it needs."""
+
     @overload
-    def __get__(self, instance: None, owner: type[Any], /) -> Self: ...
+    def __get__(self, instance: None, owner: Any) -> Self: ...
     @overload
     def __get__(
-        self, instance: object, owner: type[Any] | None = None, /
-    ) -> "FunctionTool[..., R]": ...
-    def __get__(self, instance: object | None, owner: type[Any] | None = None, /) -> Any:
+        self: "FunctionTool[D, Concatenate[S, Q], R]", instance: S, owner: Any
+    ) -> "FunctionTool[D, Q, R]": ...
+    # For checkers that cannot bind `self` by Concatenate.
+    @overload
+    def __get__(self, instance: object, owner: Any) -> "FunctionTool[NeedsT_contra, ..., R_co]": ...
+    def __get__(self, instance: object | None, owner: Any = None) -> Any:
         """Bind a method to its object as a function does: `shop.find` is a tool, too."""
         bind = getattr(self._function, "__get__", None)
         if instance is None or bind is None:
             return self
         return FunctionTool(bind(instance, owner), **self._options)
 
-    def __replace__(self, /, *, spec: ToolSpec) -> "FunctionTool[P, R]":
+    def __replace__(self, /, *, spec: ToolSpec) -> "FunctionTool[NeedsT_contra, P, R_co]":
         """Return a copy with another specification."""
         made = copy(self)
         made.__dict__["spec"] = spec
@@ -113,6 +137,19 @@ class FunctionTool(Generic[P, R]):
     def line(self) -> int:
         """The function's line in its file."""
         return self._signature.line
+
+    @property
+    def needs(self) -> Any:
+        """The type of the deps of its context; None if it needs none."""
+        return self._signature.needs
+
+    @property
+    def injected(self) -> Mapping[str, tuple[Depends, Any]]:
+        """The parameters that functions of `Depends` provide, with their types."""
+        signature = self._signature
+        return {
+            name: (depends, signature.hints[name]) for name, depends in signature.depends.items()
+        }
 
     def _read_spec(self) -> ToolSpec:
         if errors := errors_of(self.check()):
@@ -173,8 +210,8 @@ class FunctionTool(Generic[P, R]):
         """Return what the function returns, as JSON."""
         signature = self._signature
         values = self._values(input, signature)
-        for name in signature.contexts:
-            values[name] = ToolContext(invocation)
+        if signature.contexts or signature.depends:
+            await _provide(values, signature, invocation)
         world = invocation.edition.world
         function = cast("Callable[..., Any]", self._function)
         if self._is_async:
@@ -244,10 +281,33 @@ class FunctionTool(Generic[P, R]):
         )
 
 
+class Decorator(Protocol):
+    """The result of `@tool(...)`: it makes a function a tool."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[ToolContext[D], P], R], /
+    ) -> FunctionTool[D, Concatenate[ToolContext[D], P], R]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[S, ToolContext[D], P], R], /
+    ) -> FunctionTool[D, Concatenate[S, ToolContext[D], P], R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> FunctionTool[object, P, R]: ...
+
+
 @overload
-def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+def tool(
+    function: Callable[Concatenate[ToolContext[D], P], R], /
+) -> FunctionTool[D, Concatenate[ToolContext[D], P], R]: ...
 @overload
-def tool(**options: Unpack[Options]) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(
+    function: Callable[Concatenate[S, ToolContext[D], P], R], /
+) -> FunctionTool[D, Concatenate[S, ToolContext[D], P], R]: ...
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[object, P, R]: ...
+@overload
+def tool(**options: Unpack[Options]) -> Decorator: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function a tool; it stays callable as a function.
 
@@ -299,7 +359,8 @@ def as_tool(value: ToolLike) -> Tool:
     if inspect.isroutine(value):
         inner = getattr(value, "__func__", None)
         if isinstance(inner, FunctionTool):  # Python 3.13 binds the tool below a @classmethod
-            return inner.__get__(getattr(value, "__self__", None))
+            bound: Tool = inner.__get__(getattr(value, "__self__", None), None)
+            return bound
         return FunctionTool(value)
     if isinstance(value, type) or not hasattr(value, "spec") or not hasattr(value, "run"):
         raise TypeError(
@@ -315,64 +376,25 @@ def all_as_tools(values: Iterable[ToolLike]) -> tuple[Tool, ...]:
     return tuple(map(as_tool, values))
 
 
+async def _provide(values: dict[str, Any], signature: Signature, invocation: Invocation) -> None:
+    """Add the arguments that no model gives: contexts, and what functions of `Depends` provide."""
+    deps: Any = MISSING
+    if signature.needs is not None or signature.depends:
+        dependencies = invocation.edition.resources.dependencies
+        if dependencies is None:
+            raise ToolNotConfigured(NO_DEPS)
+        hold, scope = invocation.ledger.held, scope_of(invocation)
+        if signature.needs is not None:
+            deps = await dependencies.deps(hold, scope)
+        for name, depends in signature.depends.items():
+            values[name] = await dependencies.injected(hold, scope, depends)
+    for name in signature.contexts:
+        values[name] = ToolContext(invocation, deps)
+
+
 def _warn(invocation: Invocation, seconds: float) -> None:
     message = (
         f'"{invocation.spec.tool_id}" kept the event loop for {seconds:.2f} s while others waited; '
         "make it a plain def, which runs in a thread, or await"
     )
     invocation.note(NoteEmitted(event_type="tool.blocking", message=message, level="warning"))
-
-
-class BlockingDetector(Generator[Any, Any, T]):
-    """Awaits a coroutine step by step, and reports the first step over `limit` seconds once.
-
-    A step lasts from one await that waits to the next. `report` gets its seconds.
-    """
-
-    __slots__ = ("_limit", "_monotonic", "_report", "_work")
-
-    def __init__(
-        self,
-        work: Coroutine[Any, Any, T],
-        monotonic: Callable[[], float],
-        limit: float,
-        report: Callable[[float], None],
-    ) -> None:
-        self._work = work
-        self._monotonic = monotonic
-        self._limit = limit
-        self._report: Callable[[float], None] | None = report
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        """Return the steps, so that the object can be awaited."""
-        return self
-
-    def __next__(self) -> Any:
-        """Run the next step."""
-        return self.send(None)
-
-    def send(self, value: Any) -> Any:
-        """Run the next step. The event loop always sends None."""
-        began = self._monotonic()
-        try:
-            return self._work.send(value)
-        finally:
-            self._check(began)
-
-    def throw(self, error: Any, value: Any = None, trace: TracebackType | None = None, /) -> Any:
-        """Raise an error in the coroutine, and run its next step."""
-        began = self._monotonic()
-        try:
-            return self._work.throw(error)
-        finally:
-            self._check(began)
-
-    def close(self) -> None:
-        """Close the coroutine."""
-        self._work.close()
-
-    def _check(self, began: float) -> None:
-        seconds = self._monotonic() - began
-        if seconds > self._limit and self._report is not None:
-            self._report(seconds)
-            self._report = None

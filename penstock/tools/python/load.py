@@ -32,7 +32,7 @@ _MAX_BYTES = 16 << 20
 _FUNCTION = re.compile(r"^(?:async )?def (\w+)", re.MULTILINE)
 _RAISE = opmap["RAISE_VARARGS"]
 
-PythonTool = FunctionTool[Any, Any]
+PythonTool = FunctionTool[Any, ..., Any]
 
 
 class LoadedTools(Struct, frozen=True, kw_only=True):

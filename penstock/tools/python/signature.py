@@ -30,6 +30,7 @@ from penstock.core.envelope import Json
 from penstock.core.foreign_code import CaughtError
 from penstock.core.json_values.schema import Schema, json_problems
 from penstock.core.text import cut
+from penstock.resources.dependencies import Depends
 from penstock.tools.outputs import BYTES
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.docstring import parse_docstring
@@ -52,6 +53,12 @@ class Signature(Struct, kw_only=True):
     description: str
     contexts: tuple[str, ...] = ()
     """Parameters that get the ToolContext."""
+    needs: Any = None
+    """The type of the dependencies that its context has; None if it needs none."""
+    depends: dict[str, Depends] = field(default_factory=dict)
+    """Parameters that functions provide."""
+    hints: dict[str, Any] = field(default_factory=dict)
+    """The types of these parameters."""
     names: dict[str, str] = field(default_factory=dict)
     """Fields of `model` to parameters of the function."""
     plain: dict[str, type] = field(default_factory=dict)
@@ -95,11 +102,21 @@ class _Reader:
         with CaughtError() as fault:
             hints = get_type_hints(self._function, include_extras=True)
         if fault.error is not None:
-            self._find("python-hint", f"a hint cannot be read: {_text_of(fault.error)}")
+            remedy = ""
+            if isinstance(fault.error, NameError):
+                remedy = "; import it at the top, not under `if TYPE_CHECKING:`"
+            self._find("python-hint", f"a hint cannot be read: {_text_of(fault.error)}{remedy}")
             return signature
         parameters = inspect.signature(self._function).parameters.values()
         signature.contexts = tuple(p.name for p in parameters if _is_context(hints.get(p.name)))
-        taken = [each for each in parameters if each.name not in signature.contexts]
+        for name in signature.contexts:
+            signature.needs = _needs_of(hints[name]) or signature.needs
+        for parameter in parameters:
+            if (depends := _depends_of(hints.get(parameter.name))) is not None:
+                signature.depends[parameter.name] = depends
+                signature.hints[parameter.name] = get_args(hints[parameter.name])[0]
+        given = {*signature.contexts, *signature.depends}
+        taken = [each for each in parameters if each.name not in given]
         if inspect.isasyncgenfunction(self._function) or inspect.isgeneratorfunction(
             self._function
         ):
@@ -208,7 +225,23 @@ def _is_method(function: Callable[..., Any]) -> bool:
 
 
 def _is_context(hint: Any) -> bool:
-    return hint is ToolContext or ToolContext in get_args(hint)
+    if hint is ToolContext or get_origin(hint) is ToolContext:
+        return True
+    return any(each is ToolContext or get_origin(each) is ToolContext for each in get_args(hint))
+
+
+def _needs_of(hint: Any) -> Any:
+    """Return the type of the dependencies of a context; None for a context without them."""
+    if get_origin(hint) is ToolContext:
+        (needed,) = get_args(hint)
+        return None if needed is object else needed
+    return next((found for each in get_args(hint) if (found := _needs_of(each)) is not None), None)
+
+
+def _depends_of(hint: Any) -> Depends | None:
+    if get_origin(hint) is not Annotated:
+        return None
+    return next((each for each in get_args(hint)[1:] if isinstance(each, Depends)), None)
 
 
 def _bare(hint: Any) -> Any:

@@ -1,7 +1,5 @@
 """Agent sessions: their tools, prompts and stored settings."""
 
-import dataclasses
-
 import pytest
 from msgspec.structs import replace
 
@@ -236,7 +234,7 @@ async def test_a_denied_tool_stays_denied_after_its_file_was_removed() -> None:
     place = MemoryStorage(flows=flows_of(demo=steps(TWO)))
     model, look = ScriptedModel(by_task({"a": asks})), Act("look")
     tools: list[Tool] = [AskUser(), look]
-    agents = [*WORKERS, dataclasses.replace(FIRST, settings=settings)]
+    agents = [*WORKERS, FIRST.__replace__(settings=settings)]
     async with memory_runtime(model=model, agents=agents, tools=tools, place=place) as runtime:
         await run_in(runtime)
     async with memory_runtime(model=model, agents=WORKERS, tools=tools, place=place) as runtime:

@@ -22,7 +22,7 @@ MINE = Scope(ScopeKind.PROFILE, LOCAL)
 HIDDEN = "hunter2-and-more"
 
 
-def doing(work: Any, tool_id: str = "does") -> FunctionTool[Any, Any]:
+def doing(work: Any, tool_id: str = "does") -> FunctionTool[Any, ..., Any]:
     """Return a tool that does something with its context."""
 
     @tool(id=tool_id, effect="none")

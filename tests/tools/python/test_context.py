@@ -19,7 +19,7 @@ from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import FunctionTool, tool
 
 
-def doing(work: Any) -> FunctionTool[Any, Any]:
+def doing(work: Any) -> FunctionTool[Any, ..., Any]:
     """Return a tool that does something with its context."""
 
     @tool(id="does", effect="none")

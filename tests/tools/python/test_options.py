@@ -11,7 +11,7 @@ from penstock.tools.python.function import FunctionTool, tool
 from penstock.tools.python.options import Options, Retry, retry_policy
 
 
-def with_options(**options: Any) -> FunctionTool[[], None]:
+def with_options(**options: Any) -> FunctionTool[object, [], None]:
     """Return a tool with these options, whatever they are."""
 
     @tool(**options)

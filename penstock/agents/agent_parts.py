@@ -1,0 +1,255 @@
+"""The parts that a program gives to an agent, and the dependencies that they need.
+
+The protocols are for type checkers: `Tool[Pool]` is a tool that needs a Pool, and an agent with it
+needs one too. At run time a wrong or missing dependency is found by `check_needs` when the project
+is opened, with the agent and the tool, not when a model first calls the tool.
+
+Instructions may be functions. They run at the start of a conversation, or of each task; their texts
+are recorded, so that a restart sends the same system prompt and a provider's cache still fits.
+Proof: tests/agents/test_agent_parts.py.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from types import CodeType
+from typing import (
+    Any,
+    Literal,
+    Protocol,
+    TypeAlias,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
+)
+
+from msgspec import Struct
+from msgspec.structs import replace
+from typing_extensions import TypeVar
+
+from penstock.core.diagnostics import did_you_mean
+from penstock.core.errors import ConfigError, PromptNotResolved
+from penstock.core.foreign_code import CaughtError
+from penstock.resources.dependencies import (
+    MISSING,
+    NO_DEPS,
+    AgentContext,
+    Dependencies,
+    Depends,
+    DepsSource,
+    GivenDeps,
+    Hold,
+    TaskScope,
+    fits,
+    name_of,
+    returned_type,
+)
+from penstock.tools.python.function import FunctionTool, all_as_tools
+from penstock.tools.spec import ToolSpec
+from penstock.tools.tool import Registry, with_spec
+from penstock.tools.tool import Tool as AnyTool
+
+NeedsT_contra = TypeVar("NeedsT_contra", contravariant=True)
+D = TypeVar("D")
+
+
+@runtime_checkable
+class Tool(Protocol[NeedsT_contra]):
+    """A tool that an agent can have, by the type of the dependencies that it needs.
+
+    Example:
+        >>> from penstock import Tool, tool
+        >>> @tool(effect="none")
+        ... def double(number: int) -> int:
+        ...     '''Double a number.'''
+        ...     return 2 * number
+        >>> tools: list[Tool[object]] = [double]
+    """
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The specification, which callers may see."""
+        ...
+
+    def _needs(self, deps: NeedsT_contra, /) -> None: ...
+
+
+class PlainFunction(Protocol):
+    """A function as Python makes it.
+
+    Not `Callable`: a tool is callable too, and checkers would lose the dependencies that it needs.
+    """
+
+    @property
+    def __code__(self) -> CodeType:
+        """The code of the function."""
+        ...
+
+    @property
+    def __call__(self) -> Callable[..., Any]:
+        """Call the function."""
+        ...
+
+
+Instructions: TypeAlias = (
+    str | Callable[[AgentContext[D]], str] | Callable[[AgentContext[D]], Awaitable[str]]
+)
+"""Text of the system prompt, or a function that returns some."""
+Every = Literal["conversation", "task"]
+"""How often functions among the instructions run."""
+EACH: tuple[Every, ...] = get_args(Every)
+
+
+class InstructionParts(Struct, frozen=True):
+    """Instructions with functions among them."""
+
+    parts: tuple[Any, ...]
+    every: Every = "conversation"
+
+    async def text(self, hold: Hold, scope: TaskScope, dependencies: Dependencies | None) -> str:
+        """Return the instructions of a task. Raises PromptNotResolved if a function fails."""
+        texts = []
+        for part in self.parts:
+            if isinstance(part, str):
+                texts.append(part)
+                continue
+            # Made only for functions that name a type: an unread pool costs a connection.
+            deps: Any = MISSING
+            if needs_of(part) is not None:
+                if dependencies is None:
+                    raise ConfigError(NO_DEPS)
+                deps = await dependencies.deps(hold, scope)
+            made: Any = None
+            with CaughtError() as fault:
+                made = part(AgentContext(scope, deps))
+                made = await made if inspect.isawaitable(made) else made
+            if fault.error is not None:
+                raise PromptNotResolved(
+                    f"the instructions {name_of(part)!r} of agent {scope.agent!r} failed: "
+                    f"{fault.error!r}"
+                ) from fault.error
+            if not isinstance(made, str):
+                raise PromptNotResolved(
+                    f"the instructions {name_of(part)!r} of agent {scope.agent!r} must return a "
+                    f"text, found {made!r}"
+                )
+            texts.append(made)
+        return joined(texts)
+
+
+def read_instructions(given: Any, every: Any, agent: str) -> tuple[str, InstructionParts | None]:
+    """Return instructions as text, or what makes the text. Raises ConfigError."""
+    if every not in EACH:
+        raise ConfigError(f"instructions_every must be conversation or task; found {every!r}")
+    # Not all callables are functions: an object with `__call__` may keep the texts of a project.
+    parts = (given,) if isinstance(given, str) or callable(given) else tuple(given)
+    for part in parts:
+        if not (isinstance(part, str) or callable(part)):
+            raise ConfigError(
+                f"instructions of agent {agent!r} take texts and functions; found {part!r}"
+            )
+    if all(isinstance(part, str) for part in parts):
+        return joined(parts), None
+    return "", InstructionParts(parts, every)
+
+
+def read_tools(given: Any) -> tuple[tuple[AnyTool, ...] | None, tuple[str, ...]]:
+    """Return the tools of an agent, and the ids of those that the project has."""
+    if given is None:
+        return None, ()
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"tools= takes a list, such as tools=[area]; found {given!r}")
+    values = tuple(given)
+    own = [each for each in values if not isinstance(each, str)]
+    return all_as_tools(own), tuple(each for each in values if isinstance(each, str))
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Return texts as paragraphs of one; empty ones are left out."""
+    return "\n\n".join(text for text in texts if text)
+
+
+def needs_of(function: Callable[..., Any]) -> Any:
+    """Return the type of the deps of a function's AgentContext; None if it needs none."""
+    with CaughtError():
+        hints = get_type_hints(inspect.unwrap(function))
+        for hint in hints.values():
+            if get_origin(hint) is AgentContext:
+                (needed,) = get_args(hint)
+                return None if needed is object else needed
+    return None
+
+
+class AgentNeeds(Struct, frozen=True, kw_only=True):
+    """The needs of the parts of one agent."""
+
+    agent: str
+    """Its name; empty for the tools of the project."""
+    tools: Sequence[Any] = ()
+    instructions: InstructionParts | None = None
+    deps_type: Any = None
+    source: DepsSource | None = None
+    """Its own dependencies, by `with_deps`."""
+
+
+def check_needs(agents: Iterable[AgentNeeds], given: GivenDeps) -> None:
+    """Raise ConfigError if a part of an agent needs dependencies that are missing or do not fit."""
+    for agent in agents:
+        whose = f"agent {agent.agent!r}" if agent.agent else "the project"
+        source = agent.source or given.shared
+        if agent.deps_type is not None:
+            _check(f"{whose} has deps_type={name_of(agent.deps_type)}", agent.deps_type, source)
+        # Hints of other kinds of tools are not known: they have no context to read deps from.
+        for tool in agent.tools:
+            if isinstance(tool, FunctionTool):
+                part = f"the tool {tool.tool_id!r} of {whose}"
+                if (needed := tool.needs) is not None:
+                    _check(f"{part} needs deps of type {name_of(needed)}", needed, source)
+                for name, (depends, hint) in tool.injected.items():
+                    _check_depends(
+                        f"the parameter {name!r} of {part}", depends, hint, given.overrides
+                    )
+        for function in agent.instructions.parts if agent.instructions else ():
+            if callable(function) and (needed := needs_of(function)) is not None:
+                part = f"the instructions {name_of(function)!r} of {whose}"
+                _check(f"{part} need deps of type {name_of(needed)}", needed, source)
+
+
+def check_tool_ids(agents: Iterable[Any], registry: Registry) -> None:
+    """Raise ConfigError if an agent has a tool by an id that the project does not have."""
+    for agent in agents:
+        for _ in named_tools(agent.name, agent.tool_ids, registry):
+            pass
+
+
+def named_tools(agent: str, tool_ids: Iterable[str], registry: Registry) -> Iterator[AnyTool]:
+    """Yield the tools of the project that an agent has by their ids. Raises ConfigError."""
+    for tool_id in tool_ids:
+        tool = registry.find(tool_id)
+        if tool is None:
+            known = [each.spec.tool_id for each in registry]
+            raise ConfigError(
+                f"agent {agent!r} has the tool {tool_id!r}, which the project does not have."
+                f"{did_you_mean(tool_id, known)}"
+            )
+        yield with_spec(tool, replace(tool.spec, is_offered=True))
+
+
+def _check(what: str, needed: Any, source: DepsSource | None) -> None:
+    if source is None:
+        raise ConfigError(
+            f"{what}; pass deps= or deps_factory= to penstock.open, or use agent.with_deps(…)"
+        )
+    if problem := source.problem(needed):
+        raise ConfigError(f"{what}, but {problem}")
+
+
+def _check_depends(
+    what: str, depends: Depends, hint: Any, overrides: Mapping[Callable[..., Any], Any]
+) -> None:
+    function = overrides.get(depends.function, depends.function)
+    found = returned_type(function) if callable(function) else type(function)
+    if found is not None and not fits(found, hint):
+        raise ConfigError(
+            f"{what} is a {name_of(hint)}, but {name_of(function)} returns {name_of(found)}"
+        )

@@ -1,0 +1,233 @@
+"""What a program gives to an agent: instructions that are functions, tools by id, and needs."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import pytest
+
+from penstock import Agent, AgentContext, Depends, TaskScope, ToolContext, tool
+from penstock.core.errors import ConfigError
+from penstock.core.events.events import PromptResolved
+from penstock.core.limits import Limits
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.logs import events
+from tests.kit.tools import Act
+
+
+class Pool:
+    """Something that lives in a program."""
+
+
+class BigPool(Pool):
+    """A larger one."""
+
+
+class Mailer:
+    """Something else."""
+
+
+CALLS: list[str] = []
+
+
+def rules(ctx: AgentContext[object]) -> str:
+    CALLS.append(ctx.task_id)
+    return f"Rule {len(CALLS)} for {ctx.agent}."
+
+
+async def late_rules(ctx: AgentContext[Pool]) -> str:
+    return f"Uses {type(ctx.deps).__name__}."
+
+
+def systems(model: ScriptedModel) -> list[str]:
+    return [request.system.partition("\n\nResults of tools")[0] for request in model.requests]
+
+
+@pytest.mark.parametrize(
+    ("every", "texts"),
+    [("conversation", ["Be brief.\n\nRule 1 for clerk."] * 2),
+     ("task", ["Be brief.\n\nRule 1 for clerk.", "Be brief.\n\nRule 2 for clerk."])],
+)  # fmt: skip
+async def test_functions_among_the_instructions_run_once_in_a_conversation_or_task(
+    every: Any, texts: list[str]
+) -> None:
+    CALLS.clear()
+    model = ScriptedModel([say("One."), say("Two.")])
+    agent = Agent("clerk", model=model, instructions=["Be brief.", rules], instructions_every=every)
+    async with memory_runtime(agents=[agent]) as runtime:
+        first = await runtime.chat("Hi", agent=agent)
+        await runtime.chat("Again", agent=agent, session=first.session)
+        found = await events(runtime, first.session)
+    assert systems(model) == texts
+    recorded = [each for each in found if isinstance(each, PromptResolved)]
+    assert [each.agent for each in recorded] == ["clerk"] * len(set(texts))
+
+
+async def test_another_conversation_runs_them_again() -> None:
+    CALLS.clear()
+    model = ScriptedModel([say("One."), say("Two.")])
+    agent = Agent("clerk", model=model, instructions=rules)
+    async with memory_runtime(agents=[agent]) as runtime:
+        await runtime.chat("Hi", agent=agent)
+        await runtime.chat("Hi", agent=agent)
+    assert systems(model) == ["Rule 1 for clerk.", "Rule 2 for clerk."]
+
+
+async def test_a_task_that_resumes_after_a_crash_sends_the_same_instructions() -> None:
+    CALLS.clear()
+    clock = FakeClock()
+    log = DyingLog(clock, writes=3, before=False)
+    model = ScriptedModel({"Go": [call("look"), say("Done.")]})
+    agent = Agent("assistant", model=model, instructions=rules)
+    place, reply = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0)), None
+    while reply is None:
+        async with memory_runtime(agents=[agent], tools=[Act("look")], place=place) as runtime:
+            reply = await live(runtime, log, see_through(runtime, "Go", lambda question: {}))
+        log.revive()
+        clock.advance(place.limits.lease_seconds + 1)
+    assert len(model.requests) >= 2
+    assert set(systems(model)) == {"Rule 1 for assistant."}
+
+
+async def test_instructions_may_be_async_and_read_the_dependencies() -> None:
+    model = ScriptedModel([say("One.")])
+    agent = Agent("clerk", model=model, deps_type=Pool, instructions=late_rules)
+    async with memory_runtime(agents=[agent], deps=BigPool()) as runtime:
+        await runtime.chat("Hi", agent=agent)
+    assert systems(model) == ["Uses BigPool."]
+
+
+def broken(ctx: AgentContext[object]) -> str:
+    raise KeyError("rules")
+
+
+def no_text(ctx: AgentContext[object]) -> str:
+    return 3  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (broken, "the instructions 'broken' of agent 'clerk' failed: KeyError('rules')"),
+        (no_text, "the instructions 'no_text' of agent 'clerk' must return a text, found 3"),
+    ],
+)
+async def test_instructions_that_fail_end_the_task_with_their_name(
+    function: Callable[..., str], message: str
+) -> None:
+    agent = Agent("clerk", model=ScriptedModel([]), instructions=function)
+    async with memory_runtime(agents=[agent]) as runtime:
+        reply = await runtime.chat("Hi", agent=agent)
+    assert reply.status == "failed"
+    assert reply.error
+    assert (reply.error.code, reply.error.message) == ("SYSTEM_PROMPT_RESOLUTION_FAILED", message)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"instructions": 3}, "object is not iterable"),
+        ({"instructions": ["a", 3]}, "take texts and functions; found 3"),
+        ({"instructions_every": "day"}, "must be conversation or task; found 'day'"),
+    ],
+)
+def test_wrong_instructions_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ConfigError, TypeError), match=message):
+        Agent("clerk", **options)
+
+
+async def test_an_agent_has_tools_of_the_project_by_their_ids() -> None:
+    model = ScriptedModel([call("look"), say("Done.")])
+    agent = Agent("clerk", model=model, tools=["look", Act("own")])
+    async with memory_runtime(tools=[Act("look"), Act("other")], agents=[agent]) as runtime:
+        reply = await runtime.chat("Hi", agent=agent)
+    assert reply.content == "Done."
+    assert [each.name for each in model.requests[0].tools] == ["own", "look"]
+
+
+async def test_an_id_that_the_project_lacks_is_refused_when_it_is_opened() -> None:
+    agent = Agent("clerk", tools=["lock"])
+    with pytest.raises(ConfigError, match=r"agent 'clerk' has the tool 'lock', .* mean 'look'"):
+        async with memory_runtime(tools=[Act("look")], agents=[agent]):
+            pass
+
+
+@tool(effect="read")
+async def look_up(ctx: ToolContext[Pool], key: str) -> str:
+    """Look up a key."""
+    return key
+
+
+def mailer() -> Mailer:
+    return Mailer()
+
+
+@tool(effect="read")
+def injected(pool: Annotated[Pool, Depends(mailer)], key: str) -> str:
+    """Look up a key."""
+    return key
+
+
+def mailer_of(scope: TaskScope) -> Mailer:
+    return Mailer()
+
+
+def pool_of(scope: TaskScope) -> BigPool:
+    return BigPool()
+
+
+MISSING = "pass deps= or deps_factory= to penstock.open, or use agent.with_deps"
+TOOL = "the tool 'look_up' of agent 'clerk' needs deps of type Pool"
+WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"tools": [look_up]}, {}, f"{TOOL}; {MISSING}"),
+    ({"tools": [look_up]}, {"deps": Mailer()}, f"{TOOL}, but deps is a Mailer"),
+    ({"tools": [look_up]}, {"deps_factory": mailer_of}, f"{TOOL}, but mailer_of returns Mailer"),
+    ({"deps_type": BigPool}, {"deps": Pool()}, "has deps_type=BigPool, but deps is a Pool"),
+    ({"instructions": late_rules}, {}, "the instructions 'late_rules' of agent 'clerk' need deps"),
+    (
+        {"tools": [injected]},
+        {},
+        "'pool' of the tool 'injected' of agent 'clerk' is a Pool, but mailer returns Mailer",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "given", "message"), WRONG)
+async def test_missing_and_wrong_dependencies_are_found_at_open(
+    options: dict[str, Any], given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        async with memory_runtime(agents=[Agent("clerk", **options)], **given):
+            pass
+    assert message in str(caught.value)
+
+
+FITS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"tools": [look_up]}, {"deps": BigPool()}),
+    ({"tools": [look_up]}, {"deps_factory": pool_of}),
+    ({"tools": [look_up]}, {"deps_factory": lambda scope: Pool()}),
+    ({"tools": [injected]}, {"overrides": {mailer: BigPool()}}),
+    ({"tools": [Act("look")], "instructions": rules}, {}),
+]
+
+
+@pytest.mark.parametrize(("options", "given"), FITS)
+async def test_dependencies_that_fit_are_accepted(
+    options: dict[str, Any], given: dict[str, Any]
+) -> None:
+    async with memory_runtime(agents=[Agent("clerk", **options)], **given):
+        pass
+
+
+async def test_tools_of_the_project_need_dependencies_too() -> None:
+    with pytest.raises(ConfigError, match="the tool 'look_up' of the project needs deps of type"):
+        async with memory_runtime(tools=[look_up]):
+            pass
+
+
+def test_an_unknown_argument_has_a_suggestion() -> None:
+    wrong: dict[str, Any] = {"instruction": "typo"}
+    with pytest.raises(TypeError, match="no argument 'instruction'"):
+        Agent("clerk", **wrong)
