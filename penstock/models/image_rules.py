@@ -13,6 +13,8 @@ from penstock.core.messages import IMAGE_TOKENS, StoredFile, file_tokens
 from penstock.core.text import CHARACTERS_PER_TOKEN
 from penstock.models.model import ModelCard
 
+MAX_SIDE = "max_side"
+"""In the details of a ModelRefused: the pixels of a side that the provider accepts."""
 MEGABYTE = 1_000_000
 TEXT_CHARS = 100_000
 """Characters of a file that a model reads as text; more are left out."""

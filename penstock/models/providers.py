@@ -87,6 +87,7 @@ Any other provider that it knows can be named, too; Pydantic AI then reports wha
 _CHAT = dict.fromkeys(COMPATIBLE, OPENAI)
 PROVIDERS: Mapping[str, Provider] = {OFFLINE: Provider(), **COMPATIBLE, **NATIVE, **ADAPTED}
 _OTHER = Provider()
+_GOOGLE = {"google", "google-cloud"}
 
 
 def provider_of(name: str) -> Provider:
@@ -184,11 +185,16 @@ class ModelConfig:
     @property
     def card(self) -> ModelCard:
         """The card of the model."""
+        # Every Gemini reads all of these. The wires know more of the models of their providers.
+        reads = self.provider in _GOOGLE and self.model.startswith("gemini")
         card = ModelCard(
             model_id=self.name,
             name=self.model or self.name,
             provider=self.provider,
             context_tokens=self.context_tokens,
             prices=self.prices,
+            images=reads,
+            pdf=reads,
+            audio=reads,
         )
         return self.of_operator(card)

@@ -1,6 +1,7 @@
 """Files of messages over HTTP and in programs: sent, read by the model, shown, erased."""
 
-from base64 import b64encode
+import json
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
@@ -8,24 +9,29 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
-from penstock import Image
+from penstock import Agent, ChatSettings, Image
+from penstock.agents.attachments.kinds import inspect
 from penstock.chat.requests import NewMessage
 from penstock.core.clock import Moment
 from penstock.core.errors import InvalidRequest
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.core.messages import ImagePart, TextPart, UserMessage
+from penstock.core.messages import ImagePart, TextPart, ToolMessage, UserMessage
+from penstock.models.providers import ModelConfig
 from penstock.models.scripted import SCRIPTED, ScriptedModel, call, say
+from penstock.models.wires.anthropic import AnthropicModel
 from penstock.store.references import LOOSE_SECONDS
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit import sample_files
 from tests.kit.asking import ask
+from tests.kit.model_server import Canned, FakeServer, anthropic_reply, block, fake_server
 from tests.kit.questions import ask_color
 from tests.kit.server import CHAT, InMemoryServer, served
 from tests.kit.tools import Act
 
 PNG = sample_files.image()
+HELLO = block(0, "text", {"type": "text_delta", "text": "Hello"}, text="")
 
 
 def seeing(*answers: Any) -> ScriptedModel:
@@ -272,3 +278,64 @@ async def test_a_message_that_is_not_written_leaves_its_files_to_the_sweep() -> 
             await runtime.requests.send(NewMessage(content="x" * 200_000, attachments=kept.files))
         await swept(server, clock)
         assert not await runtime.parts.storage.blobs.exists(kept.files[0].blob_id)
+
+
+async def draw(input: Any, invocation: Any) -> Any:
+    large = sample_files.image("PNG", (200, 100), compress_level=0)
+    return {"image": f"data:image/png;base64,{b64encode(large).decode()}"}
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_a_model_sees_the_images_of_results_if_its_agent_wants(wanted: bool) -> None:
+    model = seeing(call("draw"), say("A red one."))
+    agent = Agent("assistant", settings=ChatSettings(tool_images=wanted))
+    async with served(model=model, tools=[Act("draw", draw)], agents=[agent]) as server:
+        assert (await server.say("Draw")).status_code == 200
+    result = model.requests[1].messages[-1]
+    assert isinstance(result, ToolMessage)
+    assert "[image displayed above]" in result.content
+    kinds = [TextPart, ImagePart] if wanted else []
+    assert [type(part) for part in result.parts] == kinds
+
+
+def claude(server: FakeServer) -> AnthropicModel:
+    address = server.url.removesuffix("/v1")
+    config = ModelConfig(name="c", provider="anthropic", model="claude-opus-4-1", base_url=address)
+    return AnthropicModel(config, Limits())
+
+
+def widths(body: dict[str, Any]) -> list[int]:
+    """Return the widths of the images of a request."""
+    blocks = [block for message in body["messages"] for block in message["content"]]
+    images = [b64decode(each["source"]["data"]) for each in blocks if each["type"] == "image"]
+    return [inspect(each).width or 0 for each in images]
+
+
+async def test_images_that_a_provider_finds_too_large_are_sent_once_more() -> None:
+    error = {
+        "type": "invalid_request_error",
+        "message": "too large",
+        "details": {
+            "error_code": "image_dimensions_too_large",
+            "max_side_length_pixels": 500,
+            "paths": ["messages.0.content.0"],
+        },
+    }
+    refused = Canned([json.dumps({"type": "error", "error": error}).encode()], status=400)
+    answer = Canned(anthropic_reply(HELLO, stop="end_turn"))
+    large = Image(sample_files.image("JPEG", (900, 90)))
+    for answers, status in (([refused, answer], "succeeded"), ([refused, refused], "failed")):
+        async with (
+            fake_server(*answers) as server,
+            memory_runtime(model=claude(server)) as runtime,
+        ):
+            reply = await ask(runtime, ["What?", large])
+        assert reply.status == status
+        assert [widths(body) for body in server.bodies] == [[900], [500]]
+
+
+async def test_a_body_that_is_too_large_advises_an_upload() -> None:
+    async with served(limits=Limits(request_bytes=100)) as server:
+        response = await server.say("What?", attachments=[GOOD])
+    assert response.status_code == 413
+    assert "send files with POST /api/blobs" in response.json()["error"]["message"]

@@ -133,3 +133,12 @@ def test_the_operators_capabilities_win() -> None:
     assert (config.card.images, config.card.efforts) == (True, ("low",))
     derived = replace(config.card, images=False, pdf=True)
     assert config.of_operator(derived) == replace(config.card, pdf=True)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "reads"),
+    [("google", "gemini-2.5-pro", True), ("google-cloud", "gemini-3", True), ("groq", "m", False)],
+)
+def test_every_gemini_reads_files(provider: str, model: str, reads: bool) -> None:
+    card = ModelConfig(name="n", provider=provider, model=model).card
+    assert {card.images, card.pdf, card.audio} == {reads}

@@ -35,7 +35,7 @@ from penstock.core.messages import (
     ToolMessage,
     UserMessage,
 )
-from penstock.models.image_rules import TEXT_CHARS, ImageRules, image_rules
+from penstock.models.image_rules import MAX_SIDE, TEXT_CHARS, ImageRules, image_rules
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
 from penstock.store.blobs import Blobs
 
@@ -156,9 +156,29 @@ class ReadableModel:
         return self._model.card
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield the events of the reply to the request with its files."""
+        """Yield the events of the reply to the request with its files.
+
+        If the provider refuses the size of an image, its files are sent once more in its size.
+        """
         try:
-            prepared = await self._prepared(request)
+            async with aclosing(self._attempt(request, None)) as events:
+                async for event in events:
+                    yield event
+        except ModelRefused as error:
+            # A refusal comes before any event of a reply, so nothing is shown twice.
+            if not (side := (error.details or {}).get(MAX_SIDE)):
+                raise
+        else:
+            return
+        async with aclosing(self._attempt(request, side)) as events:
+            async for event in events:
+                yield event
+
+    async def _attempt(
+        self, request: ModelRequest, side: int | None
+    ) -> AsyncGenerator[ModelEvent, None]:
+        try:
+            prepared = await self._prepared(request, side)
         except ConfigError as error:
             raise ModelRefused(str(error)) from error
         async with aclosing(self._model.stream(prepared)) as events:
@@ -169,7 +189,7 @@ class ReadableModel:
         """Close the connections of the model."""
         await self._model.close()
 
-    async def _prepared(self, request: ModelRequest) -> ModelRequest:
+    async def _prepared(self, request: ModelRequest, max_side: int | None) -> ModelRequest:
         """Return the request with parts in the place of files."""
         messages = list(request.messages)
         rules = image_rules(self.card)
@@ -177,6 +197,7 @@ class ReadableModel:
         # and then earlier images change, which costs the provider's cache once.
         shown = [file for message in messages for file in self._files(message) if file.is_image]
         side = rules.side if len(shown) <= rules.many else min(rules.side, rules.side_of_many)
+        side = min(side, max_side or side)
         room = _Room(rules, len(shown))
         # The newest files have precedence if a request has no room for all of them.
         for index in reversed(range(len(messages))):

@@ -270,7 +270,9 @@ def _whole(value: Any) -> str:
 
 def _what(event: Event) -> str:
     match event:
-        case MessageReceived(content=content) | TaskEnded(content=content) if content:
+        case MessageReceived(content=content, attachments=files):
+            line = " ".join([content, *(f"[{each.name or each.mime_type}]" for each in files)])
+        case TaskEnded(content=content) if content:
             line = content
         case ReplyReceived(text=text, calls=calls):
             line = text or ", ".join(call.name for call in calls)

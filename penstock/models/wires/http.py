@@ -28,6 +28,7 @@ from penstock.core.errors import (
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.limits import KIB, Limits
 from penstock.core.text import ERROR_CHARS, cut, one_line
+from penstock.models.image_rules import MAX_SIDE
 from penstock.models.model import ModelEvent, failure
 from penstock.models.providers import CONNECT_SECONDS, ModelConfig
 from penstock.models.wires.carries import refuses_carry
@@ -42,6 +43,8 @@ _CUT_OFF = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
 _KEY = re.compile(r"[!-~]+")
 _TAGS = re.compile(r"<(script|style|head)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 _WITH_CARRY = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
+TOO_MANY_PIXELS = "image_dimensions_too_large"
+"""The code of an error about the size of an image."""
 _UNPAID = {"insufficient_quota", "billing_error"}
 _UNPAID_WORDS = ("credit balance is too low", "exceeded your current quota")
 _HEADERS = {
@@ -182,6 +185,8 @@ class Endpoint:
         if code in _UNPAID or any(each in words for each in _UNPAID_WORDS):
             return ModelRefused(text)
         error = failure(status, text, _retry_after(response))
+        if TOO_MANY_PIXELS in body and (side := _max_side(body)) is not None:
+            error.details = {MAX_SIDE: side}
         match response.headers.get("x-should-retry", "").lower():
             case "true" if not isinstance(error, ModelUnavailable):
                 return ModelUnavailable(text, retry_after=_retry_after(response))
@@ -214,7 +219,9 @@ class Endpoint:
         text = f"the model {self._config.name!r} at {_place(self._url)}: {message}"
         if isinstance(error, ModelUnavailable):
             return ModelUnavailable(text, retry_after=error.retry_after)
-        return type(error)(text)
+        named = type(error)(text)
+        named.details = error.details
+        return named
 
 
 async def _blocks(response: httpx2.Response, most: int) -> AsyncGenerator[bytes, None]:
@@ -258,6 +265,19 @@ def _words(body: str) -> tuple[str, str]:
         return error_text(error), error_code(error)
     except (ValueError, RecursionError):
         return one_line(_TAGS.sub(" ", body)), ""
+
+
+def _max_side(body: str) -> int | None:
+    """Return the pixels of a side that the provider accepts, from its refusal of an image."""
+    try:
+        answer = parse_json(body)
+    except (ValueError, RecursionError):
+        return None
+    match answer:
+        case {"error": {"details": {"error_code": code, "max_side_length_pixels": int(side)}}}:
+            return side if code == TOO_MANY_PIXELS and side > 0 else None
+        case _:
+            return None
 
 
 def _retry_after(response: httpx2.Response) -> float | None:

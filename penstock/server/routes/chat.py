@@ -15,7 +15,7 @@ from penstock.chat.requests import NewMessage, SentMessage, TaskReply
 from penstock.chat.session import unknown_skills
 from penstock.chat.wire_forms import blocked_part, question_record
 from penstock.core.clock import Moment
-from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionBusy
+from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionBusy, TooLarge
 from penstock.core.ids import LogId, MessageId, SessionId
 from penstock.core.profile import CHAT
 from penstock.core.task import TaskRecord, TaskStatus
@@ -72,7 +72,10 @@ async def send_message(agent_id: str, request: Request) -> Response:
     """Send a message to an agent. A repeated `Idempotency-Key` returns the same task."""
     context, profile = context_of(request), admitted(request, CHAT)
     agent = context.chat.agents.get(agent_id)
-    body, raw = await read_json(request, context.limits.request_bytes)
+    try:
+        body, raw = await read_json(request, context.limits.request_bytes)
+    except TooLarge as error:
+        raise TooLarge(f"{error}; send files with POST /api/blobs, then their blobId") from None
     asked = MESSAGE.read(body)
     named = tuple(asked.get("selectedSkillIds", ()))
     if wrong := unknown_skills(named, context.chat.participants.skills, agent, profile):

@@ -22,7 +22,8 @@ from penstock.core.events.events import (
     TaskEnded,
     TaskStarted,
 )
-from penstock.core.ids import LogId, MessageId, TaskId
+from penstock.core.ids import BlobId, LogId, MessageId, TaskId
+from penstock.core.messages import StoredFile
 from penstock.core.task import TaskStatus
 
 USAGE = {"inputTokens": 30, "outputTokens": 12, "toolCalls": 1}
@@ -136,9 +137,16 @@ def test_markup_of_a_model_is_text() -> None:
     )
 
 
+PICTURE = StoredFile(
+    blob_id=BlobId("b"), mime_type="image/png", size=1, is_image=True, name="a.png"
+)
 GOOD = Envelope.success(1)
 EVENTS: list[tuple[Event, str]] = [
     (MessageReceived(message_id=MessageId("m"), content="Hi\nyou"), "message_received  Hi you"),
+    (
+        MessageReceived(message_id=MessageId("m"), content="Hi", attachments=(PICTURE,)),
+        "message_received  Hi [a.png]",
+    ),
     (TaskStarted(), "task_started"),
     (
         CallSettled(tool_id="t", envelope=Envelope.success(1), preview="1"),
