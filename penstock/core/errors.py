@@ -236,7 +236,19 @@ class TaskSuspended(TaskError):
 
 
 class OutputChanged(TaskError):
-    """The recorded output does not fit the agent's output type, which changed since."""
+    """The recorded output does not fit the output type, which changed since."""
+
+    def __init__(self, reply: Reply[Any], recorded: Json | None, current: Json) -> None:
+        """Create the error of an output that the program cannot read.
+
+        Args:
+            reply: The reply of the task.
+            recorded: The JSON Schema that the task had; None if its output was text.
+            current: The JSON Schema of the type that the program gives now.
+        """
+        super().__init__(reply)
+        self.recorded_schema = recorded
+        self.current_schema = current
 
 
 class RuntimeMisuse(PenstockError):

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, overload
 
+from msgspec.structs import replace
 from typing_extensions import TypeVar
 
 from penstock.chat.python.recorded_task import RecordedTask
@@ -17,6 +18,7 @@ from penstock.core.task import QuestionKind, QuestionRecord, QuestionStatus, Tas
 from penstock.store.projections import Page
 
 OutputT = TypeVar("OutputT")
+_TEXT = RecordedTask(())
 _MOST = 1_000
 """Open questions that are listed at once."""
 Target = Question | str
@@ -33,18 +35,19 @@ class ReplyReader:
         self,
         task_id: str,
         timeout: float | None = None,  # noqa: ASYNC109
+        form: RecordedTask = _TEXT,
     ) -> Reply[Any]:
         """Wait until a task has ended or waits. Raises TimeoutError, NotFound."""
         reply = await self._requests.wait(task_id, seconds=timeout)
         if reply is None:
             raise TimeoutError(f"task {task_id} still works after {timeout} seconds; it continues")
-        return await self.read(reply)
+        return await self.read(reply, form)
 
-    async def read(self, reply: TaskReply) -> Reply[Any]:
+    async def read(self, reply: TaskReply, form: RecordedTask) -> Reply[Any]:
         """Return the reply of a task with its events from the log."""
         task = await self.find_task(reply.task_id)
         records = await records_of(self._requests.source.log, task)
-        return reply_of(reply, task.agent, RecordedTask(records))
+        return reply_of(reply, task.agent, replace(form, records=records))
 
     async def find_task(self, task_id: str) -> TaskRecord:
         """Return the record of a task. Raises NotFound."""
@@ -81,7 +84,9 @@ class Answering:
             TimeoutError: The time was up first.
             NotFound: The task does not exist any more.
         """
-        return await self._replies.reply(reply.task_id, timeout)
+        recorded = reply.recorded
+        form = recorded if isinstance(recorded, RecordedTask) else _TEXT
+        return await self._replies.reply(reply.task_id, timeout, form)
 
     @overload
     async def approve(

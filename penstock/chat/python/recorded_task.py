@@ -5,13 +5,16 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from penstock.core.errors import TaskCancelled, TaskFailed, TaskSuspended
+from penstock.agents.output_contract import OutputContract
+from penstock.core.envelope import Json
+from penstock.core.errors import OutputChanged, TaskCancelled, TaskFailed, TaskSuspended
 from penstock.core.events.events import (
     CallSettled,
     MessageReceived,
     Record,
     ReplyReceived,
     TaskEnded,
+    TaskStarted,
 )
 from penstock.core.reply import (
     AssistantMessage,
@@ -20,14 +23,19 @@ from penstock.core.reply import (
     ToolCall,
     UserMessage,
 )
+from penstock.tools.python.output_type import Misfit
 
 _ERRORS = {"failed": TaskFailed, "cancelled": TaskCancelled, "suspended": TaskSuspended}
 
 
 class RecordedTask(Struct, frozen=True):
-    """The events of one task."""
+    """The events of one task, and the form of its output."""
 
     records: Sequence[Record]
+    contract: OutputContract | None = None
+    """None if the output is text, or if the program knows no type."""
+    is_json: bool = False
+    """Whether an output without a known type is read as JSON, not as text."""
 
     def calls(self) -> tuple[ToolCall, ...]:
         """Return the calls of the model in its order, with those inside them."""
@@ -48,9 +56,30 @@ class RecordedTask(Struct, frozen=True):
         return tuple(messages)
 
     def output(self, reply: Reply[Any]) -> Any:
-        """Return the text. Raises TaskError if the task did not succeed."""
+        """Return the output in its type, else the text. Raises TaskError if there is none."""
         self.check(reply)
-        return reply.content
+        ended = self.records[-1].event if self.records else None
+        recorded = ended.output if isinstance(ended, TaskEnded) else None
+        if self.contract is None:
+            return recorded.value if recorded and self.is_json else reply.content
+        if recorded is None:
+            raise OutputChanged(reply, None, self.contract.schema)
+        value = self.contract.read(recorded)
+        if isinstance(value, Misfit):
+            raise OutputChanged(reply, self._schema(), self.contract.schema)
+        return value
+
+    def _schema(self) -> Json | None:
+        """Return the schema that the task had."""
+        for record in self.records:
+            match record.event:
+                case MessageReceived(output_schema=schema) if schema is not None:
+                    return schema
+                case TaskStarted(agent_schema=schema):
+                    return schema
+                case _:
+                    pass
+        return None
 
     def check(self, reply: Reply[Any]) -> None:
         """Raise TaskError if the task did not succeed."""

@@ -16,6 +16,7 @@ from typing import Any, Generic, NoReturn
 from penstock.chat.log_follower import LogTail
 from penstock.chat.python.answering import Answering, ReplyReader
 from penstock.chat.python.public_events import Ended, Event, Text
+from penstock.chat.python.recorded_task import RecordedTask
 from penstock.chat.python.run_events import RunEvents
 from penstock.chat.requests import TaskReply, question_of
 from penstock.core.errors import NotReady, RuntimeMisuse
@@ -53,16 +54,23 @@ class Run(Generic[OutputT_co]):
         Ended(status='succeeded', depth=0, path=())
     """
 
-    __slots__ = ("_answering", "_replies", "_session", "_task", "task_id")
+    __slots__ = ("_answering", "_form", "_replies", "_session", "_task", "task_id")
 
     def __init__(
-        self, answering: Answering, replies: ReplyReader, task_id: str, session: str = ""
+        self,
+        answering: Answering,
+        replies: ReplyReader,
+        task_id: str,
+        form: RecordedTask,
+        *,
+        session: str = "",
     ) -> None:
         self.task_id = task_id
         """The task; `Runtime.attach` takes it, also in another process."""
         self._answering = answering
         self._replies = replies
         self._session = session
+        self._form = form
         self._task: TaskRecord | None = None
 
     @property
@@ -145,7 +153,7 @@ class Run(Generic[OutputT_co]):
             TimeoutError: The time was up first.
             NotFound: There is no such task.
         """
-        reply = await self._replies.reply(self.task_id, timeout)
+        reply = await self._replies.reply(self.task_id, timeout, self._form)
         self._session = reply.session
         return reply
 

@@ -2,12 +2,19 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock.agents.agent import Agent
-from penstock.core.errors import ConfigError, IdempotencyConflict, NotFound, RuntimeMisuse
+from penstock.core.errors import (
+    ConfigError,
+    IdempotencyConflict,
+    NotFound,
+    OutputChanged,
+    RuntimeMisuse,
+)
 from penstock.core.reply import Reply
-from penstock.models.scripted import ScriptedModel, say
+from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.projections import Page
 from penstock.testing.runtime import memory_runtime
 
@@ -71,3 +78,71 @@ async def test_a_reply_reads_the_log_if_another_runtime_did_the_work() -> None:
         reply: Reply[str] = await runtime.chat("Hello")
         again = await runtime.wait(reply)
     assert (again.messages, again) == (reply.messages, reply)
+
+
+class Ticket(msgspec.Struct):
+    """What a report is about."""
+
+    title: str
+
+
+class Claim(msgspec.Struct):
+    """A ticket of an earlier version."""
+
+    amount: int
+
+
+def handing_in() -> ScriptedModel:
+    """Return a model that hands in a ticket, as often as it is asked."""
+    return ScriptedModel(lambda _: call("final_answer", title="fire"))
+
+
+async def test_a_typed_agent_gives_its_type_in_every_way_of_asking() -> None:
+    triage = Agent("triage", model=handing_in(), output=Ticket)
+    async with memory_runtime(agents=[triage]) as runtime:
+        reply = await runtime.chat("It burns", agent=triage)
+        run = await runtime.start("It burns", agent=triage)
+        waited = await runtime.wait(reply)
+        attached = await runtime.attach(run.task_id, agent=triage).reply()
+        outputs = [each.output for each in (reply, waited, await run.reply(), attached)]
+        as_json = await runtime.attach(run.task_id).reply()
+        by_name = await runtime.chat("It burns", agent="triage")
+    assert outputs == [Ticket(title="fire")] * 4
+    assert as_json.output == {"title": "fire"}
+    assert by_name.output == '{"title":"fire"}'
+
+
+async def test_a_message_has_an_output_type_of_its_own() -> None:
+    async with memory_runtime(model=handing_in()) as runtime:
+        reply = await runtime.chat("It burns", output=Ticket)
+        run = await runtime.start("It burns", output=Ticket)
+        assert (await run.reply()).output == reply.output == Ticket(title="fire")
+        again = await runtime.attach(run.task_id, output=Ticket).reply()
+    assert again.output.title == "fire"
+
+
+@pytest.mark.parametrize("of_message", [True, False])
+async def test_an_output_that_does_not_fit_its_type_any_more_raises(*, of_message: bool) -> None:
+    triage = Agent("triage", model=handing_in(), output=Ticket)
+    async with memory_runtime(agents=[triage], model=handing_in()) as runtime:
+        if of_message:
+            run = await runtime.start("It burns", output=Ticket)
+        else:
+            run = await runtime.start("It burns", agent=triage)
+        await run.reply()
+        reply = await runtime.attach(run.task_id, output=Claim).reply()
+    with pytest.raises(OutputChanged) as raised:
+        str(reply.output)
+    recorded = raised.value.recorded_schema or {}
+    assert list(recorded["properties"]) == ["title"]
+    assert list(raised.value.current_schema["properties"]) == ["amount"]
+
+
+async def test_a_text_is_no_typed_output() -> None:
+    async with memory_runtime(model=model()) as runtime:
+        run = await runtime.start("Hello")
+        await run.reply()
+        reply = await runtime.attach(run.task_id, output=Ticket).reply()
+    with pytest.raises(OutputChanged) as raised:
+        str(reply.output)
+    assert raised.value.recorded_schema is None
