@@ -35,6 +35,7 @@ HOMES: dict[str, str] = {
     "NewRun": "chat.requests",
     "NotFound": "core.errors",
     "Notice": "chat.python.public_events",
+    "OpenOptions": "app.opening",
     "OutputChanged": "core.errors",
     "OutputDelta": "chat.python.public_events",
     "PenstockError": "core.errors",
@@ -49,6 +50,8 @@ HOMES: dict[str, str] = {
     "Status": "core.envelope",
     "StepEnded": "chat.python.public_events",
     "StepStarted": "chat.python.public_events",
+    "SyncRun": "program.sync_run",
+    "SyncRuntime": "program.sync_runtime",
     "TaskCancelled": "core.errors",
     "TaskError": "core.errors",
     "TaskFailed": "core.errors",
@@ -65,7 +68,9 @@ HOMES: dict[str, str] = {
     "ToolReturned": "chat.python.public_events",
     "Usage": "core.messages",
     "UserMessage": "core.reply",
-    "open": "app.opening",
+    "chat_sync": "program.opening",
+    "open": "program.opening",
+    "open_sync": "program.opening",
     "tool": "tools.python.function",
 }
 """Public name -> the file it lives in. Their types are in `__init__.pyi`."""

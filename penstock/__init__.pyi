@@ -5,7 +5,7 @@ from penstock.agents.attachments.content import Audio as Audio
 from penstock.agents.attachments.content import Content as Content
 from penstock.agents.attachments.content import Document as Document
 from penstock.agents.attachments.content import Image as Image
-from penstock.app.opening import open as open
+from penstock.app.opening import OpenOptions as OpenOptions
 from penstock.app.runtime import Runtime as Runtime
 from penstock.chat.python.conversations import MessageOptions as MessageOptions
 from penstock.chat.python.public_events import Answered as Answered
@@ -52,6 +52,11 @@ from penstock.core.task import TaskStatus as TaskStatus
 from penstock.models.model import Model as Model
 from penstock.models.model import ModelCard as ModelCard
 from penstock.models.prices import Prices as Prices
+from penstock.program.opening import chat_sync as chat_sync
+from penstock.program.opening import open as open
+from penstock.program.opening import open_sync as open_sync
+from penstock.program.sync_run import SyncRun as SyncRun
+from penstock.program.sync_runtime import SyncRuntime as SyncRuntime
 from penstock.resources.dependencies import AgentContext as AgentContext
 from penstock.resources.dependencies import Depends as Depends
 from penstock.resources.dependencies import TaskScope as TaskScope
@@ -88,6 +93,7 @@ __all__ = [
     "NewRun",
     "NotFound",
     "Notice",
+    "OpenOptions",
     "OutputChanged",
     "OutputDelta",
     "PenstockError",
@@ -102,6 +108,8 @@ __all__ = [
     "Status",
     "StepEnded",
     "StepStarted",
+    "SyncRun",
+    "SyncRuntime",
     "TaskCancelled",
     "TaskError",
     "TaskFailed",
@@ -118,6 +126,8 @@ __all__ = [
     "ToolReturned",
     "Usage",
     "UserMessage",
+    "chat_sync",
+    "open_sync",
     "tool",
 ]
 

@@ -15,7 +15,7 @@ from collections import Counter
 from hashlib import blake2b
 from pathlib import Path
 
-from penstock.app.opening import open_project, visit_project
+from penstock.app.opening import open_project
 from penstock.app.project import load_project
 from penstock.app.settings import load
 from penstock.chat.requests import NewMessage
@@ -38,8 +38,7 @@ async def use(directory: Path, kind: str) -> None:
     if kind == "database":
         await (await open_database(settings.database)).close()
         return
-    opening = open_project if chats else visit_project
-    async with opening(settings, load_project(settings)) as runtime:
+    async with open_project(settings, load_project(settings), resumes=chats) as runtime:
         await runtime.parts.storage.projections.tasks(page=Page(limit=5))
         if chats:
             await runtime.requests.send(NewMessage(content="Hello"))

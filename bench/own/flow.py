@@ -9,7 +9,6 @@ from pathlib import Path
 
 from penstock.agents.agent import Agent
 from penstock.agents.agent_profile import AgentProfile
-from penstock.app.opening import open as open_runtime
 from penstock.app.runtime import Runtime
 from penstock.chat.requests import NewRun
 from penstock.core.envelope import Envelope
@@ -23,6 +22,7 @@ from penstock.flows.definition import Flow
 from penstock.flows.parsing import read_flow
 from penstock.flows.runs.plan import Plan, RunStatus
 from penstock.models.model import CallDelta, Finished, ModelCard, ModelEvent, ModelRequest
+from penstock.program.opening import open as open_runtime
 from penstock.testing.flows import MemoryFlows
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 
@@ -86,11 +86,12 @@ async def begin(lengths: list[int], directory: str | None) -> Context:
     if directory is None:
         texts = {f"flows/{_name(each)}.yaml": text(each) for each in lengths}
         place = MemoryStorage(flows=MemoryFlows(texts))
-        opening = memory_runtime(agents=[_writer(model)], place=place)
+        memory = memory_runtime(agents=[_writer(model)], place=place)
+        runtime = await closing.enter_async_context(memory)
     else:
         _write(directory, lengths)
         opening = open_runtime(directory, agents=[_writer(model)])
-    runtime = await closing.enter_async_context(opening)
+        runtime = await closing.enter_async_context(opening)
     return Context(runtime=runtime, model=model, closing=closing)
 
 

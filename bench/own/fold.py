@@ -11,7 +11,6 @@ from fastapi import FastAPI
 
 from bench.own import sse
 from penstock.agents.agent import Agent
-from penstock.app.opening import open as open_runtime
 from penstock.app.runtime import Runtime
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.envelope import Envelope
@@ -28,6 +27,7 @@ from penstock.core.ids import CallId, LogId, MessageId, TaskId
 from penstock.core.profile import LOCAL
 from penstock.core.task import TaskStatus
 from penstock.engine.session_state import fold as fold_records
+from penstock.program.opening import open as open_runtime
 from penstock.server.application import create_application
 from penstock.store.logs.log import Lease
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.app.opening import open as open_runtime
 from penstock.app.runtime import Runtime
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
+from penstock.program.opening import open as open_runtime
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 

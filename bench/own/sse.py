@@ -11,7 +11,6 @@ from contextlib import AbstractAsyncContextManager
 from fastapi import FastAPI
 
 from penstock.agents.agent import Agent
-from penstock.app.opening import open as open_runtime
 from penstock.app.runtime import Runtime
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
@@ -24,6 +23,7 @@ from penstock.models.model import (
     ModelRequest,
     TextDelta,
 )
+from penstock.program.opening import open as open_runtime
 from penstock.server.application import create_application
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec

@@ -1,11 +1,12 @@
 """Opens a project as one Runtime: settings, database, agents and tools."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
+from os import PathLike
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Unpack
+from tempfile import TemporaryDirectory
+from typing import Any, TypedDict, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,15 +35,15 @@ from penstock.app.runtime_parts import (
 from penstock.app.settings import Settings, load
 from penstock.app.wiring import assemble
 from penstock.core.clock import SystemClock
-from penstock.core.diagnostics import errors_of, sort
-from penstock.core.errors import DeclarationError
+from penstock.core.diagnostics import did_you_mean, errors_of, sort
+from penstock.core.errors import DeclarationError, RuntimeMisuse
 from penstock.core.ids import new_id
 from penstock.core.limits import World
 from penstock.flows.starting import FlowSettings
 from penstock.models.model import Model
 from penstock.models.names import ModelNames
 from penstock.resources.cipher import KEY_FILE, open_cipher
-from penstock.resources.dependencies import DepsOptions, GivenDeps, given_deps
+from penstock.resources.dependencies import DepsFactory, DepsOptions, GivenDeps, given_deps
 from penstock.resources.egress import Egress
 from penstock.resources.project.access import LoadedFiles
 from penstock.resources.signed_links import Links
@@ -83,94 +84,101 @@ class Additions(Struct, frozen=True, kw_only=True):
 NOTHING_ADDED = Additions()
 
 
-@asynccontextmanager
-async def open(  # noqa: A001  a program opens a project as it opens a file
-    directory: str | Path = ".",
-    *,
-    tools: Iterable[ToolLike] = (),
-    agents: Iterable[AnyAgent] = (),
-    models: Iterable[Model] = (),
-    plugins: Iterable[Plugin] = (),
-    settings: Mapping[str, Any] = MappingProxyType({}),
-    **dependencies: Unpack[DepsOptions],
-) -> AsyncIterator[Runtime]:
-    """Open the project in a directory as one Runtime, until the block ends.
+_DEPS = DepsOptions.__optional_keys__
+MEMORY = ":memory:"
+"""The path of a project that keeps nothing."""
 
-    Tasks that were left unfinished resume at once. What is unfinished at the end of the block
-    resumes when the project is opened again.
 
-    Args:
-        directory: The folder with `penstock.toml`; an empty folder is a project, too.
-        tools: Functions with `@tool`, plain functions, which count as writes, and other tools, in
-            addition to those of the project.
-        agents: Agents in addition to those of the project.
-        models: Models in addition to those of the project.
-        plugins: Plugins that are called before the installed ones.
-        settings: Settings that win over the file, such as `{"synchronous": "NORMAL"}`.
-        **dependencies: `deps`, `deps_factory` or `overrides`, as `docs/python.md` describes.
-
-    Yields:
-        The runtime.
-
-    Raises:
-        ConfigError: A setting, a plugin, or a dependency of an agent is wrong or missing.
-        DeclarationError: A file of the project is wrong and `[tools] strict` is set.
-        StoreError: The database cannot be opened.
-        TypeError: `tools` contains something that is neither a function nor a tool.
+class OpenOptions(TypedDict, total=False):
+    """Options of `penstock.open` and `penstock.open_sync`.
 
     Example:
-        >>> import asyncio, tempfile
-        >>> import penstock
-        >>> async def main(folder: str) -> None:
-        ...     async with penstock.open(folder) as runtime:
-        ...         reply = await runtime.chat("Hello")
-        ...         print(reply.status)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     asyncio.run(main(folder))
-        succeeded
+        >>> from penstock import OpenOptions
+        >>> options: OpenOptions = {"resume": False}
+        >>> options["resume"]
+        False
     """
-    chosen = load(check_root(Path(directory)), **settings)
-    added = _additions(tools, agents, models, dependencies)
-    project = load_project(chosen, added.tools, plugins=load_plugins(plugins))
-    async with open_project(chosen, project, added) as runtime:
-        yield runtime
+
+    model: str | Model
+    """The default model instead of the project's: its name, or an object."""
+    models: Iterable[Model]
+    """Models in addition to those of the project."""
+    tools: Iterable[ToolLike]
+    """Functions with `@tool`, plain functions, which count as writes, and other tools, in addition
+    to those of the project."""
+    plugins: Iterable[Plugin]
+    """Plugins that are called before the installed ones."""
+    settings: Mapping[str, Any]
+    """Settings that win over the file, such as `{"synchronous": "NORMAL"}`."""
+    overrides: Mapping[Callable[..., Any], Any]
+    """Functions or values that replace functions of `Depends`, for tests."""
+    resume: bool
+    """Whether tasks that were left unfinished resume; else the runtime works on its own only."""
 
 
-def _additions(
-    tools: Iterable[ToolLike],
-    agents: Iterable[AnyAgent],
-    models: Iterable[Model],
-    dependencies: DepsOptions,
-) -> Additions:
-    given = given_deps(dependencies)
-    added = Additions(
-        tools=all_as_tools(tools), agents=tuple(agents), models=tuple(models), deps=given
-    )
-    added.check()
-    return added
+class ProgramOptions(OpenOptions, total=False):
+    """All options of `penstock.open`: its signatures check the types of these two."""
+
+    deps: Any
+    deps_factory: DepsFactory[Any]
+
+
+@asynccontextmanager
+async def open_for_program(
+    path: str | PathLike[str], agents: Iterable[AnyAgent], options: ProgramOptions
+) -> AsyncIterator[Runtime]:
+    """Open the project in a folder with the additions of a program, until the block ends.
+
+    Raises RuntimeMisuse for an unknown option, and what `open_project` raises.
+    """
+    if unknown := options.keys() - ProgramOptions.__optional_keys__:
+        name = min(unknown)
+        near = did_you_mean(name, [*ProgramOptions.__optional_keys__, "agents"])
+        raise RuntimeMisuse(f"there is no option {name!r} of penstock.open.{near}")
+    with ExitStack() as closing:
+        folder = closing.enter_context(TemporaryDirectory()) if path == MEMORY else path
+        settings = load(check_root(Path(folder)), **options.get("settings", {}))
+        models, default = [*options.get("models", ())], options.get("model")
+        if not (default is None or isinstance(default, str)):
+            models.append(default)
+            default = default.card.model_id
+        if default is not None:
+            section = settings.models.model_copy(update={"default": default})
+            settings = settings.model_copy(update={"models": section})
+        tools = all_as_tools(options.get("tools", ()))
+        named = {each: value for each, value in options.items() if each in _DEPS}
+        deps = cast("DepsOptions", named)
+        added = Additions(
+            tools=tools, agents=tuple(agents), models=tuple(models), deps=given_deps(deps)
+        )
+        added.check()
+        project = load_project(settings, tools, plugins=load_plugins(options.get("plugins", ())))
+        resumes = options.get("resume", True)
+        async with open_project(settings, project, added, resumes=resumes) as runtime:
+            yield runtime
 
 
 @asynccontextmanager
 async def open_project(
-    settings: Settings, project: Project, added: Additions = NOTHING_ADDED
+    settings: Settings,
+    project: Project,
+    added: Additions = NOTHING_ADDED,
+    *,
+    resumes: bool = True,
 ) -> AsyncIterator[Runtime]:
     """Open a project whose settings and files were read, and resume its unfinished tasks.
 
-    Raises DeclarationError if a file has an error and `[tools] strict` is set.
+    With `resumes=False` it works only on tasks of this runtime: a process that ends soon would only
+    interrupt the others again. Raises DeclarationError if a file has an error and `[tools] strict`
+    is set.
     """
-    async with _prepared(settings, project, added) as runtime, _swept(runtime):
-        await runtime.parts.engine.launcher.open()
-        yield runtime
-
-
-@asynccontextmanager
-async def visit_project(settings: Settings, project: Project) -> AsyncIterator[Runtime]:
-    """Open a project for one action, without resuming unfinished tasks of others.
-
-    A process that ends soon would only interrupt them again. Raises as `open_project` does.
-    """
-    async with _prepared(settings, project, NOTHING_ADDED) as runtime:
-        await runtime.parts.engine.launcher.attend()
+    async with AsyncExitStack() as closing:
+        runtime = await closing.enter_async_context(_prepared(settings, project, added))
+        if resumes:
+            await closing.enter_async_context(_swept(runtime))
+            await runtime.parts.engine.launcher.open()
+        else:
+            await runtime.parts.engine.launcher.attend()
         yield runtime
 
 

@@ -6,6 +6,7 @@ end between the two. Nothing is lost when a caller stops waiting, because the ta
 log. Shown by tests/app/test_runtime.py and tests/chat/test_inbox.py.
 """
 
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from msgspec.structs import replace
@@ -58,6 +59,7 @@ class Runtime(Conversations):
         """The profile of work that names none."""
         self._inbox = requests.inbox
         self._waiter = requests.waiter
+        self._opening: AbstractAsyncContextManager[Any, Any] | None = None
 
     async def call(
         self,
@@ -160,13 +162,29 @@ class Runtime(Conversations):
         return await self._inbox.request(LogId(task_id), task_id, requested)
 
     async def close(self) -> None:
-        """Accept no new work, suspend running tasks and end every stream; the store stays open."""
+        """Close the runtime: accept no new work, suspend running tasks, and end every iteration.
+
+        What is unfinished resumes when the project is opened again. A runtime in `async with` is
+        closed by the end of its block.
+        """
+        opening, self._opening = self._opening, None
+        if opening is not None:
+            await opening.__aexit__(None, None, None)
+            return
         engine = self.parts.engine
         await engine.launcher.close()
         await engine.relay.close()
         self.parts.tools.invoker.threads.close()
         engine.bus.close()
         await self.parts.chat.models.close()
+
+    def close_with(self, opening: AbstractAsyncContextManager[Any, Any]) -> None:
+        """Close what opened this runtime when the runtime is closed: its store, too.
+
+        Args:
+            opening: The context manager that returned this runtime.
+        """
+        self._opening = opening
 
     def _task_id(self, chosen: TaskId | None) -> TaskId:
         return chosen or TaskId(self.parts.world.new_id("task"))

@@ -10,7 +10,7 @@ import typer
 from msgspec import Struct
 
 from penstock.agents.agent import Agent
-from penstock.app.opening import visit_project
+from penstock.app.opening import open_project
 from penstock.app.project import Project, check_root, find_root, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
@@ -63,7 +63,7 @@ async def opened(folder: Path | None, tool_id: str | None = None) -> AsyncIterat
     read = find(folder)
     in_outcome = read.project.bundle.broken_tools.get(tool_id or "", ())
     print_findings(read.project, tool_id, reported=in_outcome)
-    async with visit_project(read.settings, read.project) as runtime:
+    async with open_project(read.settings, read.project, resumes=False) as runtime:
         yield runtime
 
 

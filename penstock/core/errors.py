@@ -245,6 +245,21 @@ class OutputChanged(TaskError):
             reply: The reply of the task.
             recorded: The JSON Schema that the task had; None if its output was text.
             current: The JSON Schema of the type that the program gives now.
+
+        Example:
+            >>> import asyncio
+            >>> from penstock import OutputChanged
+            >>> from penstock.testing.runtime import memory_runtime
+            >>> async def main() -> None:
+            ...     async with memory_runtime() as runtime:
+            ...         run = await runtime.start("Hello")
+            ...         await run.reply()
+            ...         try:
+            ...             (await runtime.attach(run.task_id, output=int).reply()).output
+            ...         except OutputChanged as error:
+            ...             print(error.current_schema["type"])
+            >>> asyncio.run(main())
+            integer
         """
         super().__init__(reply)
         self.recorded_schema = recorded

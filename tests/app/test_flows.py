@@ -10,7 +10,6 @@ from penstock.agents.agent_profile import AgentProfile
 from penstock.agents.catalog import Catalog
 from penstock.app.authoring import DryRuns
 from penstock.app.flows import check_flows, constants_of, flows_of, project_flows
-from penstock.app.opening import open as open_project
 from penstock.app.project import load_project
 from penstock.app.settings import load
 from penstock.chat.requests import NewRun
@@ -22,6 +21,7 @@ from penstock.flows.parsing import read_flow
 from penstock.flows.project.files import read_flow_file
 from penstock.flows.project.flows import ProjectFlows
 from penstock.models.scripted import ScriptedModel
+from penstock.program.opening import open as open_project
 from penstock.store.projections import Page
 from penstock.testing.flows import MemoryFlows
 from tests.kit.flow_server import LOOK, laid

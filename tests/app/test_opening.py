@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.app.opening import folder_of
-from penstock.app.opening import open as open_runtime
 from penstock.app.settings import load
 from penstock.core.errors import ConfigError, DeclarationError
 from penstock.core.events.events import TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
+from penstock.program.opening import open as open_runtime
 from penstock.tools.shell import ShellSettings
 from tests.kit.project import ProjectFolder
 from tests.kit.tools import Act

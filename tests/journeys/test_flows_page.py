@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.app.opening import open as open_project
 from penstock.chat.requests import NewRun
 from penstock.cli.init import init
 from penstock.cli.main import main
+from penstock.program.opening import open as open_project
 from scripts import flow_pictures
 
 pytestmark = pytest.mark.slow("opens a store for each command")

@@ -14,9 +14,9 @@ import httpx2
 import pytest
 
 import penstock
-from penstock.app.opening import open as open_project
 from penstock.cli.init import init
 from penstock.cli.main import main
+from penstock.program.opening import open as open_project
 from penstock.server.application import create_application
 from tests.kit.server import HERE
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx2
 
-from penstock.app.opening import open as open_project
 from penstock.app.plugins.api import Plugin
 from penstock.models.scripted import ScriptedModel
+from penstock.program.opening import open as open_project
 from penstock.server.application import create_application
 from tests.kit.flows import HEAD, by_task, finish
 from tests.kit.server import HERE, InMemoryServer

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.app.opening import open as open_project
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
+from penstock.program.opening import open as open_project
 from tests.kit.asking import ask
 from tests.kit.tools import Act, echo
 

@@ -198,7 +198,9 @@ class Conversations(Answering):
     def attach(self, task_id: str, *, agent: Agent[Any, OutputT]) -> Run[OutputT]: ...
     @overload
     def attach(self, task_id: str) -> Run[Any]: ...
-    def attach(self, task_id: str, *, agent: AnyAgent | None = None, output: Any = None) -> Run[Any]:
+    def attach(
+        self, task_id: str, *, agent: AnyAgent | None = None, output: Any = None
+    ) -> Run[Any]:
         """Return a run of a task that was started elsewhere: before a restart, or over HTTP.
 
         Args:

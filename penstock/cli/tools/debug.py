@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from penstock.app.opening import visit_project
+from penstock.app.opening import open_project
 from penstock.app.project import Project
 from penstock.chat.requests import NewCall
 from penstock.cli.completion import direct_tools
@@ -79,7 +79,7 @@ def _called(
     read: ReadProject, tool: str, tool_input: Json, *, is_asking: bool
 ) -> tuple[Envelope, int]:
     """Call the tool; return the outcome and the exit code."""
-    context = visit_project(read.settings, read.project)
+    context = open_project(read.settings, read.project, resumes=False)
     with Background() as background:
         runtime = background.enter(context)
         try:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from penstock.app.opening import open as open_runtime
 from penstock.core.call import ToolCall
 from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
 from penstock.core.ids import CallId
@@ -36,6 +35,7 @@ from penstock.models.model import (
 from penstock.models.prices import Prices
 from penstock.models.providers import ModelConfig
 from penstock.models.resolve import LazyModel, ModelRegistry
+from penstock.program.opening import open as open_runtime
 from tests.kit.model_server import (
     Canned,
     FakeServer,

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from penstock.app.opening import open as open_project
 from penstock.core.scopes import Scope, ScopeKind
+from penstock.program.opening import open as open_project
 from penstock.server.application import create_application
 from tests.kit.server import HERE, InMemoryServer, served
 

@@ -1,0 +1,1 @@
+"""How a Python program opens a project: in `async with`, awaited, or without async."""

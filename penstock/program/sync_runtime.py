@@ -1,0 +1,317 @@
+"""The runtime of a program without async: the methods of Runtime, without `await`.
+
+How: a project is opened in a thread with an event loop of its own; see
+`program/sync_run`. Shown by tests/program/test_sync_runtime.py.
+"""
+
+import atexit
+from collections.abc import (
+    Awaitable,
+    Mapping,
+    Sequence,
+)
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack, overload
+
+from typing_extensions import TypeForm
+
+from penstock.agents.agent import Agent, AnyAgent
+from penstock.agents.attachments.content import Content
+from penstock.app.runtime import Runtime
+from penstock.chat.python.answering import Target
+from penstock.chat.python.conversations import MessageOptions
+from penstock.core.envelope import Envelope
+from penstock.core.ids import ASSISTANT
+from penstock.core.reply import Question, Reply
+from penstock.program.sync_run import LoopThread, SyncRun
+
+OutputT = TypeVar("OutputT")
+DepsT = TypeVar("DepsT")
+
+
+class SyncRuntime:
+    """One open project, for scripts, notebooks and frameworks without async.
+
+    `penstock.open_sync` makes one. Its methods are those of Runtime, without `await`: they may be
+    called from any thread, also inside a running event loop, and wait for the result. Use it in
+    `with`, or call `close`; at the latest it is closed when the program ends.
+
+    Example:
+        >>> from penstock import open_sync
+        >>> with open_sync(":memory:") as runtime:
+        ...     reply = runtime.chat("Hello")
+        ...     print(reply.status)
+        succeeded
+    """
+
+    def __init__(self, opening: Awaitable[Runtime]) -> None:
+        self._thread = LoopThread()
+        try:
+            self._runtime = self._thread.do(_opened(opening))
+        except BaseException:
+            self._thread.close()
+            raise
+        atexit.register(self.close)
+
+    def __enter__(self) -> Self:
+        """Return the runtime."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    @overload
+    def chat(
+        self,
+        content: Content,
+        *,
+        output: type[OutputT],
+        agent: str | AnyAgent = ...,
+        **options: Unpack[MessageOptions],
+    ) -> Reply[OutputT]: ...
+    @overload
+    def chat(
+        self,
+        content: Content,
+        *,
+        output: TypeForm[OutputT],
+        agent: str | AnyAgent = ...,
+        **options: Unpack[MessageOptions],
+    ) -> Reply[OutputT]: ...
+    @overload
+    def chat(
+        self, content: Content, *, agent: Agent[Any, OutputT], **options: Unpack[MessageOptions]
+    ) -> Reply[OutputT]: ...
+    @overload
+    def chat(
+        self, content: Content, *, agent: str = ..., **options: Unpack[MessageOptions]
+    ) -> Reply[str]: ...
+    def chat(
+        self,
+        content: Content,
+        *,
+        agent: str | AnyAgent = ASSISTANT,
+        output: Any = None,
+        **options: Unpack[MessageOptions],
+    ) -> Reply[Any]:
+        """Send a message to an agent, and wait for its answer or its question.
+
+        Args:
+            content: The message: a text, or a list of texts, `Image`, `Document` and `Audio`.
+            agent: An agent, or the name of one that the runtime knows.
+            output: The type of the output for this message, instead of the agent's.
+            **options: See MessageOptions: `session`, `model`, `profile`, `key`.
+
+        Returns:
+            The reply.
+
+        Raises:
+            PenstockError: The message was refused; see `Runtime.chat`.
+        """
+        chat: Any = self._runtime.chat
+        reply: Reply[Any] = self._thread.do(chat(content, agent=agent, output=output, **options))
+        return reply
+
+    @overload
+    def start(
+        self,
+        content: Content,
+        *,
+        output: type[OutputT],
+        agent: str | AnyAgent = ...,
+        **options: Unpack[MessageOptions],
+    ) -> SyncRun[OutputT]: ...
+    @overload
+    def start(
+        self,
+        content: Content,
+        *,
+        output: TypeForm[OutputT],
+        agent: str | AnyAgent = ...,
+        **options: Unpack[MessageOptions],
+    ) -> SyncRun[OutputT]: ...
+    @overload
+    def start(
+        self, content: Content, *, agent: Agent[Any, OutputT], **options: Unpack[MessageOptions]
+    ) -> SyncRun[OutputT]: ...
+    @overload
+    def start(
+        self, content: Content, *, agent: str = ..., **options: Unpack[MessageOptions]
+    ) -> SyncRun[str]: ...
+    def start(
+        self,
+        content: Content,
+        *,
+        agent: str | AnyAgent = ASSISTANT,
+        output: Any = None,
+        **options: Unpack[MessageOptions],
+    ) -> SyncRun[Any]:
+        """Send a message to an agent without waiting for its answer; it is on disk then.
+
+        Args:
+            content: The message: a text, or a list of texts, `Image`, `Document` and `Audio`.
+            agent: An agent, or the name of one that the runtime knows.
+            output: The type of the output for this message, instead of the agent's.
+            **options: See MessageOptions: `session`, `model`, `profile`, `key`.
+
+        Returns:
+            The run: iterate over its events, or call its `reply`.
+
+        Raises:
+            PenstockError: The message was refused; see `Runtime.chat`.
+        """
+        start: Any = self._runtime.start
+        work = start(content, agent=agent, output=output, **options)
+        return SyncRun(self._thread.do(work), self._thread)
+
+    @overload
+    def attach(self, task_id: str, *, output: type[OutputT]) -> SyncRun[OutputT]: ...
+    @overload
+    def attach(self, task_id: str, *, output: TypeForm[OutputT]) -> SyncRun[OutputT]: ...
+    @overload
+    def attach(self, task_id: str, *, agent: Agent[Any, OutputT]) -> SyncRun[OutputT]: ...
+    @overload
+    def attach(self, task_id: str) -> SyncRun[Any]: ...
+    def attach(
+        self, task_id: str, *, agent: AnyAgent | None = None, output: Any = None
+    ) -> SyncRun[Any]:
+        """Return a run of a task that was started elsewhere: before a restart, or over HTTP.
+
+        Args:
+            task_id: The task.
+            agent: Its agent, for the type of the output.
+            output: The type of the output; without both, a typed output is read as JSON.
+
+        Returns:
+            The run. An unknown task raises NotFound when something is read of it.
+        """
+        attach: Any = self._runtime.attach
+        return SyncRun(attach(task_id, agent=agent, output=output), self._thread)
+
+    def wait(self, reply: Reply[OutputT], *, timeout: float | None = None) -> Reply[OutputT]:
+        """Wait until the task of a reply has ended or waits for people.
+
+        Args:
+            reply: An earlier reply of the task, as before its questions were answered.
+            timeout: How many seconds to wait; None waits without a limit. The task continues.
+
+        Returns:
+            Its reply now.
+
+        Raises:
+            TimeoutError: The time was up first.
+        """
+        return self._thread.do(self._runtime.wait(reply, timeout=timeout))
+
+    @overload
+    def approve(
+        self, target: Target, *, input: Mapping[str, Any] | None = None, note: str | None = None
+    ) -> None: ...
+    @overload
+    def approve(self, target: Reply[OutputT], *, note: str | None = None) -> Reply[OutputT]: ...
+    def approve(
+        self,
+        target: Target | Reply[OutputT],
+        *,
+        input: Mapping[str, Any] | None = None,
+        note: str | None = None,
+    ) -> Reply[OutputT] | None:
+        """Approve a call that waits for it, or all calls of a reply; see `Runtime.approve`.
+
+        Args:
+            target: A question or its id; or a reply, for all its approvals.
+            input: The input to run the call with instead; it must match the tool's schema.
+            note: A remark for the model.
+
+        Returns:
+            The next reply if `target` is a reply, else None.
+        """
+        approve: Any = self._runtime.approve
+        reply: Reply[OutputT] | None = self._thread.do(approve(target, input=input, note=note))
+        return reply
+
+    @overload
+    def reject(self, target: Target, reason: str) -> None: ...
+    @overload
+    def reject(self, target: Reply[OutputT], reason: str) -> Reply[OutputT]: ...
+    def reject(self, target: Target | Reply[OutputT], reason: str) -> Reply[OutputT] | None:
+        """Reject a call that waits for approval, or all calls of a reply; see `Runtime.reject`.
+
+        Args:
+            target: A question or its id; or a reply, for all its approvals.
+            reason: Why, for the model.
+
+        Returns:
+            The next reply if `target` is a reply, else None.
+        """
+        reject: Any = self._runtime.reject
+        reply: Reply[OutputT] | None = self._thread.do(reject(target, reason))
+        return reply
+
+    @overload
+    def answer(self, target: Target, value: Any) -> None: ...
+    @overload
+    def answer(self, target: Reply[OutputT], value: Any) -> Reply[OutputT]: ...
+    def answer(self, target: Target | Reply[OutputT], value: Any) -> Reply[OutputT] | None:
+        """Answer a question; see `Runtime.answer`.
+
+        Args:
+            target: A question or its id; or a reply with one open question.
+            value: True or False for an approval, else the answer.
+
+        Returns:
+            The next reply if `target` is a reply, else None.
+        """
+        answer: Any = self._runtime.answer
+        reply: Reply[OutputT] | None = self._thread.do(answer(target, value))
+        return reply
+
+    def questions(self, *, session: str | None = None) -> Sequence[Question]:
+        """Return the open questions, oldest first.
+
+        Args:
+            session: Only those of this conversation; None means all of the runtime's profile.
+
+        Returns:
+            The questions.
+        """
+        return self._thread.do(self._runtime.questions(session=session))
+
+    def call(self, tool_id: str, input: dict[str, Any]) -> Envelope:
+        """Call a tool that allows direct calls, and wait for its outcome.
+
+        Args:
+            tool_id: The tool.
+            input: The input; it must match `input_schema`.
+
+        Returns:
+            The outcome; failures are envelopes, too.
+        """
+        return self._thread.do(self._runtime.call(tool_id, input))
+
+    def cancel(self, task_id: str) -> None:
+        """Cancel a task, whatever it does. A task that has ended stays as it is.
+
+        Args:
+            task_id: The task.
+        """
+        self._thread.do(self._runtime.cancel(task_id))
+
+    def close(self) -> None:
+        """Close the runtime and end its thread. Unfinished tasks resume at the next start."""
+        atexit.unregister(self.close)
+        if self._thread.is_open:
+            with suppress(RuntimeError):  # at the exit of the interpreter no thread can start
+                self._thread.do(self._runtime.close())
+            self._thread.close()
+
+
+async def _opened(opening: Awaitable[Runtime]) -> Runtime:
+    return await opening

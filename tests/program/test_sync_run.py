@@ -1,0 +1,75 @@
+"""Runs that a program without async reads."""
+
+import threading
+
+import pytest
+
+from penstock.chat.python.public_events import Asked, Ended, Text
+from penstock.core.errors import RuntimeMisuse
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.program.opening import open_sync
+from penstock.program.sync_run import LoopThread
+from penstock.tools.python.function import tool
+
+
+@tool(effect="write", requires_approval=True)
+def send(to: str) -> str:
+    """Send a letter."""
+    return f"sent to {to}"
+
+
+def test_a_run_is_iterated_as_often_as_wanted() -> None:
+    with open_sync(":memory:", model=ScriptedModel([say("One, ", "two.")])) as runtime:
+        run = runtime.start("Count")
+        first, again = list(run), list(run)
+        assert "".join(run.text()) == run.reply().output == "One, two."
+        assert run.session == run.reply().session
+        assert run.task_id in repr(run)
+    assert first == again
+    assert first[-1] == Ended("succeeded")
+
+
+def test_an_answer_in_the_loop_keeps_the_iteration_going() -> None:
+    twice = [call("send", to="Ann"), call("send", to="Bob"), call("send", to="Eve")]
+    model = ScriptedModel([*twice, say("Done.")])
+    with open_sync(":memory:", model=model, tools=[send]) as runtime:
+        run, count = runtime.start("Go"), 0
+        for event in run:
+            if isinstance(event, Asked):
+                count += 1
+                if count == 1:
+                    run.approve(event.question)
+                elif count == 2:
+                    run.reject(event.question, "not him")
+                else:
+                    run.answer(event.question, value=True)
+        assert [call.status for call in run.reply().calls] == ["success", "failed", "success"]
+        assert list(run.events(wait_for_answers=True))[-2:] == [Text("Done."), Ended("succeeded")]
+        run.cancel()
+    assert count == 3
+
+
+def test_leaving_a_loop_leaves_nothing_behind() -> None:
+    with open_sync(":memory:", model=ScriptedModel([say("One, ", "two.")])) as runtime:
+        run = runtime.start("Count")
+        for _ in run:
+            break
+        assert run.reply(timeout=5).output == "One, two."
+
+
+def test_work_of_the_thread_cannot_wait_for_itself() -> None:
+    thread = LoopThread()
+
+    async def nested() -> None:
+        thread.do(none())
+
+    async def none() -> None:
+        pass
+
+    with pytest.raises(RuntimeMisuse, match="would never end"):
+        thread.do(nested())
+    thread.close()
+    thread.close()
+    with pytest.raises(RuntimeMisuse, match="is closed"):
+        thread.do(none())
+    assert "penstock-runtime" not in [each.name for each in threading.enumerate()]
