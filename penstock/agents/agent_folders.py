@@ -13,6 +13,7 @@ by tests/agents/test_agent_folders.py.
 import os
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -165,10 +166,18 @@ def _read_file(path: Path, file: str, known: KnownNames, tier: Tier) -> ParsedAg
     content = read_bounded(path, MAX_BYTES)
     if isinstance(content, UnreadReason):
         return _refused(content.code, content.message, file)
+    if tier is Tier.BUILT_IN:
+        return _parse_built_in(content, file)
     try:
         return parse_agent(content.decode(), file, known, tier)
     except UnicodeDecodeError as error:
         return _refused("file-encoding", f"not UTF-8 at byte {error.start}", file)
+
+
+@cache
+def _parse_built_in(content: bytes, file: str) -> ParsedAgent:
+    """Parse a built-in agent once. It refers to built-in things only, so no name is checked."""
+    return parse_agent(content.decode(), file, tier=Tier.BUILT_IN)
 
 
 def _refused(code: str, message: str, file: str) -> ParsedAgent:

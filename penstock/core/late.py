@@ -165,7 +165,8 @@ def open_folder(folder: Path, name: str) -> None:
 
     Modules loaded under this name are dropped.
     """
-    for loaded in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
+    inside = f"{name}."
+    for loaded in [each for each in sys.modules if each == name or each.startswith(inside)]:
         del sys.modules[loaded]
     package = ModuleType(name)
     package.__path__ = [str(folder)]
