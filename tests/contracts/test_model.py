@@ -24,6 +24,7 @@ from penstock.models.model import (
     Model,
     ModelEvent,
     ModelRequest,
+    OutputFormat,
     ReasoningDelta,
     TextDelta,
     ToolDefinition,
@@ -60,6 +61,11 @@ SITUATIONS: dict[str, dict[str, Any]] = {
     "calls": {"messages": [ASKED], "tools": [ADD, TIMES], "max_tokens": 200},
     "after": {"messages": HISTORY, "max_tokens": 16},
     "closing": {"messages": HISTORY, "tools": [ADD, TIMES], "closing": True, "max_tokens": 16},
+    "form": {
+        "messages": [UserMessage("hello")],
+        "max_tokens": 200,
+        "output": OutputFormat(name="Sum", schema=PARAMETERS),
+    },
     "failure": {"messages": [UserMessage("hello")], "max_tokens": 16},
 }
 WIRES: dict[str, tuple[Callable[[ModelConfig, Limits], Model], Any]] = {
@@ -168,6 +174,14 @@ async def test_a_conversation_continues_after_results(opening: Open) -> None:
     assert [event for event in found if isinstance(event, TextDelta)]
 
 
+@every(["openai"])
+async def test_a_reply_has_the_form_that_the_request_asks_for(opening: Open) -> None:
+    async with opening("form") as model:
+        found = await heard(model, "form")
+    text = "".join(event.text for event in found if isinstance(event, TextDelta))
+    assert json.loads(text).keys() == {"a", "b"}
+
+
 @every(CLOSING)
 async def test_a_closing_request_gets_no_calls(opening: Open) -> None:
     async with opening("closing") as model:
@@ -261,5 +275,11 @@ def _adapted(url: str, situation: str) -> Model:
 
 def _config(provider: str, url: str, extra: dict[str, Any]) -> ModelConfig:
     return ModelConfig(
-        name="mine", provider=provider, model="tiny", base_url=url, api_key="key", extra=extra
+        name="mine",
+        provider=provider,
+        model="tiny",
+        base_url=url,
+        api_key="key",
+        extra=extra,
+        capabilities={"json_schema": True},
     )

@@ -1,5 +1,6 @@
 """A reasoning model of OpenAI over HTTP: its reasoning returns to it, and to no other model."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from penstock.core.events.events import NoteEmitted
 from penstock.core.limits import Limits
 from penstock.core.messages import UserMessage
 from penstock.core.task import TaskStatus
-from penstock.models.model import ModelRequest
+from penstock.models.model import Finished, ModelEvent, ModelRequest, TextDelta
 from penstock.models.providers import ModelConfig
 from penstock.models.wires.responses import ResponsesModel
 from penstock.testing.clock import FakeClock
@@ -162,6 +163,7 @@ async def test_a_refused_message_is_not_read_again() -> None:
     ("answer", "error", "message"),
     [
         (Fault(400, "No.", "invalid_request_error"), ModelRefused, "answered 400: No."),
+        (Fault(400, "No.", "x", {"x-request-id": "r1"}), ModelRefused, "400: No. (request r1)"),
         (Fault(401, f"Bad {KEY}", "invalid_api_key"), ModelRefused, "Bad [key]; check the key in"),
         (Fault(404, "No model", "model_not_found"), ModelRefused, "check base_url and model"),
         (Fault(429, "Pay.", "insufficient_quota"), ModelRefused, "answered 429: Pay."),
@@ -184,6 +186,74 @@ async def test_failures(answer: Fault | Reply, error: type[ModelError], message:
     assert type(caught.value) is error
     assert message in str(caught.value)
     assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        {},
+        {"single_bytes": True},
+        {"crlf": True},
+        {"pings": True},
+        {"unknown_events": True},
+        {"doubled": True},
+        {"single_bytes": True, "crlf": True, "pings": True, "unknown_events": True},
+    ],
+    ids=str,
+)
+async def test_a_reply_is_read_however_it_arrives(way: dict[str, Any]) -> None:
+    reply = replying(Thought("hm"), Said("Hello you."), **way)
+    async with FakeResponses(reply).serving() as server:
+        asked = model(server)
+        found = await told(asked)
+        await asked.close()
+    assert "".join(each.text for each in found if isinstance(each, TextDelta)) == "Hello you."
+    last = found[-1]
+    assert isinstance(last, Finished)
+    assert (last.reason, last.response_id, last.usage.reasoning_tokens) == ("stop", "resp_1", 4)
+    assert last.carry is not None
+
+
+async def test_a_reply_cut_at_any_event_may_be_retried() -> None:
+    count = len(FakeResponses().events(replying(Said("Hi")), {"model": "m"}))
+    cut = [replying(Said("Hi"), cut_after=number) for number in range(count)]
+    async with FakeResponses(*cut).serving() as server:
+        asked = model(server)
+        for _ in cut:
+            with pytest.raises(ModelUnavailable):
+                await told(asked)
+        await asked.close()
+
+
+async def test_each_of_fifty_requests_begins_with_the_one_before() -> None:
+    answers = [replying(Thought(), Asked("look")), replying(Thought(), Said("Done."))]
+    async with (
+        FakeResponses(*answers * 25).serving() as server,
+        memory_runtime(model=model(server), tools=[Act("look")]) as runtime,
+    ):
+        reply = await ask(runtime, "Go")
+        for _ in range(24):
+            reply = await ask(runtime, "Go on", session=reply.session_id)
+    assert (reply.content, server.refusals) == ("Done.", [])
+    texts = [server.prefix(body).removesuffix("]]") for body in server.requests]
+    assert len(texts) == 50
+    assert all(after.startswith(before) for before, after in pairwise(texts))
+    assert reply.usage.cached_tokens > 0.9 * reply.usage.input_tokens
+
+
+async def test_a_temperature_is_left_out_with_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with FakeResponses(*[replying(Said("Hi"))] * 3).serving() as server:
+        asked = model(server)
+        for _ in range(2):
+            await told(asked, temperature=0.5)
+        await told(asked, temperature=0.5, thinking="off")
+        await asked.close()
+    assert caplog.messages == [
+        "the model 'm-gpt-6-sol' reasons, so it accepts no temperature and no top_p"
+    ]
+    assert ["temperature" in body for body in server.requests] == [False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -213,6 +283,6 @@ async def test_a_server_that_is_busy_names_its_wait(
     assert caught.value.retry_after == seconds
 
 
-async def told(asked: ResponsesModel) -> None:
-    async for _ in asked.stream(ModelRequest(system="", messages=[UserMessage("hi")])):
-        pass
+async def told(asked: ResponsesModel, **fields: Any) -> list[ModelEvent]:
+    request = ModelRequest(**{"system": "", "messages": [UserMessage("hi")], **fields})
+    return [each async for each in asked.stream(request)]

@@ -45,6 +45,8 @@ _TAGS = re.compile(r"<(script|style|head)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE |
 _WITH_CARRY = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
 TOO_MANY_PIXELS = "image_dimensions_too_large"
 """The code of an error about the size of an image."""
+_REQUEST_IDS = ("request-id", "x-request-id")
+_ID_CHARS = 80
 _UNPAID = {"insufficient_quota", "billing_error"}
 _UNPAID_WORDS = ("credit balance is too low", "exceeded your current quota")
 _HEADERS = {
@@ -180,6 +182,9 @@ class Endpoint:
         advice = self._config.advice(status)
         text = f"answered {status}: {cut(words, ERROR_CHARS) or response.reason_phrase}"
         text += f"; {advice}" if advice else ""
+        # The provider's support asks for it.
+        names = (response.headers.get(name, "") for name in _REQUEST_IDS)
+        text += next((f" (request {cut(name, _ID_CHARS)})" for name in names if name), "")
         if has_carry and status in _WITH_CARRY and refuses_carry(f"{code} {words}"):
             return CarryRefused(text)
         if code in _UNPAID or any(each in words for each in _UNPAID_WORDS):

@@ -16,7 +16,7 @@ from penstock.models.providers import ModelConfig
 from penstock.models.wires.carries import has_calls
 from penstock.models.wires.openai_card import effort, is_openai, is_reasoning, longest
 from penstock.models.wires.parts import chat_images, chat_parts
-from penstock.models.wires.wire_names import WireNames
+from penstock.models.wires.wire_names import WireNames, fitting_name
 
 REASONING = "reasoning"
 """The kind of the part of a carry: the field in which a reply brought its reasoning."""
@@ -98,7 +98,8 @@ def _tool_choice(request: ModelRequest, card: ModelCard, names: WireNames) -> An
 def _format(request: ModelRequest, card: ModelCard) -> dict[str, Any] | None:
     if request.output is None or not card.json_schema:
         return None
-    wanted = {"name": request.output.name, "strict": True, "schema": dict(request.output.schema)}
+    name = fitting_name(request.output.name)
+    wanted = {"name": name, "strict": True, "schema": dict(request.output.schema)}
     return {"type": "json_schema", "json_schema": wanted}
 
 

@@ -8,6 +8,7 @@ tests/models/wires/test_responses.py and tests/journeys/test_responses.py.
 """
 
 import json
+import logging
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Any
@@ -29,7 +30,9 @@ from penstock.models.wires.http import Endpoint, Post, bearer
 from penstock.models.wires.openai_card import effort, is_reasoning, longest, responses_card
 from penstock.models.wires.parts import response_parts
 from penstock.models.wires.responses_stream import ResponseStream
-from penstock.models.wires.wire_names import WireNames
+from penstock.models.wires.wire_names import WireNames, fitting_name
+
+log = logging.getLogger(__name__)
 
 
 class ResponsesModel:
@@ -41,9 +44,11 @@ class ResponsesModel:
         self._limits = limits
         self._endpoint = Endpoint(config, limits, path="/responses", headers=bearer(config))
         self._provider = f"openai-responses@{self._endpoint.host}"
+        self._has_warned = False
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the events of the reply as they arrive."""
+        self._warn(request)
         reply, names = ResponseStream(self._limits.reply_bytes), WireNames(request)
         body = to_wire(request, self._config, self.card, names, provider=self._provider)
         post = Post(body, has_carry=has_carries(request))
@@ -65,6 +70,16 @@ class ResponsesModel:
     async def close(self) -> None:
         """Close the connections."""
         await self._endpoint.close()
+
+    def _warn(self, request: ModelRequest) -> None:
+        """Warn once if the request asks for what the model refuses while it reasons."""
+        is_sampled = request.temperature is not None or request.top_p is not None
+        if is_sampled and not self._has_warned and is_reasoning(request.thinking, self.card):
+            self._has_warned = True
+            log.warning(
+                "the model %r reasons, so it accepts no temperature and no top_p",
+                self.card.model_id,
+            )
 
 
 def to_wire(
@@ -186,7 +201,8 @@ def _reasoning(request: ModelRequest, card: ModelCard) -> dict[str, str] | None:
 def _text(request: ModelRequest, card: ModelCard) -> dict[str, Any] | None:
     if request.output is None or not card.json_schema:
         return None
-    wanted = {"name": request.output.name, "schema": dict(request.output.schema), "strict": True}
+    name = fitting_name(request.output.name)
+    wanted = {"name": name, "schema": dict(request.output.schema), "strict": True}
     return {"format": {"type": "json_schema", **wanted}}
 
 

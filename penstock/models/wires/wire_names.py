@@ -52,13 +52,21 @@ class WireNames:
     def _free(self, name: str) -> str:
         if name not in self._meant and _FITTING.fullmatch(name):
             return name
-        digits = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-        for count in range(_DIGITS, len(digits) - 1):
-            ending = f"_{digits[:count]}"
-            candidate = _beginning(name)[: MAX_LENGTH - len(ending)] + ending
-            if candidate not in self._meant:
+        for count in range(_DIGITS, MAX_LENGTH - 1):
+            if (candidate := _digested(name, count)) not in self._meant:
                 return candidate
-        raise AssertionError(name)  # 48 taken names, each equal to a digest of this one
+        raise AssertionError(name)  # 55 taken names, each equal to a digest of this one
+
+
+def fitting_name(name: str) -> str:
+    """Return a name that every provider accepts, the same for the same name."""
+    return name if _FITTING.fullmatch(name) else _digested(name, _DIGITS)
+
+
+def _digested(name: str, count: int) -> str:
+    """Return the name with so many digits of its digest instead of what does not fit."""
+    ending = "_" + sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:count]
+    return _beginning(name)[: MAX_LENGTH - len(ending)] + ending
 
 
 def _beginning(name: str) -> str:

@@ -161,6 +161,8 @@ def test_reasoning_gets_room_in_the_longest_reply(thinking: str | None, most: in
 def test_a_form_of_the_reply_is_sent_where_it_is_enforced(provider: str, is_sent: bool) -> None:
     schema = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
     wanted = OutputFormat(name="Ticket", schema=schema)
+    odd = wire_at_home(UserMessage("hi"), output=OutputFormat(name="List[Ä]", schema=schema))
+    assert odd["response_format"]["json_schema"]["name"] == "List_68796b93"
     form = {
         "type": "json_schema",
         "json_schema": {"name": "Ticket", "strict": True, "schema": schema},
