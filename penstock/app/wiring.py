@@ -83,6 +83,7 @@ class Assembly:
         storage.log.listen(self._activations.states.observe)
         storage.on_erasure(self._bus.forget)
         storage.on_erasure(self._activations.forget)
+        storage.on_erasure(self._attachment_reader.forget)
         engine = EngineParts(
             launcher=self._launcher,
             bus=self._bus,
@@ -195,7 +196,7 @@ class Assembly:
             self._models.choose,
             skills=project_parts.tools.skills,
             prompt_prefix=project_parts.agents.prompt_prefix,
-            attachments=AttachmentReader(self._storage.blobs),
+            attachments=self._attachment_reader,
         )
 
     @cached_property
@@ -300,6 +301,10 @@ class Assembly:
             world=self._world,
             blobs=storage.blobs,
         )
+
+    @cached_property
+    def _attachment_reader(self) -> AttachmentReader:
+        return AttachmentReader(self._storage.blobs)
 
     @cached_property
     def _attachments(self) -> AttachmentKeeper:

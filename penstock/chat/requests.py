@@ -237,7 +237,7 @@ def message_entries(
     )
     if message.session_id is not None:
         return [Entry(received, task_id)]
-    title = title_of(message.content or ", ".join(each.name or "" for each in message.attachments))
+    title = title_of(received.content or received.file_names)
     opened = SessionOpened(profile_id=profile.profile_id, agent=message.agent, title=title)
     return [Entry(opened), Entry(received, task_id)]
 

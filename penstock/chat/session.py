@@ -128,7 +128,8 @@ class Participants:
         shows_images = agent.settings.tool_images
         if self._attachments is None or not (state.messages.has_files or shows_images):
             return model
-        return ReadableModel(model, self._attachments, tool_images=shows_images)
+        self._attachments.watch(state)
+        return ReadableModel(model, self._attachments, state.log_id, tool_images=shows_images)
 
     def renew(self, prompt_prefix: PromptPrefix | None) -> None:
         """Use the prompt prefix of a reloaded project from now on."""

@@ -79,6 +79,7 @@ class SessionState:
     """A log after some events. Only `apply` changes it, at constant cost."""
 
     __slots__ = (
+        "__weakref__",
         "current",
         "last_at",
         "log_id",

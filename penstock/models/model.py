@@ -16,7 +16,7 @@ from penstock.core.call import RetryPolicy
 from penstock.core.envelope import Json
 from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.limits import Limits
-from penstock.core.messages import AssistantMessage, Carry, Message, Usage
+from penstock.core.messages import IMAGE_TOKENS, AssistantMessage, Carry, Message, TextPart, Usage
 from penstock.core.text import CHARACTERS_PER_TOKEN
 from penstock.models.prices import UNKNOWN, Prices
 
@@ -288,6 +288,9 @@ def _chars(messages: Sequence[Message]) -> int:
         total += len(message.content)
         if isinstance(message, AssistantMessage):
             total += sum(len(str(call.arguments)) for call in message.calls)
+        elif message.parts:
+            files = (each for each in message.parts if not isinstance(each, TextPart))
+            total += sum(IMAGE_TOKENS * CHARACTERS_PER_TOKEN for _ in files)
     return total
 
 

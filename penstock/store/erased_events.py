@@ -210,7 +210,7 @@ def overwrite(
             continue
         removed += _message_count(event)
         if isinstance(event, MessageReceived):
-            _blank_title(connection, log_id, event.content)
+            _blank_title(connection, log_id, event.content or event.file_names)
         gone |= {row.blob_id} if row.blob_id else set()
         gone |= files_of(event)
         values = {"kind": kind_of(blank), "body": encode(blank), "blob_id": None}
@@ -236,11 +236,11 @@ def _event_of(row: Row[Any], large: dict[BlobId, str]) -> Event:
         ) from error
 
 
-def _blank_title(connection: Connection, log_id: LogId, content: str) -> None:
+def _blank_title(connection: Connection, log_id: LogId, heading: str) -> None:
     """Erase the title if it is the beginning of the message."""
     session = sessions.c.session_id == log_id
     title = connection.execute(select(sessions.c.title).where(session)).scalar()
-    if not title or not one_line(content).startswith(title.removesuffix("…")):
+    if not title or not one_line(heading).startswith(title.removesuffix("…")):
         return
     connection.execute(sessions.update().where(session).values(title=ERASED_TITLE))
     first = (events.c.log_id == log_id, events.c.kind == kind_of(_OPENED))

@@ -14,6 +14,7 @@ from penstock.agents.attachments.kinds import inspect
 from penstock.chat.requests import NewMessage
 from penstock.core.clock import Moment
 from penstock.core.errors import InvalidRequest
+from penstock.core.events.codec import to_wire
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.messages import ImagePart, TextPart, ToolMessage, UserMessage
@@ -182,6 +183,19 @@ async def test_erasing_a_message_deletes_its_files() -> None:
         path = f"{CHAT}/messages/{message['id']}"
         assert (await server.client.delete(path)).status_code == 204
         assert not await blobs.exists(blob_id)
+
+
+async def test_erasing_a_message_without_a_text_erases_the_title_too() -> None:
+    async with served(model=seeing()) as server:
+        file = {**GOOD, "name": "secret plan.png"}
+        response = await server.client.post(CHAT, json={"attachments": [file]})
+        message = response.json()["userMessage"]
+        path = f"{CHAT}/messages/{message['id']}"
+        assert (await server.client.delete(path)).status_code == 204
+        sessions = (await server.client.get(f"{CHAT}/conversations")).json()["conversations"]
+        assert sessions[0]["title"] == "New conversation"
+        records = await server.runtime.parts.storage.log.read(LogId(message["conversationId"]))
+        assert "secret" not in "".join(f"{to_wire(each.event)}" for each in records)
 
 
 async def test_a_deleted_conversation_takes_its_files_unless_another_has_them() -> None:

@@ -15,6 +15,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from weakref import WeakSet, finalize
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ from penstock.agents.attachments.documents import PdfTexts
 from penstock.agents.attachments.keeper import SEPARATOR
 from penstock.agents.attachments.kinds import PDF, FileKind, kind_of
 from penstock.core.errors import ConfigError, ModelRefused, NotFound, StoreCorrupt
+from penstock.core.ids import BlobId, LogId
 from penstock.core.late import is_installed, late
 from penstock.core.messages import (
     AudioPart,
@@ -35,6 +37,7 @@ from penstock.core.messages import (
     ToolMessage,
     UserMessage,
 )
+from penstock.engine.session_state import SessionState
 from penstock.models.image_rules import MAX_SIDE, TEXT_CHARS, ImageRules, image_rules
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
 from penstock.store.blobs import Blobs
@@ -52,16 +55,20 @@ _Scale = Callable[[bytes, str, int], ImagePart]
 class AttachmentReader:
     """Prepares files for models."""
 
-    def __init__(self, blobs: Blobs) -> None:
+    def __init__(self, blobs: Blobs, *, has: Callable[[str], bool] = is_installed) -> None:
         self._blobs = blobs
-        self._pdf_texts = PdfTexts()
+        self._has = has
+        """Whether a library can be imported."""
+        self._pdf_texts = PdfTexts(has=has)
         self._slots = asyncio.Semaphore(MAX_SCALED)
         self._kept = _Kept(KEPT_BYTES)
+        self._watched: WeakSet[SessionState] = WeakSet()
 
-    async def part(self, file: StoredFile, card: ModelCard, side: int) -> Part:
+    async def part(self, file: StoredFile, card: ModelCard, side: int, log_id: LogId) -> Part:
         """Return a file as the model reads it; images have at most `side` pixels a side."""
         kind = FileKind.IMAGE if file.is_image else kind_of(file.mime_type)
-        key = (file.blob_id, file.name, f"{side if kind is FileKind.IMAGE else kind}{card.pdf}")
+        form = f"{card.provider} {side}" if kind is FileKind.IMAGE else f"{card.pdf}"
+        key = (log_id, file.blob_id, file.name, form)
         part = self._kept.get(key)
         if part is None:
             try:
@@ -72,6 +79,19 @@ class AttachmentReader:
             # A lost blob may come back from a copy, so its line is not kept; all else is final.
             self._kept.put(key, part)
         return part
+
+    def watch(self, state: SessionState) -> None:
+        """Drop the prepared files of a conversation together with its state.
+
+        A state is dropped when text of its log is erased, also by another process.
+        """
+        if state not in self._watched:
+            self._watched.add(state)
+            finalize(state, self.forget, state.log_id).atexit = False
+
+    def forget(self, log_id: LogId) -> None:
+        """Drop the prepared files of a conversation: some may be of a message that was erased."""
+        self._kept.drop(log_id)
 
     async def _made(
         self, file: StoredFile, kind: FileKind | None, card: ModelCard, side: int
@@ -96,7 +116,7 @@ class AttachmentReader:
     async def _image(self, file: StoredFile, card: ModelCard, side: int) -> Part:
         content = await self._blobs.get(file.blob_id)
         # Looked up for each image and not at the start: a running program may install the extra.
-        if not is_installed("PIL"):
+        if not self._has("PIL"):
             return _unscaled(file, content, image_rules(card), card)
         scale: _Scale = late("penstock.agents.attachments.images:scaled", extra="images")
         try:
@@ -114,20 +134,23 @@ class AttachmentReader:
         return TextPart(_quoted(file, text))
 
 
+_Key = tuple[LogId, BlobId, str | None, str]
+
+
 class _Kept:
     """The newest parts, up to a number of bytes."""
 
     def __init__(self, max_bytes: int) -> None:
         self._left = max_bytes
-        self._parts: OrderedDict[tuple[str | None, ...], Part] = OrderedDict()
+        self._parts: OrderedDict[_Key, Part] = OrderedDict()
 
-    def get(self, key: tuple[str | None, ...]) -> Part | None:
+    def get(self, key: _Key) -> Part | None:
         """Return a part, and keep it longest from now on."""
         if (part := self._parts.get(key)) is not None:
             self._parts.move_to_end(key)
         return part
 
-    def put(self, key: tuple[str | None, ...], part: Part) -> None:
+    def put(self, key: _Key, part: Part) -> None:
         """Keep a part, and drop those that were not used for longest."""
         if key in self._parts:
             return
@@ -137,6 +160,11 @@ class _Kept:
             _, dropped = self._parts.popitem(last=False)
             self._left += _size(dropped)
 
+    def drop(self, log_id: LogId) -> None:
+        """Drop the parts of a conversation."""
+        for key in [key for key in self._parts if key[0] == log_id]:
+            self._left += _size(self._parts.pop(key))
+
 
 def _size(part: Part) -> int:
     return len(part.text) if isinstance(part, TextPart) else len(part.content)
@@ -145,8 +173,11 @@ def _size(part: Part) -> int:
 class ReadableModel:
     """A model that receives the files of a conversation in a form that it reads."""
 
-    def __init__(self, model: Model, reader: AttachmentReader, *, tool_images: bool) -> None:
+    def __init__(
+        self, model: Model, reader: AttachmentReader, log_id: LogId, *, tool_images: bool
+    ) -> None:
         self._model = model
+        self._log_id = log_id
         self._reader = reader
         self._tool_images = tool_images and (model.card.images or model.card.tool_images)
 
@@ -203,9 +234,11 @@ class ReadableModel:
         for index in reversed(range(len(messages))):
             message = messages[index]
             if files := self._files(message):
-                parts = [room.take(await self._reader.part(each, self.card, side), each)
-                         for each in reversed(files)]  # fmt: skip
-                messages[index] = _with_parts(message, files, parts[::-1])
+                parts: list[Part] = []
+                for file in reversed(files):
+                    part = await self._reader.part(file, self.card, side, self._log_id)
+                    parts.insert(0, room.take(part, file))
+                messages[index] = _with_parts(message, files, parts)
         return replace(request, messages=messages)
 
     def _files(self, message: Message) -> tuple[StoredFile, ...]:

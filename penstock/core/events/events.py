@@ -62,6 +62,12 @@ class MessageReceived(Struct, frozen=True, kw_only=True, gc=False):
     """Skills that are selected for this task only, in addition to those of the session."""
     attachments: tuple[StoredFile, ...] = ()
     """Files of the message. Their bytes are blobs."""
+
+    @property
+    def file_names(self) -> str:
+        """The names of the files, from which the title of a message without a text is made."""
+        return ", ".join(each.name or "" for each in self.attachments)
+
     output_schema: Json | None = None
     """JSON Schema of the output that this task must hand in, instead of the agent's."""
 

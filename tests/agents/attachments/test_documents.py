@@ -34,3 +34,9 @@ async def test_a_file_without_text_is_refused_with_the_reason(content: bytes, re
 async def test_a_process_that_takes_too_long_is_killed() -> None:
     with pytest.raises(ValueError, match=r"within 0\.001 s"):
         await PdfTexts(seconds=0.001).extract(sample_files.pdf("Hello"))
+
+
+@pytest.mark.slow("starts a process")
+async def test_the_text_has_no_control_characters() -> None:
+    content = sample_files.pdf(r"cafe\000 \007x")
+    assert await PdfTexts().extract(content) == "cafe x"

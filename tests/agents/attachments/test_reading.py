@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.agents.attachments.reading import AttachmentReader, ReadableModel
-from penstock.core.ids import BlobId, CallId
+from penstock.core.errors import ModelRefused
+from penstock.core.ids import BlobId, CallId, LogId
 from penstock.core.messages import (
     AssistantMessage,
     AudioPart,
@@ -19,12 +20,14 @@ from penstock.core.messages import (
     ToolMessage,
     UserMessage,
 )
+from penstock.engine.session_state import SessionState
 from penstock.models.image_rules import TEXT_CHARS
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import SCRIPTED, ScriptedModel, say
 from penstock.store.blobs import Blobs, Memory
 from tests.kit import sample_files
 
+LOG = LogId("conv_1")
 BLIND = SCRIPTED
 SEES = replace(SCRIPTED, images=True, pdf=True, audio=True)
 
@@ -54,7 +57,7 @@ class Store:
         tool_images = more.pop("tool_images", False)
         model = ScriptedModel([say("ok")])
         model.card = more.pop("card", SEES)
-        readable = ReadableModel(model, self.reader, tool_images=tool_images)
+        readable = ReadableModel(model, self.reader, LOG, tool_images=tool_images)
         request = ModelRequest(system="", messages=messages)
         assert [event async for event in readable.stream(request)]
         assert readable.card is model.card
@@ -220,3 +223,53 @@ async def test_two_requests_with_the_same_files_are_the_same() -> None:
     first = await store.parts(large)
     store.reader = AttachmentReader(store.blobs)
     assert await store.parts(large) == first
+
+
+def lacks(*packages: str) -> Any:
+    return lambda package: package not in packages
+
+
+async def test_without_pillow_an_image_is_sent_as_it_is_up_to_the_limit_of_its_provider() -> None:
+    store, card = Store(), replace(SEES, provider="anthropic", name="claude-opus-4-1")
+    store.reader = AttachmentReader(store.blobs, has=lacks("PIL"))
+    content = sample_files.turned((3000, 30))
+    file = await store.file(content, "image/jpeg", "a.jpg", width=3000, height=30)
+    part, _ = await store.parts(file, card=card)
+    assert part == ImagePart(content=content, mime_type="image/jpeg", width=3000, height=30)
+    wide = await store.file(content, "image/jpeg", "b.jpg", width=9000, height=30)
+    with pytest.raises(ModelRefused, match=r"pip install 'penstock\[images\]'") as caught:
+        await store.parts(wide, card=card)
+    assert "the image 'b.jpg' has 9000 x 30 pixels" in str(caught.value)
+    assert "claude-opus-4-1 accepts 8000 pixels a side" in str(caught.value)
+
+
+async def test_without_pypdf_the_line_of_a_pdf_names_what_to_install() -> None:
+    store = Store()
+    store.reader = AttachmentReader(store.blobs, has=lacks("pypdf"))
+    paper = await store.file(sample_files.pdf("Hello"), "application/pdf", "a.pdf")
+    part, _ = await store.parts(paper, card=BLIND)
+    assert isinstance(part, TextPart)
+    assert "its text cannot be read: pip install 'penstock[docs]'" in part.text
+
+
+async def test_an_erasure_drops_prepared_files() -> None:
+    store = Store()
+    large = await store.file(sample_files.image("PNG", (3000, 30)), "image/png", "a.png")
+    await store.parts(large)
+    await store.blobs.delete(large.blob_id)
+    assert isinstance((await store.parts(large))[0], ImagePart)
+    store.reader.forget(LogId("conv_2"))
+    assert isinstance((await store.parts(large))[0], ImagePart)
+    store.reader.forget(LOG)
+    assert isinstance((await store.parts(large))[0], TextPart)
+
+
+async def test_prepared_files_go_with_the_state_of_their_conversation() -> None:
+    store, state = Store(), SessionState(LOG)
+    store.reader.watch(state)
+    store.reader.watch(state)
+    large = await store.file(sample_files.image("PNG", (3000, 30)), "image/png", "a.png")
+    await store.parts(large)
+    await store.blobs.delete(large.blob_id)
+    del state
+    assert isinstance((await store.parts(large))[0], TextPart)
