@@ -7,7 +7,14 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.chat.task_records import first_record, records_of
-from penstock.chat.wire_forms import Attachments, LinkTo, attached_part, call_part, result_part
+from penstock.chat.wire_forms import (
+    Attachments,
+    LinkTo,
+    attached_part,
+    call_part,
+    output_part,
+    result_part,
+)
 from penstock.core.clock import Moment, to_iso
 from penstock.core.errors import NotFound
 from penstock.core.events.events import (
@@ -191,6 +198,7 @@ class History:
             "createdAt": to_iso(task_messages.ended_at or task_messages.task.created_at),
             "toolCalls": [call_part(each) for each in calls] or None,
             "toolResults": [result_part(each, self._link_to) for each in settled] or None,
+            **output_part(end),
             "metadata": {
                 "model": task_messages.model,
                 "taskId": task_messages.task.task_id,

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from penstock.agents.output_contract import contract_of_schema
 from penstock.core.envelope import Envelope, ErrorDetail, Json
 from penstock.core.errors import InvalidRequest, NotFound
 from penstock.core.events.events import (
@@ -17,8 +18,8 @@ from penstock.core.events.events import (
 )
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import ASSISTANT, LogId, MessageId, SessionId, TaskId
-from penstock.core.json_values.json_text import JSON_DEPTH, as_stored, is_deeper
-from penstock.core.limits import Limits, World
+from penstock.core.json_values.json_text import JSON_DEPTH, as_stored, is_deeper, is_larger
+from penstock.core.limits import KIB, Limits, World
 from penstock.core.messages import NOTHING_SPENT, StoredFile, Usage
 from penstock.core.profile import Profile
 from penstock.core.reply import Question, QuestionType, Reply, ReplyStatus, TaskHistory
@@ -31,7 +32,7 @@ from penstock.core.task import (
     blocked,
 )
 from penstock.core.task import Question as AskedQuestion
-from penstock.core.text import cut, one_line
+from penstock.core.text import cut, one_line, size_text
 
 BLOCKED = "BLOCKED"
 """The code of a task that waits for a part that this process lacks."""
@@ -40,6 +41,8 @@ _STATUS: dict[TaskStatus, ReplyStatus] = {
     TaskStatus.FAILED: "failed",
     TaskStatus.CANCELLED: "cancelled",
 }
+OUTPUT_SCHEMA_BYTES = 64 * KIB
+"""Most bytes of the schema of a message's output, as JSON."""
 TITLE_CHARS = 60
 """Most characters of a conversation's title, which is cut from its first message."""
 
@@ -209,13 +212,27 @@ def check_reach(session_id: str | None, profile: Profile) -> None:
 
 
 def check_content(message: NewMessage, limits: Limits) -> None:
-    """Raise InvalidRequest if the text is too long, or blank without files."""
+    """Raise InvalidRequest if the text is too long, or blank without files, or the schema wrong."""
+    if message.output_schema is not None:
+        _check_output_schema(message.output_schema)
     limit = limits.content_chars
     if not message.content.strip() and not message.attachments:
         raise InvalidRequest([{"field": "/content", "issue": "must not be blank"}])
     if len(message.content) > limit:
         issue = f"must have at most {limit} characters, has {len(message.content)}"
         raise InvalidRequest([{"field": "/content", "issue": issue}])
+
+
+def _check_output_schema(schema: Json) -> None:
+    if is_larger(schema, OUTPUT_SCHEMA_BYTES):
+        issue = f"must have at most {size_text(OUTPUT_SCHEMA_BYTES)} as JSON"
+        raise InvalidRequest([{"field": "/outputSchema", "issue": issue}])
+    _stored(schema, "/outputSchema")
+    try:
+        contract_of_schema(schema)
+    except (TypeError, ValueError, RecursionError) as error:
+        issue = f"is not a usable JSON Schema: {error}"
+        raise InvalidRequest([{"field": "/outputSchema", "issue": issue}]) from None
 
 
 def message_entries(

@@ -7,7 +7,7 @@ from penstock.core.call import CallPath, ToolCall, tools_on
 from penstock.core.clock import to_iso
 from penstock.core.envelope import Envelope
 from penstock.core.events.codec import kind_of, to_wire
-from penstock.core.events.events import CallSettled, NoteEmitted, Record
+from penstock.core.events.events import CallSettled, NoteEmitted, Record, TaskEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import StoredFile
 from penstock.core.task import (
@@ -76,6 +76,14 @@ def attached_part(file: StoredFile, link_to: LinkTo) -> dict[str, Any]:
 def call_part(call: ToolCall) -> dict[str, Any]:
     """Return a call as an item of `toolCalls`."""
     return {"id": call.call_id, "name": call.name, "arguments": call.arguments}
+
+
+def output_part(ended: TaskEnded) -> dict[str, Any]:
+    """Return the output of a task as a member of its answer; nothing if it has none.
+
+    `null` is a possible output, so a task without one has no such member.
+    """
+    return {} if ended.output is None else {"output": ended.output.value}
 
 
 def result_part(settled: CallSettled, link_to: LinkTo) -> dict[str, Any]:

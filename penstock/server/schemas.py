@@ -51,10 +51,7 @@ def page_of(name: str, item: str) -> Schema:
 _COUNTS = ("cachedTokens", "cacheWriteTokens", "reasoningTokens")
 _USAGE = record(
     {
-        "inputTokens": NUMBER,
-        "outputTokens": NUMBER,
-        "modelCalls": NUMBER,
-        "toolCalls": NUMBER,
+        **dict.fromkeys(("inputTokens", "outputTokens", "modelCalls", "toolCalls"), NUMBER),
         "costUsd": {"type": ["number", "null"]},
     }
     | dict.fromkeys(_COUNTS, NUMBER),
@@ -198,8 +195,9 @@ FRAMES: dict[str, Schema] = {
             "iterations": NUMBER,
             "usage": ref("Usage"),
             "attachments": listed(record(_ATTACHMENT)),
+            "output": ANYTHING,
         },
-        "attachments",
+        *("attachments", "output"),
     ),
     "TaskError": frame(
         "error", {"message": STRING, "code": STRING, "retryable": TRUTH, "taskId": STRING}
@@ -223,7 +221,7 @@ MAPPING = {
 }
 """The schema of a frame, by its `type`."""
 
-_MESSAGE = {
+_MESSAGE: dict[str, Schema] = {
     "id": STRING,
     "role": {"enum": ["user", "assistant", "system", "tool"]},
     "content": TEXT_OR_NULL,
@@ -233,6 +231,7 @@ _MESSAGE = {
     "toolResults": {"type": ["array", "null"], "items": ref("ToolOutcome")},
     "metadata": OBJECT,
     "toolCallId": STRING,
+    "output": ANYTHING,
     "attachments": listed(record(_STORED | {"url": STRING}, *_STORED_OPTIONAL)),
 }
 ERROR = record({"code": STRING, "message": STRING, "details": ANYTHING}, "details")
@@ -293,8 +292,8 @@ _AGENT = {
     "description": STRING,
     "model": TEXT_OR_NULL,
     "source": STRING,
-    "created_at": TIME_OR_NULL,
-    "updated_at": TIME_OR_NULL,
+    **dict.fromkeys(("created_at", "updated_at"), TIME_OR_NULL),
+    "outputSchema": OBJECT,
 }
 _TIME_MS: Schema = {"type": ["number", "null"]}
 _METRICS = record(
@@ -358,7 +357,8 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
     "Models": record({"models": listed(record(_MODEL)), "default": STRING}),
     "Tools": record({"tools": listed(record(_TOOL))}),
     "Agent": record(
-        _AGENT | {"instructions": STRING, "settings": OBJECT}, "instructions", "settings"
+        _AGENT | {"instructions": STRING, "settings": OBJECT},
+        *("instructions", "settings", "outputSchema"),
     ),
     "Agents": page_of("agents", "Agent"),
     "Secret": record({"key": STRING, "updatedAt": TIME}),

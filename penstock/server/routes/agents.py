@@ -75,8 +75,9 @@ async def read_settings(agent_id: str, request: Request) -> Response:
 
 
 def _agent(agent: Agent) -> dict[str, Any]:
-    model = agent.model
-    return {
+    model, contract = agent.model, agent.contract
+    typed = {} if contract is None else {"outputSchema": dict(contract.schema)}
+    return typed | {
         "id": agent.name,
         "name": agent.name,
         "description": agent.description,

@@ -57,9 +57,14 @@ MESSAGE = Form(
         "cancelOpen": _CHOICE,
         "selectedSkillIds": {"type": ["array", "null"], "items": {"type": "string"}},
         "attachments": {"type": ["array", "null"], "items": ATTACHMENT},
+        "outputSchema": {"type": ["object", "null"]},
     },
     any_of=("content", "attachments"),
-    aliases={"message": "content", "conversation_id": "conversationId"},
+    aliases={
+        "message": "content",
+        "conversation_id": "conversationId",
+        "output_schema": "outputSchema",
+    },
 )
 AGAIN = Form({"stream": _CHOICE, "model": ID, "enableTools": _CHOICE})
 _NEWEST = Page(limit=1)
@@ -91,6 +96,7 @@ async def send_message(agent_id: str, request: Request) -> Response:
         enable_tools=asked.get("enableTools", True),
         cancel_open=asked.get("cancelOpen", False),
         selected_skills=named,
+        output_schema=asked.get("outputSchema"),
         idempotency=key_of(request, raw),
     )
     return await _send(request, message, stream=asked.get("stream", False))
@@ -139,6 +145,7 @@ async def regenerate(agent_id: str, message_id: str, request: Request) -> Respon
         head=head,
         message_id=task_messages.brief.message_id,
         attachments=task_messages.brief.attachments,
+        output_schema=task_messages.brief.output_schema,
     )
     for each in message.attachments:  # named by two messages from now on
         await context.storage.blobs.share(each.blob_id)

@@ -19,6 +19,7 @@ from penstock.chat.wire_forms import (
     LinkTo,
     blocked_part,
     note_part,
+    output_part,
     question_part,
     result_part,
 )
@@ -303,6 +304,7 @@ class ChatFrames:
             "finishReason": event.finish_reason,
             "iterations": event.iterations,
             "usage": event.usage.to_wire(),
+            **output_part(event),
             **({"attachments": attached} if attached else {}),
         }
 

@@ -201,3 +201,14 @@ async def test_a_permission_that_left_the_catalog_is_stored_without_effect(tmp_p
     await database.close()
     assert (listed.permissions, listed.stale) == (("chat", "old"), ("old",))
     assert profile.permissions == {"chat"}
+
+
+async def test_the_schema_of_a_typed_output_is_shown() -> None:
+    agents = [Agent("counter", output=int | list[int]), POET]
+    async with served(agents=agents) as server:
+        listed = (await server.client.get("/api/agents", params={"search": "counter"})).json()
+        one = (await server.client.get("/api/agents/counter")).json()
+        poet = (await server.client.get("/api/agents/poet")).json()
+    schema = {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]}
+    assert listed["agents"][0]["outputSchema"] == one["outputSchema"] == schema
+    assert "outputSchema" not in poet
