@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Generic, Literal, Self, TypedDict, Unpack, overload
 
 from msgspec import Struct, field
@@ -26,14 +27,14 @@ from penstock.agents.output_contract import (
     contract_of,
 )
 from penstock.core.diagnostics import did_you_mean
+from penstock.core.late import late
 from penstock.engine.budget import Allowance
 from penstock.models.model import Model
-from penstock.models.names import ModelNames, ThinkingModel
-from penstock.models.resolve import ModelRegistry
 from penstock.resources.dependencies import DepsFactory, DepsSource
 from penstock.tools.skills import SkillChoice
 from penstock.tools.tool import Tool as AnyTool
 
+T = TypeVar("T")
 NeedsT = TypeVar("NeedsT", default=object)
 DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=object)
 """The type of the dependencies that an agent needs; `object` is none."""
@@ -278,6 +279,30 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
         mode = options.get("output_mode", OutputMode.TOOL)
         self.contract = contract_of(output, mode, options.get("output_retries", OUTPUT_RETRIES))
 
+    @overload
+    @classmethod
+    def from_file(cls, path: str | Path, *, output: type[T]) -> "Agent[object, T]": ...
+    @overload
+    @classmethod
+    def from_file(cls, path: str | Path, *, output: TypeForm[T]) -> "Agent[object, T]": ...
+    @overload
+    @classmethod
+    def from_file(cls, path: str | Path) -> "Agent[object, str]": ...
+    @classmethod
+    def from_file(cls, path: str | Path, *, output: Any = str) -> "Agent[object, Any]":
+        """Return the agent that a file defines, with a type of output.
+
+        Args:
+            path: An agent file, such as `agents/clerk.md`.
+            output: The type of what a task returns.
+
+        Raises:
+            DeclarationError: The file cannot be read, or has errors.
+            ConfigError: The output has no schema.
+        """
+        read: Callable[[str | Path], Agent] = late("penstock.agents.agent_folders:read_agent")
+        return read(path).__replace__(output=output, contract=contract_of(output))
+
     def __repr__(self) -> str:
         """Return its name."""
         return f"<agent {self.name!r}>"
@@ -359,41 +384,3 @@ AnyAgent = Agent[Any, Any]
 
 FindModel = Callable[[Agent, str | None], Model]
 """Returns the model of an agent, or the requested one. Raises ConfigError."""
-
-
-class ModelSelector:
-    """Chooses the model of an agent among the models of a project."""
-
-    def __init__(self, models: ModelRegistry, names: ModelNames) -> None:
-        self._models = models
-        self._names = names
-
-    def choose(self, agent: Agent, requested: str | None) -> Model:
-        """Return the model that answers for an agent. Raises ConfigError for an unknown name.
-
-        A model object that the agent was made with answers, unless another model is requested for
-        this task. Otherwise `Agent.model_name` decides; None means the project's default. The level
-        of thinking in the agent's file goes before a level in the name.
-        """
-        own = agent.model
-        if not (own is None or isinstance(own, str)) and requested in {None, own.card.model_id}:
-            return own
-        name, level = agent.model_name(requested), agent.profile.thinking
-        # A configured name is used as written, even if it looks like `provider:model` or ends like
-        # a level of thinking: the operator's table wins over the syntax of names.
-        if name is None or self._models.has(name):
-            model = self._models.get(name)
-        else:
-            model = self._models.get(self._names.model(name))
-            level = level or self._names.thinking(name)
-        return model if level is None else ThinkingModel(model, level)
-
-    def remark(self, agent: Agent, requested: str | None) -> str:
-        """Return a warning if the model is a role without a model, or an empty text."""
-        role = self._names.unset(agent.model_name(requested))
-        if not role:
-            return ""
-        return (
-            f"the model role @{role} is not set: the project's model is used;"
-            f" write {role} under [models.roles]"
-        )

@@ -19,11 +19,12 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.agent_file import NOTHING_KNOWN, KnownNames, ParsedAgent, parse_agent
 from penstock.agents.agent_profile import Tier
 from penstock.core.call_errors import CallError
-from penstock.core.diagnostics import Diagnostic, Severity, has_error, in_file_order
+from penstock.core.diagnostics import Diagnostic, Severity, errors_of, has_error, in_file_order
+from penstock.core.errors import DeclarationError
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.manifest.files import UnreadReason, read_bounded, shown
 from penstock.manifest.paths import escape_of
@@ -178,6 +179,18 @@ def _read_file(path: Path, file: str, known: KnownNames, tier: Tier) -> ParsedAg
 def _parse_built_in(content: bytes, file: str) -> ParsedAgent:
     """Parse a built-in agent once. It refers to built-in things only, so no name is checked."""
     return parse_agent(content.decode(), file, tier=Tier.BUILT_IN)
+
+
+def read_agent(path: str | Path) -> AnyAgent:
+    """Return the agent that one file defines. Raises DeclarationError with all its errors."""
+    file = Path(path)
+    if not file.is_file():
+        refused = Diagnostic(code="missing-file", message="there is no such file", file=f"{path}")
+        raise DeclarationError([refused])
+    read = _read_file(file, f"{path}", NOTHING_KNOWN, Tier.LOCAL)
+    if read.agent is None:
+        raise DeclarationError(errors_of(read.findings))
+    return read.agent
 
 
 def _refused(code: str, message: str, file: str) -> ParsedAgent:

@@ -9,9 +9,9 @@ be called before `assemble` has returned: a cached property that needs itself re
 
 from functools import cached_property, partial
 
-from penstock.agents.agent import ModelSelector
 from penstock.agents.attachments.keeper import AttachmentKeeper
 from penstock.agents.attachments.reading import AttachmentReader
+from penstock.agents.model_selector import ModelSelector
 from penstock.app.runtime import Runtime
 from penstock.app.runtime_parts import (
     ChatParts,

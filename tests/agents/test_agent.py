@@ -1,9 +1,12 @@
 """Where an agent comes from."""
 
+from pathlib import Path
+
 import pytest
 
 from penstock.agents.agent import DEFAULTS, Agent, ChatSettings
 from penstock.agents.agent_profile import AgentProfile, Tier
+from penstock.core.errors import DeclarationError
 from penstock.engine.budget import Allowance
 
 SOURCES = [
@@ -61,3 +64,30 @@ def test_budgets_become_the_allowance_of_a_task() -> None:
 def test_every_budget_has_its_part_in_the_allowance() -> None:
     budgets = {name for name in ChatSettings.__struct_fields__ if name.startswith("budget_")}
     assert {name.removeprefix("budget_") for name in budgets} == set(Allowance.__struct_fields__)
+
+
+CLERK = """---
+name: clerk
+description: Sorts reports.
+---
+Sort the report.
+"""
+
+
+def test_an_agent_of_a_file_may_have_an_output(tmp_path: Path) -> None:
+    file = tmp_path / "clerk.md"
+    file.write_text(CLERK)
+    clerk = Agent.from_file(file, output=list[int])
+    assert (clerk.name, clerk.instructions, clerk.has_file) == ("clerk", "Sort the report.", True)
+    assert clerk.contract
+    assert clerk.contract.schema == {"type": "array", "items": {"type": "integer"}}
+    assert Agent.from_file(str(file)).contract is None
+
+
+def test_a_file_without_a_working_agent_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match="there is no such file"):
+        Agent.from_file(tmp_path / "clerk.md")
+    file = tmp_path / "bad.md"
+    file.write_text("---\ndescription: x\n---\n")
+    with pytest.raises(DeclarationError, match='missing required field "name"'):
+        Agent.from_file(file)
