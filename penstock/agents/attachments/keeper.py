@@ -35,6 +35,8 @@ from penstock.store.blobs import Blobs
 UPLOAD_SECONDS = 24 * 3600
 """How long uploaded bytes wait for a message that names them."""
 FETCH_SECONDS = 60.0
+MAX_PROBLEMS = 8
+"""Refused files that one error names."""
 NAME_CHARS = 120
 """The longest name of a file; a longer one is cut."""
 SEPARATOR = "\n\n"
@@ -118,9 +120,10 @@ class AttachmentKeeper:
         loaded: list[LoadedFile] = []
         problems: list[dict[str, str]] = []
         left = limits.message_attachment_bytes
+        until = self._world.clock.monotonic() + FETCH_SECONDS
         for file in files:
             try:
-                loaded.append(await self._load(file, profile))
+                loaded.append(await self._load(file, profile, until))
             except ValueError as error:
                 problems.append({"field": f"{field}/{file.number}", "issue": str(error)})
             else:
@@ -130,6 +133,8 @@ class AttachmentKeeper:
                 most = size_text(limits.message_attachment_bytes)
                 issue = f"must have at most {most} in all its files"
                 problems.append({"field": field, "issue": issue})
+            # An unknown blob costs a search of all events of the profile, so not all are searched.
+            if left < 0 or len(problems) == MAX_PROBLEMS:
                 break
         if problems:
             raise InvalidRequest(problems)
@@ -163,13 +168,16 @@ class AttachmentKeeper:
         )
         return stored
 
-    async def _load(self, file: "PlacedFile", profile: Profile) -> LoadedFile:
-        """Return the bytes of a file. Raises ValueError with the reason that refuses it."""
+    async def _load(self, file: "PlacedFile", profile: Profile, until: float) -> LoadedFile:
+        """Return the bytes of a file. Raises ValueError with the reason that refuses it.
+
+        Nothing is fetched after `until`, by the monotonic clock.
+        """
         attachment = file.attachment
         if attachment.blob_id is not None:
             attachment, content = await self._uploaded(attachment, profile)
         elif attachment.url is not None:
-            attachment, content = await self._fetched(attachment, attachment.url)
+            attachment, content = await self._fetched(attachment, attachment.url, until)
         elif attachment.path is not None:
             content = await asyncio.to_thread(_read, attachment.path, self._limits.attachment_bytes)
         else:
@@ -204,12 +212,15 @@ class AttachmentKeeper:
         mime = attachment.mime or (kept.media_type if kept else None)
         return Attachment(mime=mime, name=name), await self._blobs.get(blob_id)
 
-    async def _fetched(self, attachment: Attachment, url: str) -> tuple[Attachment, bytes]:
+    async def _fetched(
+        self, attachment: Attachment, url: str, until: float
+    ) -> tuple[Attachment, bytes]:
         if self._egress is None:
             raise ValueError("cannot be fetched: this runtime reaches no other server")
-        request = Request(
-            url=url, max_bytes=self._limits.attachment_bytes, max_seconds=FETCH_SECONDS
-        )
+        if (seconds := until - self._world.clock.monotonic()) <= 0:
+            most = f"all files of a message together take at most {FETCH_SECONDS:g} s"
+            raise ValueError(f"cannot be fetched: {most}")
+        request = Request(url=url, max_bytes=self._limits.attachment_bytes, max_seconds=seconds)
         # Without hosts of its own, so no private address is reached, even one that the project
         # allows to some tool: the address comes from the sender of a message.
         caller = EgressCaller(tool_id="attachments", egress=None)

@@ -14,7 +14,7 @@ from penstock.core.errors import InvalidRequest, TooLarge
 from penstock.core.ids import BlobId, ProfileId, new_id
 from penstock.core.limits import Limits, World
 from penstock.core.profile import Profile
-from penstock.resources.egress import Egress
+from penstock.resources.egress import Egress, EgressCaller, HttpResponse, Request
 from penstock.store.blobs import Blobs, Memory
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
@@ -228,6 +228,36 @@ async def test_an_address_of_this_network_is_not_contacted(url: str) -> None:
     egress = Egress(Limits(), allow=("*", "http://*"), resolve=resolve)
     (found,) = await Place(egress).problems(Image.from_url(url))
     assert found.startswith("/content/0 cannot be fetched: ")
+
+
+async def test_all_addresses_of_a_message_share_a_minute() -> None:
+    class Slow(Answers):
+        async def fetch(self, request: Request, asker: EgressCaller) -> HttpResponse:
+            place.clock.advance(25)
+            return await super().fetch(request, asker)
+
+    egress = Slow(*[answered(PNG)] * 3)
+    place = Place(egress)
+    (found,) = await place.problems(*[Image.from_url(URL)] * 4)
+    assert found == (
+        "/content/3 cannot be fetched: all files of a message together take at most 60 s"
+    )
+    assert [request.max_seconds for request, _ in egress.asked] == [60, 35, 10]
+
+
+async def test_no_more_than_eight_refused_files_are_looked_at() -> None:
+    searched: list[BlobId] = []
+
+    async def is_owned(blob_id: BlobId, profile: Profile) -> bool:
+        searched.append(blob_id)
+        return False
+
+    place = Place()
+    place.keeper = AttachmentKeeper(
+        place.blobs, World(place.clock, Limits(), new_id), is_owned=is_owned
+    )
+    problems = await place.problems(*[Image.from_upload(f"{n:064}") for n in range(100)])
+    assert len(problems) == len(searched) == 8
 
 
 async def test_without_a_network_an_address_is_refused() -> None:
