@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 import griffe
 
 import penstock
+from penstock import evals, testing
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs"
@@ -28,6 +29,8 @@ GUIDES = ("CONTRIBUTING", "SECURITY", "CHANGELOG", "AGENTS", "RELEASING")
 """Pages at the top of the repository, beside README."""
 PACKAGES = {
     penstock: "Everything that a program imports from `penstock`.",
+    evals: "Evaluations of agents.",
+    testing: "Tests of programs without a network.",
 }
 """Public packages, each with the sentence above its reference."""
 SECTIONS = ("howto", "scripts", "packages", "decisions")

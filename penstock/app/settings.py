@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     Field,
     PrivateAttr,
     SecretStr,
@@ -39,7 +40,7 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.limits import Limits
 from penstock.models.prices import open_prices
 from penstock.models.providers import PROVIDERS, ModelConfig, key_variable
-from penstock.models.resolve import ModelRegistry
+from penstock.models.resolve import ModelRegistry, RegistryWithoutProviders
 
 FILE = "penstock.toml"
 PREFIX = "PENSTOCK_"
@@ -81,6 +82,11 @@ def _in_range(limits: Limits) -> Limits:
     return limits
 
 
+def _as_switch(value: Any) -> Any:
+    """Take 0 and 1, as people write them in the environment."""
+    return bool(value) if value in (0, 1) else value
+
+
 class Settings(BaseModel):
     """The settings of one project, frozen. `load` reads them."""
 
@@ -101,6 +107,8 @@ class Settings(BaseModel):
     which is created on first use."""
     models: ModelSection = ModelSection()
     """The models, and the default one."""
+    allow_models: Annotated[bool, BeforeValidator(_as_switch)] = True
+    """Whether models of providers may be asked. Set PENSTOCK_ALLOW_MODELS=0 where tests run."""
     rules: tuple[RuleEntry, ...] = ()
     """Rules that allow calls, deny them, or require an approval."""
     server: ServerSection = ServerSection()
@@ -179,7 +187,8 @@ class Settings(BaseModel):
     def find_models(self) -> ModelRegistry:
         """Return the models with their API keys, from `api_key_env` or the provider's variable."""
         keys = {variable: key.get_secret_value() for variable, key in self._keys.items()}
-        return ModelRegistry(
+        make = ModelRegistry if self.allow_models else RegistryWithoutProviders
+        return make(
             [_config(name, entry, keys) for name, entry in self.models.entries.items()],
             default=self.models.default,
             limits=self.limits,

@@ -38,6 +38,8 @@ class Command(Struct, frozen=True):
 
     The function of the empty name runs if no sub-command is given.
     """
+    default: str | None = None
+    """The sub-command that takes arguments which name none; None refuses them."""
 
 
 COMMANDS = (
@@ -115,6 +117,12 @@ COMMANDS = (
         "Erase all data of a profile, or one conversation, call or run.",
         lambda: late("penstock.cli.accounts.erase:erase"),
     ),
+    Command(
+        "eval",
+        "Evaluate an agent with a file of cases, and compare models and runs.",
+        lambda: late("penstock.cli.eval:COMMANDS"),
+        default="run",
+    ),
     Command("version", "Print the version.", lambda: late("penstock.cli.version:version")),
 )
 
@@ -185,6 +193,7 @@ def _loaded(row: Command) -> Any:
     is_group = isinstance(part, Mapping)
     has_default = is_group and "" in part
     app = typer.Typer(
+        cls=_group_with(row.default),
         help=row.sentence,
         add_completion=False,
         no_args_is_help=not has_default,
@@ -199,6 +208,23 @@ def _loaded(row: Command) -> Any:
         full_name = f"{row.name} {name}" if is_group else name
         app.command(name, epilog=examples_of(full_name))(function)
     return get_command(app)
+
+
+def _group_with(default: str | None) -> type[TyperGroup]:
+    """Return a group that takes `penstock eval FILE` as `penstock eval run FILE`."""
+
+    class DefaultGroup(TyperGroup):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            """Add the default sub-command where none is named."""
+            if (
+                default
+                and args
+                and args[0] not in {*self.commands, *self.get_help_option_names(ctx)}
+            ):
+                args = [default, *args]
+            return super().parse_args(ctx, args)
+
+    return DefaultGroup
 
 
 def _print_version(is_requested: bool) -> None:  # noqa: FBT001  as typer calls it
@@ -258,6 +284,12 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "models update": ("penstock models update prices.json --user",),
     "keys create": ("penstock keys create ci --permission read --permission chat --days 90",),
     "vault set": ('printf %s "$TOKEN" | penstock vault set profile weather_token',),
+    "eval run": (
+        "penstock eval evals/triage.yaml --repeat 3",
+        "penstock eval evals/triage.yaml --model fast --model strong",
+        "penstock eval evals/triage.yaml --only-failed --min-pass 0.9 --junit report.xml",
+    ),
+    "eval add": ("penstock eval add task_1 --name refund",),
 }
 """By command. A test parses each line with its command."""
 

@@ -201,6 +201,19 @@ class ModelRegistry:
         return replace(known, api_key=self._keys.get(variable or ""), key_env=variable)
 
 
+class RegistryWithoutProviders(ModelRegistry):
+    """Refuses every model of a provider, where tests run."""
+
+    def _make(self, name: str) -> Model:
+        config = self._configs.get(name)
+        if config is None or config.provider != OFFLINE:
+            raise ConfigError(
+                f"the model {name!r} is not asked: models of providers are not allowed here. Pass "
+                "a ScriptedModel, or set PENSTOCK_ALLOW_MODELS=true"
+            )
+        return super()._make(name)
+
+
 class LazyModel:
     """A model whose library is loaded in a thread at its first request."""
 

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Self, assert_never
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.errors import ModelRefused
+from penstock.core.json_values.schema import Schema
 from penstock.core.messages import AssistantMessage, Message, Usage, UserMessage
 from penstock.models.model import (
     CallDelta,
@@ -23,6 +24,8 @@ from penstock.models.model import (
     failure,
 )
 
+FINAL_ANSWER = "final_answer"
+"""How the names of tools begin by which a model hands in an output."""
 SCRIPTED = ModelCard(model_id="scripted", name="scripted", provider="scripted")
 
 
@@ -61,7 +64,13 @@ class Slow(Struct, frozen=True):
     seconds: float
 
 
-Step = ReasoningDelta | TextDelta | CallDelta | Fail | Slow | Hold
+class Finish(Struct, frozen=True):
+    """The model hands in a typed output, in the form that the request asks for."""
+
+    output: Any
+
+
+Step = ReasoningDelta | TextDelta | CallDelta | Fail | Finish | Slow | Hold
 
 
 class ScriptedReply(Struct, frozen=True):
@@ -130,6 +139,28 @@ def call(name: str, /, **arguments: Any) -> ScriptedReply:
         1
     """
     return raw_call(name, json.dumps(arguments))
+
+
+def finish(output: Any) -> ScriptedReply:
+    """Return a reply that hands in a typed output.
+
+    The form follows the request: a call of `final_answer`, or JSON as text.
+
+    Args:
+        output: JSON, or a value of the output type.
+
+    Example:
+        >>> import asyncio
+        >>> from penstock import Agent
+        >>> from penstock.testing import ScriptedModel, finish, memory_runtime
+        >>> counter = Agent("counter", model=ScriptedModel([finish(3)]), output=int)
+        >>> async def main() -> None:
+        ...     async with memory_runtime(agents=[counter]) as runtime:
+        ...         print((await runtime.chat("How many?", agent=counter)).output)
+        >>> asyncio.run(main())
+        3
+    """
+    return ScriptedReply((Finish(output),))
 
 
 def raw_call(name: str, /, *deltas: str) -> ScriptedReply:
@@ -232,12 +263,17 @@ class ScriptedModel:
             self.requests.append(seen)
         reply = self._choose(request)
         self.unfinished += 1
+        calls = reply.calls
         for step in reply.steps:
             match step:
                 case TextDelta() | ReasoningDelta() | CallDelta():
                     yield step
                 case Fail():
                     raise failure(step.status, step.message, step.retry_after)
+                case Finish():
+                    tool_name, text = _output(step.output, request)
+                    yield CallDelta(calls, tool_name, text) if tool_name else TextDelta(text)
+                    calls += bool(tool_name)
                 case Slow():
                     await self._clock.sleep(step.seconds)
                 case Hold():
@@ -246,13 +282,31 @@ class ScriptedModel:
                     assert_never(step)
         self.unfinished -= 1
         yield Finished(
-            reply.reason or ("tool_calls" if reply.calls else "stop"),
+            reply.reason or ("tool_calls" if calls else "stop"),
             reply.usage
             or Usage(input_tokens=len(request.messages), output_tokens=len(reply.steps)),
         )
 
     async def close(self) -> None:
         """Do nothing: there is no connection."""
+
+
+def _output(output: Any, request: ModelRequest) -> tuple[str, str]:
+    """Return the tool that hands in an output, or "", and the arguments or the text.
+
+    Of several tools (a union has one for each type) the first one counts whose schema fits.
+    """
+    value = to_builtins(output, str_keys=True, enc_hook=lambda each: each.model_dump(mode="json"))
+    forms = [{"value": value}, value] if isinstance(value, dict) else [{"value": value}]
+    tools = [tool for tool in request.tools if tool.name.startswith(FINAL_ANSWER)]
+    for tool in tools:
+        for arguments in forms:
+            if not Schema(tool.parameters).problems(arguments):
+                return tool.name, json.dumps(arguments)
+    if tools:
+        return tools[0].name, json.dumps(forms[-1])
+    is_wrapped = request.output is not None and not Schema(request.output.schema).problems(forms[0])
+    return "", json.dumps(forms[0] if is_wrapped else value)
 
 
 class _InOrder:

@@ -5,11 +5,7 @@ How: a project is opened in a thread with an event loop of its own; see
 """
 
 import atexit
-from collections.abc import (
-    Awaitable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
@@ -27,7 +23,7 @@ from penstock.core.reply import Question, Reply
 from penstock.program.sync_run import LoopThread, SyncRun
 
 OutputT = TypeVar("OutputT")
-DepsT = TypeVar("DepsT")
+Value = TypeVar("Value")
 
 
 class SyncRuntime:
@@ -303,6 +299,17 @@ class SyncRuntime:
             task_id: The task.
         """
         self._thread.do(self._runtime.cancel(task_id))
+
+    def do(self, work: Callable[[Runtime], Coroutine[Any, Any, Value]]) -> Value:
+        """Run async code with the runtime, in its loop, and wait for the result.
+
+        Args:
+            work: Takes the runtime; for all that a SyncRuntime has no method for.
+
+        Returns:
+            The result of the work.
+        """
+        return self._thread.do(work(self._runtime))
 
     def close(self) -> None:
         """Close the runtime and end its thread. Unfinished tasks resume at the next start."""

@@ -1,12 +1,12 @@
 """A complete runtime in memory, for tests of programs that are built on penstock."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Unpack
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
-from penstock.agents.agent import AnyAgent
+from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.agent_parts import AgentNeeds, check_needs, check_tool_ids
 from penstock.agents.catalog import Catalog
 from penstock.app.runtime import Runtime
@@ -26,7 +26,9 @@ from penstock.flows.steps.kind import CodeEnvironment
 from penstock.manifest.handbook import HandbookCatalog
 from penstock.models.model import Model
 from penstock.models.providers import OFFLINE
-from penstock.models.resolve import ModelRegistry
+from penstock.models.resolve import RegistryWithoutProviders
+from penstock.program.opening import OpeningRuntime
+from penstock.program.sync_runtime import SyncRuntime
 from penstock.resources.dependencies import DepsOptions, GivenDeps, given_deps
 from penstock.resources.egress import Egress
 from penstock.resources.signed_links import Links
@@ -41,6 +43,7 @@ from penstock.tools.skills import NO_SKILLS, Skills
 from penstock.tools.tool import Registry, Tool
 
 KEY = bytes(range(32))
+DepsT = TypeVar("DepsT")
 
 
 class MemoryStorage:
@@ -101,6 +104,41 @@ class MemoryStorage:
         )
 
 
+class MemoryOptions(TypedDict, total=False):
+    """Options of `memory_runtime_sync`, as `memory_runtime` has them."""
+
+    model: Model | None
+    tools: Iterable[ToolLike]
+    rules: Iterable[Rule]
+    skills: Skills
+    place: MemoryStorage | None
+    overrides: Mapping[Callable[..., Any], Any]
+
+
+class ModelsOfTests(RegistryWithoutProviders):
+    """Answers with one model for every `provider:model`, and for the names that agents use.
+
+    Without a model, only the offline model can be used. Other names are unknown, as in a project.
+    """
+
+    def __init__(self, model: Model | None, names: Iterable[str], limits: Limits) -> None:
+        """Register the model and the names."""
+        default = OFFLINE if model is None else model.card.model_id
+        super().__init__(default=default, limits=limits)
+        self._only = model
+        if model is not None:
+            self.add(model)
+            self._made |= dict.fromkeys(names, model)
+
+    def _make(self, name: str) -> Model:
+        if self._only is not None and ":" in name:
+            return self._only
+        return super()._make(name)
+
+    async def look_up(self, name: str) -> None:
+        """Load no library of a provider: none is asked."""
+
+
 @asynccontextmanager
 async def memory_runtime(
     *,
@@ -115,7 +153,8 @@ async def memory_runtime(
     """Open a runtime in memory until the block ends. It needs no project and no network.
 
     Args:
-        model: The default model; None is the offline model, which needs no key.
+        model: The model of every agent, whatever model it names; an agent that holds a model object
+            keeps it. None is the offline model, which needs no key. No provider is ever asked.
         tools: Functions with `@tool`, plain functions and other tools.
         agents: Agents in addition to the default one.
         rules: Rules for calls, as `[[rules]]` of a project.
@@ -129,19 +168,18 @@ async def memory_runtime(
 
     Example:
         >>> import asyncio
-        >>> from penstock.models.scripted import ScriptedModel, say
-        >>> from penstock.testing.runtime import memory_runtime
-        >>> model = ScriptedModel([say("Good morning.")])
+        >>> from penstock.testing import ScriptedModel, memory_runtime, say
         >>> async def main() -> None:
-        ...     async with memory_runtime(model=model) as runtime:
+        ...     async with memory_runtime(model=ScriptedModel([say("Good morning.")])) as runtime:
         ...         print((await runtime.chat("Hello")).content)
         >>> asyncio.run(main())
         Good morning.
     """
     place = place or MemoryStorage()
-    models = _models(model, place.limits)
     given, own, chosen = given_deps(dependencies), tuple(agents), all_as_tools(tools)
     _check(own, chosen, given)
+    names = [agent.model for agent in own if isinstance(agent.model, str)]
+    models = ModelsOfTests(model, names, place.limits)
     project_parts = place.project_parts(
         DeclaredTools(registry=Registry(chosen), rules=RuleSet(rules), skills=skills),
         DeclaredAgents(catalog=Catalog(own), models=models, deps=given),
@@ -154,11 +192,31 @@ async def memory_runtime(
         await runtime.close()
 
 
-def _models(model: Model | None, limits: Limits) -> ModelRegistry:
-    models = ModelRegistry(default=model.card.model_id if model else OFFLINE, limits=limits)
-    if model is not None:
-        models.add(model)
-    return models
+@overload
+def memory_runtime_sync(
+    *, agents: Sequence[Agent[object, Any]] = (), **options: Unpack[MemoryOptions]
+) -> SyncRuntime: ...
+@overload
+def memory_runtime_sync(
+    *, agents: Sequence[Agent[DepsT, Any]], deps: DepsT, **options: Unpack[MemoryOptions]
+) -> SyncRuntime: ...
+def memory_runtime_sync(*, agents: Sequence[AnyAgent] = (), **options: Any) -> SyncRuntime:
+    """Open a runtime in memory for tests without async; see `memory_runtime`.
+
+    Args:
+        agents: Agents in addition to the default one.
+        **options: `model`, `tools`, `place` and the others of `memory_runtime`.
+
+    Returns:
+        The runtime: use it in `with`.
+
+    Example:
+        >>> from penstock.testing import ScriptedModel, memory_runtime_sync, say
+        >>> with memory_runtime_sync(model=ScriptedModel([say("Good morning.")])) as runtime:
+        ...     print(runtime.chat("Hello").output)
+        Good morning.
+    """
+    return SyncRuntime(OpeningRuntime(memory_runtime(agents=agents, **options)))
 
 
 def _check(agents: Sequence[AnyAgent], tools: Sequence[Tool], given: GivenDeps) -> None:

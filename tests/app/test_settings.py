@@ -239,3 +239,18 @@ def test_a_limit_without_a_default_can_stay_unset(tmp_path: Path) -> None:
     text = "".join(f"{name} = 0\n" for name in none)
     settings = written(tmp_path, f"[limits]\nstreams = 7\n{text}")
     assert settings.limits == Limits(streams=7)
+
+
+@pytest.mark.parametrize(("text", "allowed"), [("0", False), ("false", False), ("1", True)])
+def test_models_of_providers_can_be_refused_where_tests_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, allowed: bool
+) -> None:
+    monkeypatch.setenv("PENSTOCK_ALLOW_MODELS", text)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    models = load(tmp_path).find_models()
+    assert models.get("offline").card.model_id == "offline"
+    if allowed:
+        assert models.get("openai:gpt-5").card.model_id == "openai:gpt-5"
+    else:
+        with pytest.raises(ConfigError, match="'openai:gpt-5' is not asked: models of providers"):
+            models.get("openai:gpt-5")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.agents.agent import Agent
+from penstock.app.runtime import Runtime
 from penstock.core.errors import ConfigError, RuntimeMisuse
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.program.opening import chat_sync, open_sync
@@ -119,3 +120,11 @@ def test_a_program_that_forgets_to_close_ends_in_peace(tmp_path: Path) -> None:
         check=False,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "succeeded\n", "")
+
+
+def test_async_code_runs_in_the_loop_of_the_runtime() -> None:
+    async def work(runtime: Runtime) -> str:
+        return (await runtime.chat("Hello")).status
+
+    with open_sync(":memory:") as runtime:
+        assert runtime.do(work) == "succeeded"

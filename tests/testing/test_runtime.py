@@ -2,10 +2,13 @@
 
 import asyncio
 
+import pytest
+
+from penstock import Agent
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryStorage, memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime, memory_runtime_sync
 from tests.kit.asking import ask
 from tests.kit.assistant import agent
 from tests.kit.questions import go_on, mail
@@ -26,6 +29,26 @@ async def test_tools_agents_and_the_model_are_those_that_were_given() -> None:
     assert (reply.content, len(look.runs)) == ("Seen.", 1)
 
 
+@pytest.mark.parametrize("name", ["openai:gpt-5", "strong", None])
+async def test_the_model_answers_for_agents_whatever_model_they_name(name: str | None) -> None:
+    clerk = Agent("clerk", model=name, tools=())
+    async with memory_runtime(model=ScriptedModel([say("Here.")]), agents=[clerk]) as runtime:
+        assert (await runtime.chat("Hello", agent=clerk)).content == "Here."
+
+
+async def test_an_agent_with_a_model_of_its_own_keeps_it() -> None:
+    clerk = Agent("clerk", model=ScriptedModel([say("Mine.")]), tools=())
+    async with memory_runtime(model=ScriptedModel([say("Here.")]), agents=[clerk]) as runtime:
+        assert (await runtime.chat("Hello", agent=clerk)).content == "Mine."
+
+
+async def test_no_provider_is_asked() -> None:
+    clerk = Agent("clerk", model="openai:gpt-5", tools=())
+    async with memory_runtime(agents=[clerk]) as runtime:
+        reply = await runtime.chat("Hello", agent=clerk)
+    assert "models of providers are not allowed here" in str(reply.error)
+
+
 async def test_a_second_runtime_on_the_same_storage_resumes_the_tasks_of_the_first() -> None:
     place, tool = MemoryStorage(clock=FakeClock()), mail()
     model = ScriptedModel([call("mail", to="ann"), say("Sent.")])
@@ -41,3 +64,11 @@ async def test_nothing_is_left_running() -> None:
     async with memory_runtime(model=ScriptedModel([say("Hi")])) as runtime:
         await ask(runtime, "Hi")
     assert asyncio.all_tasks() == before
+
+
+def test_a_test_without_async_uses_the_same_runtime() -> None:
+    clerk = Agent("clerk", model="openai:gpt-5", tools=[Act("look")])
+    model = ScriptedModel([call("look", n=1), say("Seen.")])
+    with memory_runtime_sync(model=model, agents=[clerk]) as runtime:
+        reply = runtime.chat("Look", agent=clerk)
+    assert (reply.output, [each.tool for each in reply.calls]) == ("Seen.", ["look"])

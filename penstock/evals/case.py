@@ -1,0 +1,111 @@
+"""One case of a dataset, and the score of its reply."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Generic, Protocol, runtime_checkable
+
+import msgspec
+from msgspec import Struct
+from pydantic_core import to_jsonable_python
+from typing_extensions import TypeVar
+
+from penstock.agents.attachments.content import Content
+from penstock.app.runtime import Runtime
+from penstock.core.json_values.json_text import parse_json
+from penstock.core.reply import Reply
+
+OutputT = TypeVar("OutputT", default=Any)
+PASSING = 0.5
+"""The lowest value that passes, if a scorer does not say whether the reply passed."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """The score of one reply.
+
+    Args:
+        value: From 0 (useless) to 1 (perfect).
+        reason: Why, in one sentence, for the report.
+        passed: Whether the reply passes; None means that a value of at least 0.5 does.
+
+    Example:
+        >>> from penstock.evals import Score
+        >>> Score(0.8, "polite, one detail is missing").has_passed
+        True
+    """
+
+    value: float
+    reason: str = ""
+    passed: bool | None = None
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether the reply passes."""
+        return self.value >= PASSING if self.passed is None else self.passed
+
+
+Verdict = bool | float | Score
+"""The result of a scorer; True is 1 and False is 0."""
+
+
+@dataclass(frozen=True)
+class Case(Generic[OutputT]):
+    """One input for an agent, and what is expected of the reply.
+
+    Args:
+        name: A name that is unique in the dataset.
+        input: The message to the agent: a text, or a list with images and documents, too.
+        expected: What `Equal` compares the output with; None expects nothing in particular.
+        approve: Whether approvals that the agent asks for are granted. Without it a case that asks
+            a person fails.
+        metadata: Anything that your own scorers read.
+        scorers: Scorers of this case, in addition to those of the dataset.
+
+    Example:
+        >>> from penstock.evals import Case
+        >>> Case("greets", input="Hello", expected="Hello!").name
+        'greets'
+    """
+
+    name: str
+    _: KW_ONLY
+    input: Content
+    expected: OutputT | None = None
+    approve: bool = False
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    scorers: Sequence["AnyScorer[OutputT]"] = ()
+
+
+class Answered(Struct, frozen=True, kw_only=True):
+    """A case with its reply, and all else that a scorer of an attempt may need."""
+
+    case: Case[Any]
+    reply: Reply[Any]
+    seconds: float
+    """From the start of the task to its end."""
+    runtime: Runtime
+    """The runtime of the run, in which a scorer can ask a model."""
+    key: str
+    """Names the attempt within its run, for requests that must not be made twice."""
+
+
+@runtime_checkable
+class AttemptScorer(Protocol):
+    """A scorer that needs more than the reply.
+
+    Contract: the same attempt gets the same score when its run goes on after a kill.
+    """
+
+    async def grade(self, answered: Answered) -> Score:
+        """Return the score."""
+        ...
+
+
+Scorer = Callable[[Case[OutputT], Reply[OutputT]], Verdict | Awaitable[Verdict]]
+"""Any function of a case and its reply; sync or async."""
+AnyScorer = Scorer[OutputT] | AttemptScorer
+
+
+def plain(value: Any) -> Any:
+    """Return an output as JSON: models, dataclasses and structs become objects."""
+    return parse_json(msgspec.json.encode(value, enc_hook=to_jsonable_python).decode())

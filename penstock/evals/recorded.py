@@ -1,0 +1,90 @@
+"""Makes a case of a recorded task, and adds it to a file of cases.
+
+The file keeps its comments and its form: the case is appended as text, and the result is read again
+before anything is written. Shown by tests/evals/test_recorded.py.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from penstock.app.runtime import Runtime
+from penstock.core.errors import ConfigError, NotFound
+from penstock.core.reply import UserMessage
+from penstock.core.text import cut, one_line
+from penstock.evals.case import plain
+from penstock.manifest.yaml_document import parse_yaml
+
+NAME_CHARACTERS = 60
+"""Most characters of a name that is made from a message."""
+
+
+async def case_of(runtime: Runtime, task_id: str, name: str | None = None) -> dict[str, Any]:
+    """Return a recorded task as a case of a file.
+
+    Its output is what is expected, and its calls are scorers, in their order.
+
+    Args:
+        runtime: The runtime whose log has the task.
+        task_id: The task; it has succeeded and began with a message.
+        name: The name of the case; None makes one from the message.
+
+    Raises:
+        NotFound: There is no such task, or it did not begin with a message.
+        ConfigError: The task has not succeeded.
+    """
+    reply = await runtime.attach(task_id).reply(timeout=0)
+    if reply.status != "succeeded":
+        raise ConfigError(
+            f"the task {task_id} is {reply.status}: a case is made of one that succeeded"
+        )
+    asked = [each.text for each in reply.messages if isinstance(each, UserMessage)]
+    if not asked:
+        raise NotFound(f"the task {task_id} did not begin with a message to an agent")
+    message = asked[0]
+    case: dict[str, Any] = {
+        "name": name or cut(one_line(message), NAME_CHARACTERS),
+        "input": message,
+        "expected": plain(reply.output),
+    }
+    scorers = [{"called_tool": {"tool": each.tool, "input": each.input}} for each in reply.calls]
+    return case | ({"scorers": ["equal", *scorers]} if scorers else {"scorers": ["equal"]})
+
+
+def add_case(file: Path, case: Mapping[str, Any]) -> None:
+    """Append a case to a YAML file of cases, which is made if it does not exist.
+
+    Raises:
+        ConfigError: The file has a case of this name, or does not end with its list of cases.
+    """
+    text = file.read_text(encoding="utf-8") if file.exists() else "cases:\n"
+    before = _cases(text, file)
+    if any(each.get("name") == case["name"] for each in before if isinstance(each, dict)):
+        raise ConfigError(f"{file} has a case named {case['name']!r}: choose another with --name")
+    block = yaml.safe_dump([dict(case)], sort_keys=False, allow_unicode=True, width=100)
+    indent = _indent_of_cases(text)
+    lines = "".join(f"{indent}{line}\n" for line in block.splitlines())
+    longer = text.rstrip("\n") + "\n" + lines
+    if _cases(longer, file) != [*before, dict(case)]:
+        raise ConfigError(
+            f"{file} does not end with its list of cases in block style, so the case cannot be "
+            f"appended; add it by hand:\n{lines}"
+        )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(longer, encoding="utf-8")
+
+
+def _cases(text: str, file: Path) -> list[Any]:
+    document = parse_yaml(text, str(file))
+    value = document.value if isinstance(document.value, dict) else {}
+    cases = value.get("cases") or []
+    return cases if isinstance(cases, list) and not document.problems else []
+
+
+def _indent_of_cases(text: str) -> str:
+    """Return the white space before the items of the last list in the text."""
+    items = [line for line in text.splitlines() if line.lstrip().startswith("- ")]
+    inner = [line[: len(line) - len(line.lstrip())] for line in items]
+    return min(inner, key=len, default="  ")

@@ -1,0 +1,292 @@
+"""Runs a dataset: each attempt is one task of the log, so a run survives the process.
+
+Guarantees that an attempt of a run is asked once: its message has a key made of the run, the case,
+the model and the number, and the log accepts a key once. A run with the id of an earlier one
+therefore reads the finished attempts from the log, waits for those under way, and asks only what is
+missing. Verdicts of a `Judge` are tasks with keys, too.
+
+Relies on `Runtime.send` for the key, which also refuses a case whose input has changed since (the
+run then needs another id). Shown by tests/evals/test_run.py, which kills runs in the middle.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, TypedDict
+
+from msgspec import Struct
+from msgspec.structs import replace
+from typing_extensions import Unpack
+
+from penstock.agents.agent import Agent
+from penstock.app.runtime import Runtime
+from penstock.chat.python.conversations import MessageOptions
+from penstock.core.errors import ConfigError, PenstockError
+from penstock.core.ids import LogId, TaskId
+from penstock.core.reply import Reply
+from penstock.evals.case import (
+    Answered,
+    AnyScorer,
+    AttemptScorer,
+    Case,
+    OutputT,
+    Score,
+    Verdict,
+    plain,
+)
+from penstock.evals.dataset import Dataset
+from penstock.evals.report import Attempt, Grade, Report
+from penstock.program.opening import open_sync
+
+MAX_APPROVALS = 100
+"""How many times the approvals of one attempt are granted before it counts as endless."""
+
+
+class RunOptions(TypedDict, total=False):
+    """Further options of `evaluate`."""
+
+    models: Sequence[str]
+    """Models to compare, each asked with every case; none is the agent's own model."""
+    run_id: str
+    """The name of the run. A run that was cut goes on under the same name."""
+    on_attempt: Callable[[Attempt], None]
+    """Called when an attempt is scored, for progress."""
+
+
+async def evaluate(
+    dataset: Dataset[OutputT],
+    *,
+    agent: Agent[Any, OutputT] | str,
+    runtime: Runtime,
+    repeat: int = 1,
+    concurrency: int = 8,
+    **options: Unpack[RunOptions],
+) -> Report:
+    """Ask an agent with every case of a dataset, and score the replies.
+
+    Args:
+        dataset: The cases and their scorers.
+        agent: The agent, or its name.
+        runtime: The runtime that does the work; its log keeps every attempt.
+        repeat: How often each case is asked.
+        concurrency: How many attempts run at once.
+        **options: See RunOptions.
+
+    Returns:
+        The report. A case whose task failed, or that waits for a person, has not passed.
+
+    Raises:
+        ConfigError: `repeat` or `concurrency` is below 1.
+        NotFound: There is no such agent.
+
+    Example:
+        >>> import asyncio
+        >>> from penstock import Agent
+        >>> from penstock.evals import Case, Dataset, Equal, evaluate
+        >>> from penstock.testing import ScriptedModel, memory_runtime, say
+        >>> sums = Dataset("sums", [Case("two", input="1 + 1", expected="2")], scorers=[Equal()])
+        >>> async def main() -> None:
+        ...     async with memory_runtime(model=ScriptedModel([say("2")])) as runtime:
+        ...         report = await evaluate(sums, agent=Agent("clerk"), runtime=runtime)
+        ...         print(report.rate.passed, report.rate.attempts)
+        >>> asyncio.run(main())
+        1 1
+    """
+    if min(repeat, concurrency) < 1:
+        raise ConfigError(f"repeat and concurrency must be at least 1: {repeat}, {concurrency}")
+    world, agents = runtime.parts.world, runtime.parts.chat.agents
+    name = agents.get(agent).name if isinstance(agent, str) else agents.add(agent).name
+    run_id, started_at = options.get("run_id") or world.new_id("eval"), world.clock.now()
+    run = _Run(runtime=runtime, agent=agent, run_id=run_id, scorers=dataset.scorers)
+    places = list(_places(dataset, options.get("models") or ("",), repeat))
+    attempts = await run.attempts(places, concurrency, options.get("on_attempt"))
+    return Report(
+        run_id=run_id, dataset=dataset.name, agent=name, attempts=attempts, started_at=started_at
+    )
+
+
+def evaluate_sync(
+    dataset: Dataset[OutputT],
+    *,
+    agent: Agent[object, OutputT],
+    path: Path | str = ".",
+    repeat: int = 1,
+    concurrency: int = 8,
+    **options: Unpack[RunOptions],
+) -> Report:
+    """Evaluate an agent in a script or a notebook, in the project of a folder.
+
+    Args:
+        dataset: The cases and their scorers.
+        agent: The agent.
+        path: The folder of the project; `":memory:"` keeps nothing.
+        repeat: How often each case is asked.
+        concurrency: How many attempts run at once.
+        **options: See RunOptions.
+
+    Returns:
+        The report.
+
+    Raises:
+        PenstockError: The project cannot be opened, or see `evaluate`.
+
+    Example:
+        >>> from penstock import Agent
+        >>> from penstock.evals import Case, Dataset, Equal, evaluate_sync
+        >>> from penstock.testing import ScriptedModel, say
+        >>> clerk = Agent("clerk", model=ScriptedModel([say("2")]), tools=())
+        >>> sums = Dataset("sums", [Case("two", input="1 + 1", expected="2")], scorers=[Equal()])
+        >>> evaluate_sync(sums, agent=clerk, path=":memory:").pass_rate
+        1.0
+    """
+
+    async def work(runtime: Runtime) -> Report:
+        return await evaluate(
+            dataset,
+            agent=agent,
+            runtime=runtime,
+            repeat=repeat,
+            concurrency=concurrency,
+            **options,
+        )
+
+    with open_sync(path, agents=[agent], resume=False) as runtime:
+        return runtime.do(work)
+
+
+class _Place(Struct, frozen=True):
+    """Which attempt of a run."""
+
+    case: Case[Any]
+    model: str
+    number: int
+
+
+def _places(dataset: Dataset[Any], models: Sequence[str], repeat: int) -> Iterator[_Place]:
+    for case, model in product(dataset.cases, models):
+        yield from (_Place(case, model, number) for number in range(1, repeat + 1))
+
+
+class _Run(Struct, frozen=True, kw_only=True):
+    runtime: Runtime
+    agent: Agent[Any, Any] | str
+    run_id: str
+    scorers: Sequence[AnyScorer[Any]]
+
+    async def attempts(
+        self,
+        places: Sequence[_Place],
+        concurrency: int,
+        on_attempt: Callable[[Attempt], None] | None,
+    ) -> tuple[Attempt, ...]:
+        """Make all attempts, so many at once; return them in their order."""
+        slots = asyncio.Semaphore(concurrency)
+
+        async def attempt(place: _Place) -> Attempt:
+            async with slots:
+                result = await self.attempt(place)
+            if on_attempt is not None:
+                on_attempt(result)
+            return result
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(attempt(place)) for place in places]
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return tuple(task.result() for task in tasks)
+
+    async def attempt(self, place: _Place) -> Attempt:
+        """Ask one case, or read its reply if it was asked before, and score it."""
+        case, key = place.case, f"{self.run_id}:{place.case.name}:{place.model}:{place.number}"
+        unasked = Attempt(
+            case=case.name, model=place.model, number=place.number, status="failed", passed=False
+        )
+        try:
+            reply = await self._ask(place, key)
+        except PenstockError as error:
+            return replace(unasked, error=f"{error.code}: {error}")
+        seconds = await self._seconds(reply)
+        asked = replace(
+            unasked,
+            status=reply.status,
+            seconds=seconds,
+            content=reply.content,
+            usage=reply.usage,
+            task_id=reply.task_id,
+            session_id=reply.session,
+        )
+        if reply.status != "succeeded":
+            return replace(asked, error=_why_not(reply))
+        answered = Answered(
+            case=case, reply=reply, seconds=seconds, runtime=self.runtime, key=f"eval:{key}:judge"
+        )
+        grades = [await _grade(scorer, answered) for scorer in (*self.scorers, *case.scorers)]
+        return replace(
+            asked,
+            passed=all(each.passed for each in grades),
+            grades=tuple(grades),
+            output=plain(reply.output),
+        )
+
+    async def _ask(self, place: _Place, key: str) -> Reply[Any]:
+        """Send the message of a case, and wait; approvals are granted if the case says so.
+
+        A task that still waits for a person is cancelled, because it would stay in the list of open
+        questions. It is resumed first if an earlier process was killed with it.
+        """
+        options: MessageOptions = {"key": f"eval:{key}"}
+        if place.model:
+            options["model"] = place.model
+        run = await self.runtime.start(place.case.input, agent=self.agent, **options)
+        self.runtime.parts.engine.launcher.wake(LogId(run.session))
+        reply = await run.reply()
+        for _ in range(MAX_APPROVALS if place.case.approve else 0):
+            if not any(question.kind == "approval" for question in reply.questions):
+                break
+            reply = await self.runtime.approve(reply)
+        if reply.status == "suspended":
+            await self.runtime.cancel(reply.task_id)
+        return reply
+
+    async def _seconds(self, reply: Reply[Any]) -> float:
+        """Return how long the task took, from its start to its end or its question."""
+        parts = self.runtime.parts
+        task = await parts.storage.projections.find_task(TaskId(reply.task_id))
+        if task is None or task.started_at is None:
+            return 0.0
+        return ((task.ended_at or parts.world.clock.now()) - task.started_at) / 1000
+
+
+async def _grade(scorer: AnyScorer[Any], answered: Answered) -> Grade:
+    """Return what a scorer says. An attempt that a scorer cannot judge has not passed.
+
+    Any other error of a scorer is a mistake in its code: it ends the run, which goes on where it
+    was once the scorer is mended.
+    """
+    name = _name_of(scorer)
+    try:
+        if isinstance(scorer, AttemptScorer):
+            verdict: Verdict = await scorer.grade(answered)
+        else:
+            returned = scorer(answered.case, answered.reply)
+            verdict = await returned if inspect.isawaitable(returned) else returned
+        score = verdict if isinstance(verdict, Score) else Score(float(verdict))
+    except PenstockError as error:
+        return Grade(name, 0.0, passed=False, reason=f"{error.code}: {error}")
+    return Grade(name, score.value, score.has_passed, score.reason)
+
+
+def _name_of(scorer: AnyScorer[Any]) -> str:
+    """Return the name of a function, or the expression of a scorer that penstock ships."""
+    return getattr(scorer, "__name__", None) or repr(scorer)
+
+
+def _why_not(reply: Reply[Any]) -> str:
+    """Return why a task has no output to score."""
+    if reply.questions:
+        return f"it asks a person: {reply.questions[0].text} (approve: true grants approvals)"
+    error = reply.error
+    return reply.status if error is None else f"{error.code}: {error.message}"

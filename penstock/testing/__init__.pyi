@@ -1,0 +1,27 @@
+from penstock.models.scripted import ScriptedModel as ScriptedModel
+from penstock.models.scripted import call as call
+from penstock.models.scripted import fail as fail
+from penstock.models.scripted import finish as finish
+from penstock.models.scripted import say as say
+from penstock.models.scripted import think as think
+from penstock.testing.calls import assert_calls as assert_calls
+from penstock.testing.clock import FakeClock as FakeClock
+from penstock.testing.recorded import recorded_model as recorded_model
+from penstock.testing.runtime import MemoryStorage as MemoryStorage
+from penstock.testing.runtime import memory_runtime as memory_runtime
+from penstock.testing.runtime import memory_runtime_sync as memory_runtime_sync
+
+__all__ = [
+    "FakeClock",
+    "MemoryStorage",
+    "ScriptedModel",
+    "assert_calls",
+    "call",
+    "fail",
+    "finish",
+    "memory_runtime",
+    "memory_runtime_sync",
+    "recorded_model",
+    "say",
+    "think",
+]

@@ -1,0 +1,48 @@
+"""Reports as a table, Markdown and JUnit XML."""
+
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from penstock.evals.views import print_report, to_junit, to_markdown
+from tests.kit.eval_reports import report_of
+
+TWO_MODELS = (
+    ("burns", "m:1", True, 0.5),
+    ("burns", "m:2", False, 0.25),
+    ("slow", "m:1", True, 0.25),
+    ("slow", "m:2", True, None),
+)
+
+
+def test_the_table_has_a_column_for_each_model_and_a_row_for_each_case(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_report(report_of(*TWO_MODELS))
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0][:3] == ["case", "m:1", "m:2"]
+    assert lines[1][:5] == ["burns", "1/1", "0/1", "24", "$0.7500"]
+    assert lines[2][:5] == ["slow", "1/1", "1/1", "24", "?"]
+    assert lines[4][:4] == ["m:1:", "2/2", "=", "100%"]
+
+
+def test_the_table_names_the_differences_to_an_earlier_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    earlier = report_of(*((case, model, True, cost) for case, model, _, cost in TWO_MODELS))
+    print_report(report_of(*TWO_MODELS), earlier)
+    assert "worse  burns [m:2]: 100% -> 0%" in capsys.readouterr().out
+
+
+def test_markdown_escapes_what_would_break_its_table() -> None:
+    text = to_markdown(report_of(*TWO_MODELS))
+    assert text.startswith("# triage: 3/4 = 75% (95 %: 30% to 95%)\n")
+    assert "Equal(): no \\| match |" in text
+
+
+def test_junit_has_a_suite_for_each_model_and_is_valid_xml_for_any_answer() -> None:
+    root = ET.fromstring(to_junit(report_of(*TWO_MODELS)))  # noqa: S314  our own text
+    suites = [(each.get("name"), each.get("tests"), each.get("failures")) for each in root]
+    assert suites == [("triage m:1", "2", "0"), ("triage m:2", "2", "1")]
+    (failure,) = root.iter("failure")
+    assert (failure.get("message"), failure.text) == ("Equal(): no | match", "\ufffdbell")
