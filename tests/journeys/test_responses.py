@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.chat.requests import TaskReply as Outcome
-from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
+from penstock.core.errors import ContextTooLarge, ModelError, ModelRefused, ModelUnavailable
 from penstock.core.events.events import NoteEmitted
 from penstock.core.limits import Limits
 from penstock.core.messages import UserMessage
@@ -21,6 +21,7 @@ from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.fakes.provider import Asked, Fault, Refused, Reply, Said, Thought, replying
 from tests.kit.fakes.responses import FakeResponses
 from tests.kit.logs import events
+from tests.kit.questions import go_on, mail
 from tests.kit.tools import Act
 
 pytestmark = pytest.mark.programs
@@ -135,6 +136,22 @@ async def test_refused_reasoning_is_left_out_for_good() -> None:
     assert [each.event_type for each in found if isinstance(each, NoteEmitted)] == ["carry_dropped"]
 
 
+async def test_arguments_that_a_person_edited_do_not_reach_the_model() -> None:
+    """The model reads what it wrote, as it spelled it; the tool got what the person wrote."""
+    tool = mail()
+    answers = replying(Thought(), Asked("mail", {"to": "ann"})), replying(Said("Done."))
+    async with (
+        FakeResponses(*answers).serving() as server,
+        memory_runtime(model=model(server), tools=[tool]) as runtime,
+    ):
+        parked = await ask(runtime, "Mail Ann")
+        await go_on(runtime, parked, {"decision": "approve", "input": {"to": "bob"}})
+    assert tool.runs == [{"to": "bob"}]
+    assert server.refusals == []
+    calls = [each for each in server.requests[1]["input"] if each["type"] == "function_call"]
+    assert [each["arguments"] for each in calls] == ['{"to": "ann"}']
+
+
 async def test_a_server_that_refuses_all_reasoning_is_asked_twice() -> None:
     calling = replying(Thought(), Asked("look"))
     refused = Fault(400, "Item 'rs_1' was provided without its required following item.", "x")
@@ -166,6 +183,7 @@ async def test_a_refused_message_is_not_read_again() -> None:
         (Fault(400, "No.", "x", {"x-request-id": "r1"}), ModelRefused, "400: No. (request r1)"),
         (Fault(401, f"Bad {KEY}", "invalid_api_key"), ModelRefused, "Bad [key]; check the key in"),
         (Fault(404, "No model", "model_not_found"), ModelRefused, "check base_url and model"),
+        (Fault(400, "No.", "context_length_exceeded"), ContextTooLarge, "answered 400: No."),
         (Fault(429, "Pay.", "insufficient_quota"), ModelRefused, "answered 429: Pay."),
         (Fault(429, "You exceeded your current quota.", ""), ModelRefused, "current quota"),
         (Fault(429, "Slow.", "rate_limit_exceeded"), ModelUnavailable, "answered 429: Slow."),

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
+from penstock.core.errors import ModelError, ModelUnavailable
 from penstock.core.limits import Limits
 from penstock.core.messages import Carry, Usage
 from penstock.models.model import (
@@ -34,7 +34,7 @@ from penstock.models.providers import ModelConfig
 from penstock.models.wires.anthropic_request import claude_card, to_wire
 from penstock.models.wires.carries import has_carries
 from penstock.models.wires.http import Endpoint, Post, usable_key
-from penstock.models.wires.sse import ServerEvents, count_of, error_text, parsed, text_of
+from penstock.models.wires.sse import ServerEvents, count_of, error_text, parsed, refused, text_of
 from penstock.models.wires.wire_names import WireNames
 
 log = logging.getLogger(__name__)
@@ -273,7 +273,7 @@ def stream_error(error: Any) -> ModelError:
     kind = text_of(error.get("type")) if isinstance(error, dict) else ""
     text = error_text(error)
     if any(word in kind for word in _REFUSALS):
-        return ModelRefused(text)
+        return refused(text)
     return ModelUnavailable(text)
 
 

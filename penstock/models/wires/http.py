@@ -32,7 +32,7 @@ from penstock.models.image_rules import MAX_SIDE
 from penstock.models.model import ModelEvent, failure
 from penstock.models.providers import CONNECT_SECONDS, ModelConfig
 from penstock.models.wires.carries import refuses_carry
-from penstock.models.wires.sse import SHOWN_CHARS, error_code, error_text, without_key
+from penstock.models.wires.sse import SHOWN_CHARS, error_code, error_text, refused, without_key
 
 MAX_IDLE = 32
 """Maximum number of idle connections."""
@@ -190,6 +190,8 @@ class Endpoint:
         if code in _UNPAID or any(each in words for each in _UNPAID_WORDS):
             return ModelRefused(text)
         error = failure(status, text, _retry_after(response))
+        if isinstance(error, ModelRefused):
+            error = refused(text, code)
         if TOO_MANY_PIXELS in body and (side := _max_side(body)) is not None:
             error.details = {MAX_SIDE: side}
         match response.headers.get("x-should-retry", "").lower():

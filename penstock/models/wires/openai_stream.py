@@ -18,7 +18,7 @@ from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.messages import Usage
 from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta, failure
-from penstock.models.wires.sse import count_of, error_text, parsed, text_of
+from penstock.models.wires.sse import count_of, error_text, parsed, refused, text_of
 
 _REASONS = {
     "tool_calls": "tool_calls",
@@ -215,7 +215,7 @@ def stream_error(error: Any) -> ModelError:
         case {"code": int(status)} | {"status": int(status)}:
             return failure(status, error_text(error))
         case {"type": str(kind)} | {"code": str(kind)} if any(w in kind for w in _REFUSALS):
-            return ModelRefused(error_text(error))
+            return refused(error_text(error), kind)
         case _:
             return ModelUnavailable(error_text(error))
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
+from penstock.core.errors import ModelError, ModelUnavailable
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.messages import Usage
 from penstock.models.model import (
@@ -24,7 +24,7 @@ from penstock.models.model import (
     TextDelta,
 )
 from penstock.models.wires.carries import spelled
-from penstock.models.wires.sse import ServerEvents, count_of, error_text, parsed, text_of
+from penstock.models.wires.sse import ServerEvents, count_of, error_text, parsed, refused, text_of
 
 log = logging.getLogger(__name__)
 
@@ -347,7 +347,7 @@ def stream_error(error: Any) -> ModelError:
     """Return the ModelError for an error object inside a stream."""
     code = text_of(error.get("code")) if isinstance(error, dict) else ""
     if any(word in code for word in _REFUSED):
-        return ModelRefused(error_text(error))
+        return refused(error_text(error), code)
     return ModelUnavailable(error_text(error))
 
 

@@ -6,13 +6,18 @@ JSON are a ModelUnavailable, which may be retried. Proof: tests/models/wires/tes
 """
 
 import json
+import re
 from typing import Any
 
-from penstock.core.errors import ModelRefused, ModelUnavailable
+from penstock.core.errors import ContextTooLarge, ModelError, ModelRefused, ModelUnavailable
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.text import cut
 
 SHOWN_CHARS = 200
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|prompt is too long|maximum context length|available context size"
+)
+"""Words of Anthropic, OpenAI, vLLM and llama.cpp for a conversation that is too long."""
 MIN_KEY_LENGTH = 8
 """A shorter key is a placeholder; replacing it would damage the message."""
 
@@ -95,6 +100,11 @@ def error_code(error: Any) -> str:
             return kind
         case _:
             return ""
+
+
+def refused(text: str, code: str = "") -> ModelError:
+    """Return the error for a request that a second attempt would not help."""
+    return ContextTooLarge(text) if _TOO_LONG.search(f"{code} {text}") else ModelRefused(text)
 
 
 def without_key(text: str, key: str | None) -> str:

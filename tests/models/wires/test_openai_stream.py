@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.errors import ModelRefused, ModelUnavailable
+from penstock.core.errors import ContextTooLarge, ModelRefused, ModelUnavailable
 from penstock.core.messages import Usage
 from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta
 from penstock.models.wires.openai_stream import ChatStream, stream_error
@@ -291,7 +291,7 @@ def test_deep_json_is_not_a_reply() -> None:
         ({"code": 500, "type": "server_error"}, ModelUnavailable),
         ({"status": 400}, ModelRefused),
         ({"type": "invalid_request_error"}, ModelRefused),
-        ({"code": "context_length_exceeded"}, ModelRefused),
+        ({"code": "context_length_exceeded"}, ContextTooLarge),
         ({"type": "overloaded_error"}, ModelUnavailable),
         ("overloaded", ModelUnavailable),
         (["odd"], ModelUnavailable),

@@ -7,7 +7,7 @@ import pytest
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from penstock.core.errors import ModelRefused, ModelUnavailable
+from penstock.core.errors import ContextTooLarge, ModelRefused, ModelUnavailable
 from penstock.core.messages import Usage
 from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta
 from penstock.models.wires.responses_stream import ResponseStream
@@ -215,7 +215,7 @@ def test_usage_counts_what_caches_held() -> None:
         ("misalignment_policy_violation", ModelRefused),
         ("image_too_large", ModelRefused),
         ("invalid_image_format", ModelRefused),
-        ("context_length_exceeded", ModelRefused),
+        ("context_length_exceeded", ContextTooLarge),
     ],
 )
 def test_an_error_inside_the_stream_is_retried_by_its_code(code: str, error: type) -> None:

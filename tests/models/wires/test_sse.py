@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from penstock.core.errors import ModelRefused, ModelUnavailable
+from penstock.core.errors import ContextTooLarge, ModelError, ModelRefused, ModelUnavailable
 from penstock.models.wires.sse import (
     ServerEvents,
     count_of,
     error_code,
     error_text,
     parsed,
+    refused,
     text_of,
     without_key,
 )
@@ -68,6 +69,24 @@ def test_what_is_not_json_may_be_retried(text: bytes | str) -> None:
 )
 def test_an_error_of_any_shape_has_a_message(error: Any, text: str, code: str) -> None:
     assert (error_text(error), error_code(error)) == (text, code)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "error"),
+    [
+        ("prompt is too long: 210000 tokens > 200000 maximum", "", ContextTooLarge),
+        ("Your input exceeds the window.", "context_length_exceeded", ContextTooLarge),
+        ("This model's maximum context length is 8192 tokens.", "x", ContextTooLarge),
+        ("the request exceeds the available context size", "", ContextTooLarge),
+        ("messages: too many images", "invalid_request_error", ModelRefused),
+    ],
+)
+def test_a_conversation_that_is_too_long_has_an_error_of_its_own(
+    text: str, code: str, error: type[ModelError]
+) -> None:
+    found = refused(text, code)
+    assert type(found) is error
+    assert str(found) == text
 
 
 def test_values_of_wrong_types_count_as_absent() -> None:
