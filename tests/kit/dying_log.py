@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from penstock.agents.attachments.content import Attachment
 from penstock.app.runtime import Runtime
 from penstock.chat.requests import NewMessage
 from penstock.chat.requests import TaskReply as Outcome
@@ -82,14 +83,18 @@ def _never() -> "asyncio.Future[Any]":
 Answers = Callable[[Question], Mapping[str, Any]]
 
 
-async def see_through(runtime: Runtime, content: str, answers: Answers) -> Outcome:
+async def see_through(
+    runtime: Runtime, content: str | Sequence[str | Attachment], answers: Answers
+) -> Outcome:
     """Send a message, once, and answer every question until the task has ended."""
     tasks, _ = await runtime.parts.storage.projections.tasks(page=Page())
-    task_id = (
-        tasks[0].task_id
-        if tasks
-        else (await runtime.requests.send(NewMessage(content=content))).task_id
-    )
+    if tasks:
+        task_id = tasks[0].task_id
+    else:
+        requests = runtime.requests
+        kept = await requests.known.attachments.keep(content, requests.local)
+        message = NewMessage(content=kept.text, attachments=kept.files)
+        task_id = (await requests.send(message)).task_id
     while True:
         reply = await runtime.requests.wait(task_id)
         assert reply
