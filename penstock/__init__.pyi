@@ -51,6 +51,7 @@ from penstock.core.reply import UserMessage as UserMessage
 from penstock.core.task import TaskStatus as TaskStatus
 from penstock.models.model import Model as Model
 from penstock.models.model import ModelCard as ModelCard
+from penstock.models.model import ModelRequest as ModelRequest
 from penstock.models.prices import Prices as Prices
 from penstock.program.opening import chat_sync as chat_sync
 from penstock.program.opening import open as open
@@ -60,6 +61,10 @@ from penstock.program.sync_runtime import SyncRuntime as SyncRuntime
 from penstock.resources.dependencies import AgentContext as AgentContext
 from penstock.resources.dependencies import Depends as Depends
 from penstock.resources.dependencies import TaskScope as TaskScope
+from penstock.tools.hooks.hooks import Ask as Ask
+from penstock.tools.hooks.hooks import Hooks as Hooks
+from penstock.tools.hooks.hooks import ModelReply as ModelReply
+from penstock.tools.hooks.hooks import Refuse as Refuse
 from penstock.tools.python.context import ToolContext as ToolContext
 from penstock.tools.python.function import tool as tool
 from penstock.tools.python.options import Retry as Retry
@@ -68,6 +73,7 @@ __all__ = [
     "Agent",
     "AgentContext",
     "Answered",
+    "Ask",
     "Asked",
     "AssistantMessage",
     "Audio",
@@ -80,6 +86,7 @@ __all__ = [
     "Envelope",
     "Event",
     "HandedOff",
+    "Hooks",
     "Image",
     "InvalidRequest",
     "Limits",
@@ -87,6 +94,8 @@ __all__ = [
     "MessageOptions",
     "Model",
     "ModelCard",
+    "ModelReply",
+    "ModelRequest",
     "ModelRetry",
     "NameTaken",
     "NewCall",
@@ -100,6 +109,7 @@ __all__ = [
     "Prices",
     "Profile",
     "Question",
+    "Refuse",
     "Reply",
     "Retry",
     "Run",

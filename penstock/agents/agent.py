@@ -31,6 +31,7 @@ from penstock.core.late import late
 from penstock.engine.budget import Allowance
 from penstock.models.model import Model
 from penstock.resources.dependencies import DepsFactory, DepsSource
+from penstock.tools.hooks.hooks import Hooks, checked_hooks
 from penstock.tools.skills import SkillChoice
 from penstock.tools.tool import Tool as AnyTool
 
@@ -149,6 +150,8 @@ class AgentOptions(TypedDict, Generic[NeedsT], total=False):
     """How often the model may correct an output that does not fit; default 2."""
     settings: ChatSettings
     """How it works in a chat: its budget, its loop, its permissions."""
+    hooks: Sequence[Hooks[NeedsT]]
+    """Code that sees, changes or stops what it does, asked after the hooks of the project."""
     profile: AgentProfile
     """The settings in its file that flows use."""
 
@@ -165,7 +168,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
             agent by it after a restart.
         output: The type of what a task returns: text (default), a type, a union, or a function.
         **options: `description`, `instructions`, `instructions_every`, `model`, `tools`,
-            `deps_type`, `output_mode`, `output_retries`, `settings`.
+            `deps_type`, `output_mode`, `output_retries`, `settings`, `hooks`.
 
     Raises:
         TypeError: `tools` contains something that is not a tool, or an option is unknown.
@@ -184,20 +187,9 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     """
 
     __slots__ = (
-        "__weakref__",
-        "contract",
-        "deps_type",
-        "description",
-        "instruction_parts",
-        "instructions",
-        "model",
-        "name",
-        "output",
-        "profile",
-        "settings",
-        "source_of_deps",
-        "tool_ids",
-        "tools",
+        *("__weakref__", "contract", "deps_type", "description", "hooks", "instruction_parts"),
+        *("instructions", "model", "name", "output", "profile", "settings", "source_of_deps"),
+        *("tool_ids", "tools"),
     )
 
     name: str
@@ -222,6 +214,8 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     """How it works in a chat."""
     profile: AgentProfile
     """The settings in its file that flows use."""
+    hooks: tuple[Hooks[Any], ...]
+    """Code that sees, changes or stops what it does, asked after the hooks of the project."""
     deps_type: Any
     """The type of the dependencies, if the program named it."""
     source_of_deps: DepsSource | None
@@ -271,6 +265,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
         self.settings = options.get("settings", DEFAULTS)
         self.profile = options.get("profile", NO_FILE)
         self.deps_type = options.get("deps_type")
+        self.hooks = checked_hooks(options.get("hooks", ()), f"hooks of the agent {name!r}")
         self.source_of_deps = None
         self.instructions, self.instruction_parts = read_instructions(
             options.get("instructions", ""), options.get("instructions_every", EACH[0]), name

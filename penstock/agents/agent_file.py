@@ -36,7 +36,7 @@ from penstock.manifest.front_matter import FrontMatter, parse_front_matter
 from penstock.manifest.template import ValueSource, parse, single_braces
 from penstock.manifest.yaml_document import SourceRange
 from penstock.models.names import ROLES
-from penstock.tools.session_guard import ALWAYS, ARCHITECT, AUTHORING
+from penstock.tools.policy import ALWAYS, ARCHITECT, AUTHORING
 
 _TOP = SourceRange(line=1, column=1)
 FILE_TOOLS = ("read", "write", "edit", "grep", "find", "ls", "bash")

@@ -15,7 +15,7 @@ its act brought. Whether a reply has a write is read from the reply and not from
 open, because a restart finds only those. Proof: tests/agents/test_output_loop.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -31,6 +31,7 @@ from penstock.core.call_errors import (
     BudgetExceeded,
     InvalidInput,
     InvalidOutput,
+    ModelRetry,
     NotPermitted,
     OutputTooLarge,
 )
@@ -47,6 +48,8 @@ from penstock.engine.dialogue import Dialogue
 from penstock.engine.ledger import Ledger
 from penstock.models.model import Model, ModelRequest
 from penstock.tools.failures import problem_details
+from penstock.tools.hooks.deciding import TaskHooks
+from penstock.tools.hooks.reply_hooks import ReplyHooks
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 
@@ -70,9 +73,15 @@ class OutputModel(AgentModel):
     __slots__ = ("_contract",)
 
     def __init__(
-        self, model: Model, offers: OfferSource, settings: ChatSettings, contract: OutputContract
+        self,
+        model: Model,
+        offers: OfferSource,
+        settings: ChatSettings,
+        contract: OutputContract,
+        *,
+        hooks: ReplyHooks | None = None,
     ) -> None:
-        super().__init__(model, offers, settings)
+        super().__init__(model, offers, settings, hooks)
         self._contract = contract
 
     def request(
@@ -136,13 +145,20 @@ class OutputOffers:
 class OutputCallRunner(CallRunner):
     """Carries out the calls of a task with a typed output."""
 
-    __slots__ = ("contract",)
+    __slots__ = ("_hooks", "contract")
 
     def __init__(
-        self, invoker: Invoker, ledger: Ledger, settings: ChatSettings, *, contract: OutputContract
+        self,
+        invoker: Invoker,
+        ledger: Ledger,
+        settings: ChatSettings,
+        *,
+        contract: OutputContract,
+        hooks: TaskHooks | None = None,
     ) -> None:
         super().__init__(invoker, ledger, settings)
         self.contract = contract
+        self._hooks = hooks
 
     def guarding(self) -> LoopGuard:
         """Return a new loop guard. Attempts to hand in an output are counted separately."""
@@ -185,6 +201,10 @@ class OutputCallRunner(CallRunner):
         judged = self.contract.judge(variant, call.input)
         if not isinstance(judged, TaskOutput):
             self.invoker.refuse(call, ledger, refusal(judged), "")
+            return
+        sent_back = None if self._hooks is None else await self._hooks.on_output(judged.value)
+        if sent_back is not None:
+            self.invoker.refuse(call, ledger, ModelRetry(sent_back), "")
             return
         if unused:
             text = f"no model reads the results of {', '.join(unused)}: the answer came with them"
@@ -242,6 +262,20 @@ async def _ask(
     if reply is None:
         return _detail(BudgetExceeded("the budget of this task ended before it had an output"))
     return reply
+
+
+async def until_passed(
+    hooks: TaskHooks, turns: Turns, run: Callable[[], Awaitable[FinalReply | ErrorDetail]]
+) -> FinalReply | ErrorDetail:
+    """Run a loop until hooks let its answer pass. A fixed notice is not shown to them."""
+    while True:
+        outcome = await run()
+        if isinstance(outcome, ErrorDetail) or outcome.reply is None:
+            return outcome
+        output = outcome.text if outcome.output is None else outcome.output.value
+        if (sent_back := await hooks.on_output(output)) is None:
+            return outcome
+        turns.remind(sent_back)
 
 
 def outcome_of(dialogue: Dialogue, contract: OutputContract) -> FinalReply | ErrorDetail | None:

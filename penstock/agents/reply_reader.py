@@ -7,14 +7,16 @@ recurses into them. Providers send the pieces of several calls interleaved, so t
 their index. Proof: `tests/agents/test_reply_reader.py`.
 """
 
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
-from penstock.core.call import ToolCall
+from penstock.core.call import CallPath, ToolCall
+from penstock.core.call_errors import InvalidInput
 from penstock.core.errors import ModelUnavailable
-from penstock.core.events.events import ReplyReceived
+from penstock.core.events.events import NoteEmitted, ReplyReceived
 from penstock.core.ids import CallId, MessageId
 from penstock.core.json_values.json_text import (
     JSON_DEPTH,
@@ -23,7 +25,9 @@ from penstock.core.json_values.json_text import (
     without_surrogates,
 )
 from penstock.core.limits import World
+from penstock.core.text import cut
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
+from penstock.engine.ledger import Ledger
 from penstock.models.model import (
     CallDelta,
     Finished,
@@ -122,6 +126,49 @@ def _parse(text: str, depth: int) -> tuple[dict[str, Any], str | None]:
     if type(value) is not dict or (brackets > depth and is_deeper(value, depth)):
         return {}, text
     return value, None
+
+
+def malformed(call: ToolCall, depth: int) -> InvalidInput:
+    """Return why the arguments of a call cannot be read."""
+    text, why = call.arguments_text or "", "cut off by llm_max_tokens"
+    if not call.cut:
+        why = f"not the JSON of an object, or nested more than {depth} levels deep"
+        with suppress(RecursionError):
+            try:
+                parse_json(text)
+            except ValueError as error:
+                why = f"not the JSON of an object ({error})"
+    return InvalidInput(
+        f'the arguments of "{call.name}" are {why}: {cut(text, 200)}',
+        suggestion="Call it again with a JSON object that matches its parameters.",
+    )
+
+
+def record_carry(
+    reply: ReplyReceived, ledger: Ledger, path: CallPath | None, *, most: int
+) -> ReplyReceived:
+    """Add a reply to the log, without a carry of over `most` bytes, and warn of lost carries."""
+    size = 0 if reply.carry is None else len(msgspec.json.encode(reply.carry))
+    if size > most:
+        reply = replace(reply, carry=None)
+    ledger.add(reply, path)
+    if size > most:
+        message = (
+            f"what the model wants to receive back has {size} bytes; at most {most} are kept, "
+            "so the model continues without its earlier thinking"
+        )
+        ledger.note(path, _warning("carry_too_large", message))
+    if reply.carry_dropped:
+        message = (
+            "the provider refused the thinking of earlier replies; "
+            f"replies up to event {reply.base} are sent without it from now on"
+        )
+        ledger.note(path, _warning("carry_dropped", message))
+    return reply
+
+
+def _warning(event_type: str, message: str) -> NoteEmitted:
+    return NoteEmitted(event_type=event_type, message=message, level="warning")
 
 
 def _order(pieces: list[tuple[DeltaKind, str]]) -> tuple[int, ...]:

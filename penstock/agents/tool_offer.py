@@ -21,8 +21,7 @@ from penstock.agents.prompt import skill_prompt, system_prompt
 from penstock.core.call import ASK_USER, Origin
 from penstock.core.profile import Profile
 from penstock.models.model import ToolDefinition
-from penstock.tools.policy import PLUGIN, Caller, RuleSet
-from penstock.tools.session_guard import AUTHORING
+from penstock.tools.policy import AUTHORING, PLUGIN, Caller, RuleSet
 from penstock.tools.skills import NOTHING, Selection, TaskSkills
 from penstock.tools.tool import Registry, Tool
 

@@ -16,32 +16,32 @@ Proof: `tests/agents/test_turn.py::test_verdicts_are_the_same_after_a_replay_at_
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from penstock.agents.agent import ChatSettings
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop_guard import SUGGESTION, LoopGuard, spelling
-from penstock.agents.reply_reader import ReplyReader
+from penstock.agents.reply_reader import ReplyReader, malformed, record_carry
 from penstock.agents.tool_offer import OfferSource, ToolOffer
 from penstock.agents.transcript import Transcript, room
-from penstock.core.call import Call, ToolCall
-from penstock.core.call_errors import InvalidInput, LoopDetected
-from penstock.core.errors import CarryRefused, ModelError
-from penstock.core.events.events import NoteEmitted, ReplyReceived, ReplyRestarted
+from penstock.core.call import Call
+from penstock.core.call_errors import LoopDetected, ModelRetry
+from penstock.core.errors import Cancel, CarryRefused, ModelError
+from penstock.core.events.events import ReplyReceived, ReplyRestarted
+from penstock.core.events.flow_events import AgentReminded
 from penstock.core.exhaustion import WAIT_SECONDS, exhaustion_of
-from penstock.core.json_values.json_text import JSON_DEPTH, parse_json
+from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.limits import World
 from penstock.core.messages import Message
-from penstock.core.text import cut
 from penstock.engine.bus import Bus, LiveReply
 from penstock.engine.dialogue import Dialogue, Round
 from penstock.models.image_rules import READS_ALL, FileRules
 from penstock.models.model import Model, ModelRequest, spent, wait_seconds, without_carries
 from penstock.tools.cancellable import Deadline
+from penstock.tools.hooks.reply_hooks import ReplyHooks, withheld
 
 log = logging.getLogger(__name__)
 
@@ -58,12 +58,20 @@ _SHOWN_AFTER_SECONDS = 0.02
 class AgentModel:
     """The model of a task, with its offers and settings."""
 
-    __slots__ = ("model", "offers", "settings")
+    __slots__ = ("hooks", "model", "offers", "settings")
 
-    def __init__(self, model: Model, offers: OfferSource, settings: ChatSettings) -> None:
+    def __init__(
+        self,
+        model: Model,
+        offers: OfferSource,
+        settings: ChatSettings,
+        hooks: ReplyHooks | None = None,
+    ) -> None:
         self.model = model
         self.offers = offers
         self.settings = settings
+        self.hooks = hooks
+        """The hooks around its requests and replies; None if the agent has none."""
 
     def request(
         self,
@@ -134,43 +142,78 @@ class Turns:
         self._replay()
 
     async def think(self, *, closing: str | None = None) -> ReplyReceived | None:
-        """Ask the model once. Returns None if the budget does not allow it, or ends it.
+        """Ask the model, again if a hook sends its reply back. Returns None if the budget ends it.
 
         `closing` is the reason for a last call without tools. Raises ModelError when all retries
-        failed.
+        failed, HookRefused and HookFailed.
         """
+        while True:
+            reply, sent_back = await self._think(closing)
+            if sent_back is None:
+                return reply
+            self._send_back(sent_back)
+            if self._task.cancel_requested:
+                raise Cancel
+
+    async def _think(self, closing: str | None) -> tuple[ReplyReceived | None, str | None]:
+        """Ask the model once; return its reply, and the message of a hook that sends it back."""
         transcript, ledger = self._transcript, self._call_runner.ledger
         offer = self._agent_model.offers.at(ledger.held.state.selected)
         transcript.begin(offer.system)
         messages = transcript.messages()
         reserved = self._reserve(transcript.estimated, closing)
         if reserved is None:
-            return None
-        limit = Deadline(asyncio.current_task(), ledger.budget.seconds_left())
+            return None, None
+        hooks, request, sent_back = self._agent_model.hooks, None, None
+        asked = partial(
+            self._agent_model.request,
+            offer,
+            messages,
+            loop_start=transcript.loop_start,
+            max_tokens=reserved.max_tokens,
+            closing=closing is not None,
+        )
         try:
-            with limit:
-                request = self._agent_model.request(
-                    offer,
-                    messages,
-                    loop_start=transcript.loop_start,
-                    max_tokens=reserved.max_tokens,
-                    closing=closing is not None,
-                )
-                reply = await self._ask(request, closing)
-        except TimeoutError:
-            if not limit.is_over:
-                raise  # the provider's own timeout
-            self.take_back(closing=closing is not None)
-            return None
+            # Before the deadline starts: a hook that hangs ends by its own, which names it.
+            if hooks is not None:
+                request = await hooks.before_model(asked(), self.dialogue.iteration + 1)
+            limit = Deadline(asyncio.current_task(), ledger.budget.seconds_left())
+            try:
+                with limit:
+                    reply = await self._ask(request or asked(), closing)
+            except TimeoutError:
+                if not limit.is_over:
+                    raise  # the provider's own timeout
+                self.take_back(closing=closing is not None)
+                return None, None
+            if hooks is not None:
+                reply, sent_back = await hooks.after_reply(reply)
         finally:
             # Also after an error: a reservation that stayed would block parallel work for good.
             ledger.budget.settle_model(reserved.tokens, reserved.cost_usd)
         # The reply is in the log before its calls start, so that a replay finds the same paths.
         transcript.measure(reply.usage.input_tokens)
         if reply.carry is not None or reply.carry_dropped:
-            return self._record(reply)
+            most = self._world.limits.carry_bytes
+            return record_carry(reply, ledger, self.dialogue.path, most=most), sent_back
         ledger.add(reply, self.dialogue.path)
-        return reply
+        return reply, sent_back
+
+    def _send_back(self, message: str) -> None:
+        """Let the model read why its newest reply does not count."""
+        if (reply := self.dialogue.reply) is None:
+            return
+        if not reply.calls:
+            self.remind(message)
+            return
+        call_runner, round_ = self._call_runner, self.dialogue.rounds[-1]
+        for call in self._admitted(round_):
+            call_runner.invoker.refuse(call, call_runner.ledger, ModelRetry(message), "")
+        self._end_round(round_)
+
+    def remind(self, message: str) -> None:
+        """Add a message that asks the model to end its work as its task wants it."""
+        self._call_runner.ledger.add(AgentReminded(message=message), self.dialogue.path)
 
     async def act(self, round_: Round) -> None:
         """Run the calls of a reply until each is settled.
@@ -187,10 +230,12 @@ class Turns:
                 await call_runner.run(calls, self._agent_model.offers.at(round_.selected).caller)
             finally:
                 timer.cancel()
-        reply = round_.reply
-        outcomes = [round_.settled[call.call_id] for call in reply.calls]
-        effects = [call_runner.invoker.registry.effect_of(call.name) for call in reply.calls]
-        self.guard.end_round(reply.calls, outcomes, effects)
+        self._end_round(round_)
+
+    def _end_round(self, round_: Round) -> None:
+        calls, registry = round_.reply.calls, self._call_runner.invoker.registry
+        outcomes = [round_.settled[call.call_id] for call in calls]
+        self.guard.end_round(calls, outcomes, [registry.effect_of(call.name) for call in calls])
 
     def take_back(self, *, closing: bool) -> None:
         """Record that the parts of a reply that were streamed are void."""
@@ -215,31 +260,6 @@ class Turns:
         """Whether the budget of the task is used up."""
         return self._call_runner.ledger.budget.spent()
 
-    def _record(self, reply: ReplyReceived) -> ReplyReceived:
-        """Add a reply to the log, without a carry that is too large, and warn of lost carries."""
-        ledger, path, most = self._call_runner.ledger, self.dialogue.path, self._carry_bytes
-        size = 0 if reply.carry is None else len(msgspec.json.encode(reply.carry))
-        if size > most:
-            reply = replace(reply, carry=None)
-        ledger.add(reply, path)
-        if size > most:
-            message = (
-                f"what the model wants to receive back has {size} bytes; at most {most} are kept, "
-                "so the model continues without its earlier thinking"
-            )
-            ledger.note(path, _warning("carry_too_large", message))
-        if reply.carry_dropped:
-            message = (
-                "the provider refused the thinking of earlier replies; "
-                f"replies up to event {reply.base} are sent without it from now on"
-            )
-            ledger.note(path, _warning("carry_dropped", message))
-        return reply
-
-    @property
-    def _carry_bytes(self) -> int:
-        return self._world.limits.carry_bytes
-
     def _reserve(self, tokens: int, closing: str | None) -> ReservedModelCall | None:
         """Reserve a model call, with fewer output tokens for a closing call if needed."""
         card, budget = self._agent_model.model.card, self._call_runner.ledger.budget
@@ -253,18 +273,13 @@ class Turns:
 
     def _replay(self) -> None:
         """Feed the guard with the rounds that are in the log."""
-        call_runner = self._call_runner
         for round_ in self.dialogue.rounds:
             if round_.is_settled:
                 guard = self.guard
                 guard.begin_round()
                 for call in round_.reply.calls:
                     guard.judge(call, spelling(call))
-                outcomes = [round_.settled[call.call_id] for call in round_.reply.calls]
-                effects = [
-                    call_runner.invoker.registry.effect_of(call.name) for call in round_.reply.calls
-                ]
-                guard.end_round(round_.reply.calls, outcomes, effects)
+                self._end_round(round_)
 
     async def _ask(self, request: ModelRequest, closing: str | None) -> ReplyReceived:
         """Ask until the reply is complete. Retries temporary failures."""
@@ -309,13 +324,16 @@ class Turns:
         self, live: LiveReply, request: ModelRequest, closing: str | None
     ) -> ReplyReceived:
         """Ask once; once more without any carry if the provider refuses a carry."""
-        model = self._agent_model.model
+        model, hooks = self._agent_model.model, self._agent_model.hooks
+        bus = self._bus
+        if hooks is not None and hooks.withholds:
+            bus, live = withheld(live)
         try:
-            return await ReplyReader(self._bus, self._world, live).listen(model, request, closing)
+            return await ReplyReader(bus, self._world, live).listen(model, request, closing)
         except CarryRefused:
             # Removing only the block that the error names is not enough: later blocks fail too.
             plain = without_carries(request)
-            again = await ReplyReader(self._bus, self._world, live).listen(model, plain, closing)
+            again = await ReplyReader(bus, self._world, live).listen(model, plain, closing)
             return replace(again, carry_dropped=True)
 
     def _admitted(self, round_: Round) -> list[Call]:
@@ -341,8 +359,8 @@ class Turns:
                 # or providers reject the next request.
                 call_runner.invoker.refuse(call, call_runner.ledger, looped, verdict.detector)
             elif requested.arguments_text is not None:
-                malformed = _malformed(requested, JSON_DEPTH)
-                call_runner.invoker.refuse(call, call_runner.ledger, malformed, "")
+                error = malformed(requested, JSON_DEPTH)
+                call_runner.invoker.refuse(call, call_runner.ledger, error, "")
             else:
                 admitted.append(call)
         return admitted
@@ -377,23 +395,4 @@ def open_turns(
         bus=bus,
         # Pieces may have been shown only if an earlier activation was asking the model here.
         restart=not (is_new or held.begins) and (reply is None or not reply.calls),
-    )
-
-
-def _warning(event_type: str, message: str) -> NoteEmitted:
-    return NoteEmitted(event_type=event_type, message=message, level="warning")
-
-
-def _malformed(call: ToolCall, depth: int) -> InvalidInput:
-    text, why = call.arguments_text or "", "cut off by llm_max_tokens"
-    if not call.cut:
-        why = f"not the JSON of an object, or nested more than {depth} levels deep"
-        with suppress(RecursionError):
-            try:
-                parse_json(text)
-            except ValueError as error:
-                why = f"not the JSON of an object ({error})"
-    return InvalidInput(
-        f'the arguments of "{call.name}" are {why}: {cut(text, 200)}',
-        suggestion="Call it again with a JSON object that matches its parameters.",
     )

@@ -18,7 +18,6 @@ from penstock.app.authoring import DryRuns, ProjectAgents, ProjectAuthoring
 from penstock.app.flows import code_environment_of, constants_of, flows_of
 from penstock.app.global_tools import with_global_tools
 from penstock.app.plugins.api import Plugin, load_plugins
-from penstock.app.plugins.registered import guards_of
 from penstock.app.plugins.runs import RunFollower
 from penstock.app.project import Project, check_root, load_project
 from penstock.app.reload import ProjectReloader
@@ -56,6 +55,7 @@ from penstock.store.logs.lease_units import this_process
 from penstock.store.logs.log import Log
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
+from penstock.tools.hooks.hooks import Hooks
 from penstock.tools.policy import RuleSet
 from penstock.tools.python.function import ToolLike, all_as_tools
 from penstock.tools.resources import ProjectFolder
@@ -108,6 +108,8 @@ class OpenOptions(TypedDict, total=False):
     to those of the project."""
     plugins: Iterable[Plugin]
     """Plugins that are called before the installed ones."""
+    hooks: Iterable[Hooks[Any]]
+    """Code that sees, changes or stops what all agents do, before the hooks of each agent."""
     settings: Mapping[str, Any]
     """Settings that win over the file, such as `{"synchronous": "NORMAL"}`."""
     overrides: Mapping[Callable[..., Any], Any]
@@ -152,7 +154,8 @@ async def open_for_program(
             tools=tools, agents=tuple(agents), models=tuple(models), deps=given_deps(deps)
         )
         added.check()
-        project = load_project(settings, tools, plugins=load_plugins(options.get("plugins", ())))
+        plugins = load_plugins(options.get("plugins", ()), options.get("hooks", ()))
+        project = load_project(settings, tools, plugins=plugins)
         resumes = options.get("resume", True)
         async with open_project(settings, project, added, resumes=resumes) as runtime:
             yield runtime
@@ -319,14 +322,15 @@ def _agents_of(settings: Settings, project: Project, added: Additions) -> Declar
         models.add(model)
     models.get()  # a wrong default is reported when the project is opened
     catalog.take(project.agent_files)
+    hooks = project.plugins.hooks
     for agent in added.agents:
-        catalog.add(agent)
+        hooks.select(catalog.add(agent).name, agent.hooks)
     return DeclaredAgents(
         catalog=catalog,
         models=models,
         model_names=ModelNames(roles=settings.models.roles),
         prompt_prefix=project.prompt_prefix,
-        guards=partial(guards_of, project.plugins.guards),
+        hooks=hooks,
         deps=added.deps,
     )
 

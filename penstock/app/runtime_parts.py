@@ -24,10 +24,6 @@ from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.engine.bus import Bus
 from penstock.engine.launcher import Launcher
 from penstock.engine.relay import Relay
-from penstock.flows.agents.agent_runner import (
-    GuardsOf,
-    no_guards,
-)
 from penstock.flows.agents.briefing import Materials
 from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.project.library import FlowLibrary, NoFlows
@@ -54,6 +50,7 @@ from penstock.store.metrics import Metrics
 from penstock.store.projections import Projections
 from penstock.store.references import Lookup
 from penstock.store.repair import probe
+from penstock.tools.hooks.hooks import HookRegistry
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import RuleSet
 from penstock.tools.resources import Authoring, Callbacks, ProjectFolder
@@ -156,8 +153,8 @@ class DeclaredAgents(Struct, frozen=True, kw_only=True):
     """Resolves roles and other spellings of model names."""
     prompt_prefix: PromptPrefix | None = None
     """The beginning of every system prompt."""
-    guards: GuardsOf = no_guards
-    """Returns the guards of plugins for an agent session."""
+    hooks: HookRegistry = field(default_factory=HookRegistry)
+    """The hooks of the project."""
     deps: GivenDeps = NO_DEPS
     """The dependencies that the program gave."""
 

@@ -121,6 +121,7 @@ class Assembly:
             self._project.tools.rules,
             resources,
             world=self._world,
+            hooks=self._project.agents.hooks,
         )
 
     @cached_property
@@ -209,7 +210,6 @@ class Assembly:
             get_agent=self._project.agents.catalog.worker,
             model=self._models.choose,
             materials=self._materials,
-            guards=self._project.agents.guards,
             remark=self._models.remark,
         )
         return AgentRunner(environment, self._invoker, world=self._world, bus=self._bus)

@@ -10,19 +10,23 @@ Shown by tests/chat/test_session.py; tests/journeys resume it after each event.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent, AnyAgent, FindModel
 from penstock.agents.agent_parts import named_tools
 from penstock.agents.attachments.reading import AttachmentReader, ReadableModel
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop import FinalReply, loop
-from penstock.agents.output_contract import OutputContract, contract_of_schema
+from penstock.agents.output_contract import OutputContract, OutputMode, contract_of_schema
 from penstock.agents.output_loop import (
     OutputCallRunner,
     OutputModel,
     OutputOffers,
     output_loop,
+    until_passed,
 )
 from penstock.agents.prompt import PromptPrefix
 from penstock.agents.tool_offer import TaskOffers, caller_for, offered
@@ -32,6 +36,8 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import (
     ConfigError,
+    HookFailed,
+    HookRefused,
     ModelError,
     ModelUnavailable,
     NotFound,
@@ -57,6 +63,9 @@ from penstock.engine.task_body import failed
 from penstock.engine.task_state import TaskState
 from penstock.models.model import Model
 from penstock.resources.dependencies import TaskScope
+from penstock.tools.hooks.deciding import TaskHooks
+from penstock.tools.hooks.hooks import AgentHooks
+from penstock.tools.hooks.reply_hooks import ReplyHooks
 from penstock.tools.invoker import Invoker
 from penstock.tools.skills import NO_SKILLS, Skills, TaskSkills
 from penstock.tools.tool import Registry
@@ -131,6 +140,13 @@ class Participants:
         self._attachments.watch(state)
         return ReadableModel(model, self._attachments, state.log_id, tool_images=shows_images)
 
+    def hooks_of(self, agent: Agent) -> AgentHooks | None:
+        """Return the hooks of an agent, those of the project first; None if there are none."""
+        hooks = self._shared.hooks
+        if not (agent.hooks or hooks.project):
+            return None
+        return hooks.select(agent.name, agent.hooks)
+
     def renew(self, prompt_prefix: PromptPrefix | None) -> None:
         """Use the prompt prefix of a reloaded project from now on."""
         self.prompt_prefix = prompt_prefix
@@ -148,8 +164,7 @@ class ChatWork:
 
     async def work(self, held: HeldLog, task: TaskState) -> None:
         """Run the task of one message until it ends or waits."""
-        brief = task.brief
-        message = brief if isinstance(brief, MessageReceived) else None
+        message = _message(task)
         arrivals_before = task.waits.arrivals
         try:
             is_new = task.started is None
@@ -160,7 +175,7 @@ class ChatWork:
         except Suspend:
             park(held, task, arrivals_before=arrivals_before)
             return
-        except (ModelError, ConfigError, NotFound, PromptNotResolved) as error:
+        except _ENDS as error:
             raise_exhaustion(error)
             outcome = detail(error)
         if isinstance(outcome, ErrorDetail):
@@ -219,14 +234,22 @@ class ChatWork:
         settings, contract = agent.settings, _contract(task, agent)
         budget = Budget(settings.allowance, task.spent, world.clock)
         ledger = Ledger(held, task, budget, self._key)
+        hooks: TaskHooks | None = None
+        if (selected := self._participants.hooks_of(agent)) is not None:
+            dependencies = self._participants.invoker(agent).edition.resources.dependencies
+            profile = profile_of(held.state, _message(task))
+            hooks = TaskHooks(selected, ledger, profile, dependencies)
+            await hooks.begin(task.main)
         if contract is not None:
-            return await self._output(ledger, model, offers, contract, is_new=is_new)
+            return await self._output(ledger, model, offers, contract, is_new=is_new, hooks=hooks)
         call_runner = CallRunner(self._participants.invoker(agent), ledger, settings)
-        agent_model = AgentModel(model, offers, settings)
+        reply_hooks = None if hooks is None else ReplyHooks(hooks, ledger)
+        agent_model = AgentModel(model, offers, settings, reply_hooks)
         turns = open_turns(
             agent_model, call_runner, task.main, world=world, bus=self._bus, is_new=is_new
         )
-        return await loop(turns, task, max_iterations=settings.max_iterations)
+        run = partial(loop, turns, task, max_iterations=settings.max_iterations)
+        return await run() if hooks is None else await until_passed(hooks, turns, run)
 
     async def _output(
         self,
@@ -236,26 +259,32 @@ class ChatWork:
         contract: OutputContract,
         *,
         is_new: bool,
+        hooks: TaskHooks | None,
     ) -> FinalReply | ErrorDetail:
         agent = task_offers.agent
         settings, contract = agent.settings, contract.for_model(model.card)
         offers = OutputOffers(task_offers, contract)
         invoker = self._participants.output_invoker(agent, contract)
+        reply_hooks = None if hooks is None else ReplyHooks(hooks, ledger)
         turns = open_turns(
-            OutputModel(model, offers, settings, contract),
-            OutputCallRunner(invoker, ledger, settings, contract=contract),
+            OutputModel(model, offers, settings, contract, hooks=reply_hooks),
+            OutputCallRunner(invoker, ledger, settings, contract=contract, hooks=hooks),
             ledger.task.main,
             world=self._world,
             bus=self._bus,
             is_new=is_new,
         )
-        return await output_loop(turns, ledger, offers, max_iterations=settings.max_iterations)
+        most = settings.max_iterations
+        run = partial(output_loop, turns, ledger, offers, max_iterations=most)
+        # A `final_answer` was shown to the hooks before it was accepted.
+        is_shown = hooks is None or contract.mode is OutputMode.TOOL
+        return await run() if hooks is None or is_shown else await until_passed(hooks, turns, run)
 
     async def _offers(
         self, held: HeldLog, task: TaskState, message: MessageReceived | None, agent: Agent
     ) -> TaskOffers:
         state, participants = held.state, self._participants
-        invoker = participants.invoker(agent)
+        invoker, hooks = participants.invoker(agent), participants.hooks_of(agent)
         profile, named = profile_of(state, message), message.selected_skills if message else ()
         skills = TaskSkills(
             participants.skills, state, agent.settings.skill_choice, profile=profile, named=named
@@ -271,6 +300,8 @@ class ChatWork:
         if agent.instruction_parts is not None:
             instructions = await self._instructions(held, task, profile, agent)
         caller = caller_for(agent, profile, fixed, skills)
+        if hooks is not None:
+            caller = replace(caller, hooks=hooks)
         return TaskOffers(
             agent,
             invoker,
@@ -313,6 +344,14 @@ class ChatWork:
         )
 
 
+_ENDS = (ModelError, ConfigError, NotFound, PromptNotResolved, HookRefused, HookFailed)
+"""Errors that end a task with a reason."""
+
+
+def _message(task: TaskState) -> MessageReceived | None:
+    return task.brief if isinstance(task.brief, MessageReceived) else None
+
+
 def _contract(task: TaskState, agent: Agent) -> OutputContract | None:
     """Return what the task must hand in: by its message, or by its agent; None for text."""
     brief = task.brief
@@ -335,7 +374,7 @@ def detail(error: PenstockError) -> ErrorDetail:
         message=str(error),
         retryable=retryable,
         continuable=False,
-        details=None if wait is None else {"retryAfter": wait},
+        details=error.details if wait is None else {"retryAfter": wait},
     )
 
 

@@ -101,7 +101,7 @@ class ModelRetry(CallError):
         suggestion: str | None = None,
         details: Json | None = None,
     ) -> None:
-        """Ask the model to try again, in a tool, an output function or a validator of an output.
+        """Ask the model to try again, in a tool, a hook, an output function or a validator.
 
         Attempts to give an output count against `output_retries` of the agent.
 

@@ -41,6 +41,8 @@ PenstockError                 docstring = default message; `code` = the class na
 ├── TooManyStreams            too many open streams
 ├── NotReady                  the server is starting or stopping
 ├── PromptNotResolved         the project's prompt script returned no text
+├── HookRefused               a hook refused a message, a request or a reply
+├── HookFailed                a hook raised, returned something else, or did not return
 ├── ModelError                a model did not answer
 │   ├── ModelUnavailable      try again later
 │   ├── ModelRefused          the provider rejected the request
@@ -82,22 +84,12 @@ class PenstockError(Exception):
         """Create the error. `docs/errors.md` lists all subclasses with their HTTP statuses.
 
         Args:
-            message: What was expected, what was found, and what to do next. None: the docstring
-                of the class.
+            message: What was expected and found, and what to do next. None: its docstring.
             details: JSON for programs.
 
         Example:
-            >>> import asyncio
-            >>> import penstock
-            >>> from penstock.testing.runtime import memory_runtime
-            >>> async def main() -> None:
-            ...     async with memory_runtime() as runtime:
-            ...         try:
-            ...             await runtime.chat("Hello", agent="nobody")
-            ...         except penstock.PenstockError as error:
-            ...             print(error.code)
-            >>> asyncio.run(main())
-            NOT_FOUND
+            >>> from penstock import PenstockError
+            >>> assert PenstockError("no such order").code == "INTERNAL_ERROR"
         """
         super().__init__(message or (self.__doc__ or self.code).strip())
         self.details = details
@@ -341,6 +333,14 @@ class PromptNotResolved(PenstockError):
     """The project's prompt script returned no text for the system prompt."""
 
     code = "SYSTEM_PROMPT_RESOLUTION_FAILED"
+
+
+class HookRefused(PenstockError):
+    """A hook refused this."""
+
+
+class HookFailed(PenstockError):
+    """A hook raised an error, returned something else than it may, or did not return."""
 
 
 class ModelError(PenstockError):

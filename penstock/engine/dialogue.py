@@ -9,6 +9,7 @@ rebuilds the same messages. Shown by tests/engine/test_dialogue.py.
 from collections.abc import Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.events.events import CallSettled, ReplyReceived
@@ -109,7 +110,7 @@ class MessageList(Struct):
     instructions: dict[str, str] = field(default_factory=dict)
     """The newest texts that functions among the instructions returned, by agent."""
     is_refused: bool = False
-    """The newest task ended with a refusal: later tasks do not read it."""
+    """The newest task ended with a refusal, or a hook refused it: later tasks do not read it."""
 
     def begin(self, task_id: TaskId) -> None:
         """Record that the following messages belong to a task."""
@@ -135,6 +136,13 @@ class MessageList(Struct):
         """Record the files of the newest message."""
         index = len(self.entries) - 1
         self.files += [FileEntry(index, file, is_of_tool) for file in files]
+
+    def edit_last(self, content: str) -> None:
+        """Replace the text of the newest message, which is a person's."""
+        newest = self.entries[-1]
+        if isinstance(newest, UserMessage):
+            self.entries[-1] = replace(newest, content=content)
+            self.tokens += estimate_tokens(content) - estimate_tokens(newest.content)
 
     def drop_carries(self) -> None:
         """Drop the carries of all replies so far: their provider refused them."""

@@ -65,6 +65,7 @@ from penstock.core.events.flow_events import (
     StepSettled,
     StepStarted,
 )
+from penstock.core.events.hook_events import HookDecided
 from penstock.core.ids import LogId, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.limits import MIB
@@ -154,8 +155,8 @@ class SessionState:
                 task.answer(event, self.tick)
             case SkillsSelected():
                 self._select(event)
-            case PromptResolved() | SecretGiven() | StateWritten():
-                task.record_value(event)
+            case PromptResolved() | SecretGiven() | StateWritten() | HookDecided():
+                task.record_value(event, path)
             case TaskSuspended() | TaskBlocked():
                 task.suspend_or_block(event)
             case RunEnded():
@@ -217,7 +218,7 @@ class SessionState:
                 pass
             case CallStarted() | CallRetried() | CallSettled() | StateWritten() | NoteEmitted():
                 pass
-            case QuestionAsked() | QuestionAnswered() | Erased() | MessagesErased():
+            case QuestionAsked() | QuestionAnswered() | Erased() | MessagesErased() | HookDecided():
                 pass
             case PromptResolved() | SecretGiven() | FlowRequested() | FlowStarted() | StepStarted():
                 pass

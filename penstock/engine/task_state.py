@@ -38,6 +38,7 @@ from penstock.core.events.flow_events import (
     FlowEvent,
     FlowRequested,
 )
+from penstock.core.events.hook_events import HookDecided, Verdict
 from penstock.core.ids import ProfileId, QuestionId, TaskId
 from penstock.core.messages import Usage, UserMessage
 from penstock.core.task import Missing, Question, is_withdrawn
@@ -45,6 +46,10 @@ from penstock.engine.dialogue import Dialogue, MessageList, Round
 from penstock.engine.slash_commands import is_informational
 
 Brief = MessageReceived | CallRequested | FlowRequested
+ON_INPUT = "on_input"
+"""The method of hooks that sees the message of a task."""
+OF_CALLS = frozenset({"before_call", "after_call"})
+"""Those that see calls of tools."""
 
 
 def _first_use(owner: object, name: str) -> Any:
@@ -170,6 +175,10 @@ class ToolRecords:
     """How many author's events each call emitted, by type and by line."""
     values: dict[tuple[str, str], StateWritten] = field(default_factory=dict)
     """Values in the state of tools, by tool and key."""
+    decisions: dict[tuple[CallPath | None, str, str, int], HookDecided] = field(
+        default_factory=dict
+    )
+    """The decisions of hooks, by place, method, hook and turn."""
     secrets: dict[SecretGiven, None] = field(default_factory=dict)
     """Secrets that tools received, in order of first use."""
 
@@ -301,9 +310,15 @@ class TaskState:
         self.is_suspended = False
         self.waits.answer(event, tick)
 
-    def record_value(self, event: PromptResolved | SecretGiven | StateWritten) -> None:
-        """Record a stored value, a secret that was used, or the prompt prefix."""
-        if isinstance(event, StateWritten):
+    def record_value(
+        self,
+        event: PromptResolved | SecretGiven | StateWritten | HookDecided,
+        path: CallPath | None,
+    ) -> None:
+        """Record a value, a secret that was used, the prompt prefix, or the decision of a hook."""
+        if isinstance(event, HookDecided):
+            self._record_decision(event, path)
+        elif isinstance(event, StateWritten):
             self.records.values[event.tool_id, event.key] = event
         elif isinstance(event, SecretGiven):
             self.records.secrets[event] = None
@@ -312,6 +327,16 @@ class TaskState:
             self.main.messages.instructions[event.agent] = event.text
         else:
             self.prompt_prefix = event.text
+
+    def _record_decision(self, event: HookDecided, path: CallPath | None) -> None:
+        """Record what a hook decided. The model reads the message that it left."""
+        self.records.decisions[path, event.method, event.hook, event.turn] = event
+        if event.method in OF_CALLS:
+            return
+        if event.verdict is Verdict.REFUSE:
+            self.dialogue_at(path).messages.is_refused = True
+        elif event.method == ON_INPUT and event.verdict is Verdict.EDIT:
+            self.dialogue_at(path).messages.edit_last(event.value["content"])
 
     def suspend_or_block(self, event: TaskSuspended | TaskBlocked) -> None:
         """Record that the task waits for answers or runs, or that this process lacks something."""

@@ -63,6 +63,8 @@ class TaskScope(Struct, frozen=True, kw_only=True):
     """The name of the agent."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """The metadata of the message."""
+    flow: str = ""
+    """The command of the flow whose run this is; empty in a conversation."""
 
 
 DepsT_co = TypeVar("DepsT_co", covariant=True, default=object)
@@ -121,6 +123,11 @@ class AgentContext(Generic[DepsT_co]):
     def metadata(self) -> Mapping[str, str]:
         """The metadata of the message."""
         return self._scope.metadata
+
+    @property
+    def flow(self) -> str:
+        """The command of the flow in whose run the agent works; empty in a conversation."""
+        return self._scope.flow
 
 
 D = TypeVar("D")

@@ -52,6 +52,7 @@ from penstock.core.events.flow_events import (
     StepSettled,
     StepStarted,
 )
+from penstock.core.events.hook_events import HookDecided
 from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
 from penstock.core.task import EXPIRED, Question, QuestionStatus, is_withdrawn
 from penstock.core.text import one_line
@@ -89,8 +90,11 @@ def _half(event: Event) -> ErasedPart:
     match event:
         case MessageReceived() | CallRequested() | FlowRequested() | FlowStarted():
             return ErasedPart.USER
-        case PromptResolved():
-            # the project's script may have quoted the message, and nothing reads it after the task
+        case HookDecided(method="on_input"):
+            # later tasks read the message as the hook left it: it goes with the message alone
+            return ErasedPart.USER
+        case PromptResolved() | HookDecided():
+            # they may quote the message, and nothing reads them after the task
             return ErasedPart.USER | ErasedPart.ANSWER
         case (
             (ReplyReceived() | CallStarted() | CallRetried() | CallSettled() | StateWritten())

@@ -2,8 +2,8 @@
 
 `ActiveCall` is the state of the call on its way through the invoker; `Admission` fills it. It
 guarantees that a caller which cannot see a tool gets the answer for an unknown one, and that a
-person is asked at most once per call, and only about a call that may run: grants, rules, plugin
-guards and the tool's own check refuse it first. The question has the call's path, so a replay finds
+person is asked at most once per call, and only about a call that may run: grants, rules, hooks and
+the tool's own check refuse it first. The question has the call's path, so a replay finds
 the recorded answer. An input that a person edits goes through the rules again, because a `deny` may
 match the edited input only. A call that was asked about waits for its answer even if a rule has
 since been changed to `allow`.
@@ -31,6 +31,7 @@ from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import ask
 from penstock.tools.artifacts import ANY_FORM, PREVIEW_CHARS, OutputForm
 from penstock.tools.failures import invalid, without_output
+from penstock.tools.hooks.deciding import TaskHooks
 from penstock.tools.invocation import Invocation, NestedCalls
 from penstock.tools.policy import Action, Caller, RuleSet, find_refusal
 from penstock.tools.resources import ProjectFolder
@@ -50,6 +51,7 @@ class ActiveCall:
         "is_hidden",
         "ledger",
         "nest",
+        "question",
         "refusal",
         "root",
         "spec",
@@ -75,6 +77,8 @@ class ActiveCall:
         """Why the caller may not call the tool."""
         self.is_hidden = False
         """Whether a rule hides the tool from this caller for every input."""
+        self.question: str | None = None
+        """The question of a hook, which wants a person to decide."""
         self.trace: str | None = None
         """The traceback of the tool's own error, for operators."""
         self.nest: NestedCalls | None = None
@@ -172,25 +176,32 @@ class Admission:
             more = [problem for problem in problems if problem.path not in known_paths]
             raise invalid(spec.tool_id, [*unread, *more])
 
-    def ask_plugins(self, active_call: ActiveCall, input: dict[str, Any]) -> None:
-        """Let plugin guards refuse a call of an agent session. They can only forbid, not allow."""
-        call, caller, folder = active_call.call, active_call.caller, self._folder
-        session = caller.session if caller.origin is Origin.MODEL else None
-        if session is None or not session.guards:
-            return
-        if (check := active_call.spec.check_bounds) is not None and folder is not None:
-            check(input, folder.files(caller.access), folder.shell)
-        if (error := session.plugin_refusal(replace(call, input=input))) is not None:
-            raise error
+    async def ask_hooks(
+        self, active_call: ActiveCall, hooks: TaskHooks, input: dict[str, Any], *, turn: int = 0
+    ) -> dict[str, Any]:
+        """Return the input of a call as the hooks of its agent leave it. They can only restrict.
+
+        `turn` is 1 for an input that a person edited. Raises NotPermitted if a hook refuses.
+        """
+        # Hooks are asked last, so that they see only calls that all else allows.
+        self._check_bounds(active_call, input)
+        call, active_call.question = await hooks.before_call(
+            replace(active_call.call, input=input), turn
+        )
+        active_call.call = call
+        if call.input is not input:
+            self.check_input(active_call.spec, call.input)
+            self._check_bounds(active_call, call.input)
+        return call.input
 
     async def agreed(self, active_call: ActiveCall, nest: NestedCalls | None) -> dict[str, Any]:
         """Return the input to run with: the caller's, or the one a person approved or edited."""
         call = active_call.call
         action = self._decide(active_call, call.input)
         if call.path not in active_call.ledger.task.waits.asked:
-            if action is Action.ALLOW:
+            if action is Action.ALLOW and active_call.question is None:
                 return call.input
-            self._check_first(active_call)
+            self._check_bounds(active_call, call.input)
         answered = await ask(active_call.ledger, self._question(active_call, nest))
         answer = answered.answer
         if answered.status is QuestionStatus.CANCELLED:
@@ -201,19 +212,23 @@ class Admission:
         edited: dict[str, Any] | None = answer.get("input")
         if edited is None:
             return call.input
-        self._decide(active_call, edited)
         return edited
+
+    def check_edited(self, active_call: ActiveCall, input: dict[str, Any]) -> None:
+        """Raise InvalidInput or NotPermitted if an input that was edited may not run."""
+        self._decide(active_call, input)
+        self.check_input(active_call.spec, input)
 
     def _sees(self, tool: Tool, caller: Caller) -> bool:
         spec = tool.spec
         is_open = not spec.is_broken and find_refusal(spec, caller) is None
         return is_open and not self._rules.hides(spec, caller)
 
-    def _check_first(self, active_call: ActiveCall) -> None:
-        """Refuse a call that would fail after an approval, so that no person is asked about it."""
+    def _check_bounds(self, active_call: ActiveCall, input: dict[str, Any]) -> None:
+        """Refuse a call that would fail later, so that no hook and no person is asked about it."""
         check, folder = active_call.spec.check_bounds, self._folder
         if check is not None and folder is not None:
-            check(active_call.call.input, folder.files(active_call.caller.access), folder.shell)
+            check(input, folder.files(active_call.caller.access), folder.shell)
 
     def _decide(self, active_call: ActiveCall, input: dict[str, Any]) -> Action:
         spec = active_call.spec
@@ -227,7 +242,8 @@ class Admission:
         return Question(
             question_id=QuestionId(self._new_id("q")),
             kind=QuestionKind.APPROVAL,
-            text=f'Run "{spec.tool_id}"? {cut(spec.description, PREVIEW_CHARS)}',
+            text=active_call.question
+            or f'Run "{spec.tool_id}"? {cut(spec.description, PREVIEW_CHARS)}',
             path=call.path,
             call_id=nest.call_id if nest else call.call_id,
             tool_id=spec.tool_id,

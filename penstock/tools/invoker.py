@@ -22,7 +22,7 @@ from penstock.core.call_errors import (
     Interrupted,
 )
 from penstock.core.envelope import Envelope, ErrorDetail, Status
-from penstock.core.errors import Cancel, Signal, Suspend
+from penstock.core.errors import Cancel, HookFailed, Signal, Suspend
 from penstock.core.events.events import CallSettled
 from penstock.core.exhaustion import WAIT_SECONDS
 from penstock.core.limits import World
@@ -41,6 +41,8 @@ from penstock.tools.failures import (
     out_of_time,
     retried,
 )
+from penstock.tools.hooks.deciding import TaskHooks
+from penstock.tools.hooks.hooks import HookRegistry
 from penstock.tools.invocation import Attempt, Invocation, NestedCalls
 from penstock.tools.policy import SCRIPT, Caller, RuleSet
 from penstock.tools.redaction import check_change, redacted, redacted_files
@@ -63,7 +65,10 @@ class Invoker:
         *,
         world: World,
         threads: Threads | None = None,
+        hooks: HookRegistry | None = None,
     ) -> None:
+        self.hooks = hooks or HookRegistry()
+        """The hooks of the project, which agents add theirs to."""
         self.rules = rules
         self.threads = threads or Threads(world.limits.tool_threads)
         """Threads for synchronous tools. The runtime closes them."""
@@ -88,7 +93,12 @@ class Invoker:
     def over(self, registry: Registry) -> "Invoker":
         """Return an invoker for other tools with the same rules, resources and threads."""
         return Invoker(
-            registry, self.rules, self._resources, world=self._world, threads=self.threads
+            registry,
+            self.rules,
+            self._resources,
+            world=self._world,
+            threads=self.threads,
+            hooks=self.hooks,
         )
 
     async def call(
@@ -164,22 +174,30 @@ class Edition:
         if nest is not None:
             nest.calls += 1
         active_call = ActiveCall(call, caller, ledger)
+        selected = caller.hooks
+        hooks: TaskHooks | None = None
+        if selected is not None:
+            hooks = TaskHooks(selected, ledger, caller.profile, self.resources.dependencies)
         try:
             try:
                 tool = self.admission.resolve(active_call)
                 self.admission.permit(active_call)
                 self.admission.check_input(active_call.spec, call.input)
-                self.admission.ask_plugins(active_call, call.input)
+                if hooks is not None:
+                    await self.admission.ask_hooks(active_call, hooks, call.input)
                 agreed = await self.admission.agreed(active_call, nest)
-                if agreed is not call.input:  # a person edited it: nothing has checked it yet
-                    self.admission.check_input(active_call.spec, agreed)
-                    self.admission.ask_plugins(active_call, agreed)
+                if agreed is not active_call.call.input:  # a person edited it: check it, too
+                    self.admission.check_edited(active_call, agreed)
+                    if hooks is not None:
+                        agreed = await self.admission.ask_hooks(active_call, hooks, agreed, turn=1)
                 self._reserve(active_call, nest)
                 output = await self._run(tool, agreed, active_call)
                 self._check(active_call, output)
                 envelope = Envelope(Status.SUCCESS, output)
             except CallError as error:
                 envelope = active_call.failed(error)
+            if hooks is not None and active_call.nest is not None:
+                envelope = await self._show_hooks(active_call, hooks, envelope)
             envelope = await self._settle(active_call, envelope)
             if active_call.is_cut:
                 raise asyncio.CancelledError  # the tool swallowed it, but its caller must still end
@@ -287,6 +305,27 @@ class Edition:
         if limit.is_over:
             raise out_of_time(spec, seconds, left)
         return output
+
+    async def _show_hooks(
+        self, active_call: ActiveCall, hooks: TaskHooks, envelope: Envelope
+    ) -> Envelope:
+        """Return the outcome as the hooks of the agent leave it; theirs if one of them fails."""
+        shown = redacted(envelope, active_call.caller.secrets)
+        try:
+            left = await hooks.after_call(active_call.call, shown)
+            if left is shown:
+                return envelope
+            if left.ok:
+                self._check(active_call, left.output)
+        except CallError as error:
+            return active_call.failed(error)
+        except HookFailed as failed:
+            if (failed.details or {}).get("timeout"):
+                raise
+            withheld = f"{failed}. The call was made; its outcome is withheld."
+            detail = ErrorDetail(code=failed.code, message=withheld, details=failed.details)
+            return Envelope(Status.FAILED, error=detail)
+        return left
 
     def _cut(self, active_call: ActiveCall) -> None:
         """Settle a nested write that its calling tool cancelled, so that it never runs again."""

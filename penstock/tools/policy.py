@@ -6,19 +6,23 @@ script gets NotPermitted with the missing grants, because its author has to add 
 
 The table depends only on the ToolSpec and the Caller, so the same function decides for the call
 itself, for the list of tools and for `penstock tools grants`. A nested call inherits the grants of
-its root: `Invocation` builds its Caller. Rules and approvals come after it (`RuleSet` below, and
-`Admission`), and can only restrict.
+its root: `Invocation` builds its Caller. Rules, hooks and approvals come after it (`RuleSet` below,
+and `Admission`), and can only restrict.
+
+An agent session of a flow restricts, too (`SessionGuard`): its agent may call what its definition
+declares, and three tools that every session has. It refuses a call in this order: it has finished,
+the tool is not granted, the agent may not ask people.
 
 Proof: `tests/tools/test_policy.py::test_every_cell_of_the_visibility_table`.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from msgspec import Struct, field
 
-from penstock.core.call import ASK_USER, SUBAGENT, Origin
+from penstock.core.call import ASK_USER, FINISH, SKILL_READ, SUBAGENT, Call, Origin
 from penstock.core.call_errors import CallError, NotPermitted, ToolNotFound
 from penstock.core.clock import Moment
 from penstock.core.envelope import Json
@@ -27,7 +31,7 @@ from penstock.core.json_values.schema import Schema
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.resources.project.access import OPEN, Access
 from penstock.resources.redact import Redactor
-from penstock.tools.session_guard import AUTHORING, AUTONOMOUS, SessionGuard, blocked
+from penstock.tools.hooks.hooks import AgentHooks
 from penstock.tools.skills import NOTHING, Selection, TaskSkills
 from penstock.tools.spec import ToolSpec
 
@@ -35,6 +39,86 @@ SCRIPT = "script"
 """The kind of script tools."""
 PLUGIN = "plugin"
 """The kind of plugin tools. Only agent sessions may call them."""
+ALWAYS = (FINISH, ASK_USER, SKILL_READ)
+AUTHORING = frozenset({"agent_catalog", "agent_write", "flow_write"})
+"""Tools of flow-architect, and of the agents that it starts."""
+NEVER_DECLARED = AUTHORING | {SUBAGENT}
+"""Tools that no `tools:` list can grant."""
+ALIASES = {"find": "glob", "glob": "find"}
+"""Tool aliases. Permission for one name grants the other."""
+ARCHITECT = "flow-architect"
+AUTONOMOUS = "this run is autonomous"
+
+
+class SessionGuard(Struct, kw_only=True):
+    """The grants of one agent session, and whether it has finished."""
+
+    agent: str
+    declared: Sequence[str] = ()
+    """In the order of the agent's file."""
+    is_architect: bool = False
+    is_autonomous: bool = False
+    is_interactive: bool = True
+    is_finished: bool = field(default=False)
+
+    @property
+    def tools(self) -> list[str]:
+        """Ids of the tools that the model is offered. A call of any other would be refused."""
+        own = [each for each in self.declared if each not in NEVER_DECLARED]
+        authoring = sorted(AUTHORING) if self.is_architect else []
+        offered = dict.fromkeys((*own, *authoring, *ALWAYS))
+        return [each for each in offered if each != ASK_USER or not self.silence]
+
+    @property
+    def granted(self) -> frozenset[str]:
+        """Ids that the model may call, including aliases of offered tools."""
+        # `ask_user` is granted even if no person may be asked: the refusal then says why.
+        offered = (*self.tools, ASK_USER)
+        return frozenset((*offered, *(ALIASES[each] for each in offered if each in ALIASES)))
+
+    def nameable(self, visible: set[str]) -> set[str]:
+        """Return the ids that a hint may name: visible tools that are granted, and `finish`."""
+        unasked = {ASK_USER} if self.silence else set[str]()
+        granted = self.granted - unasked
+        return {each for each in granted if each in visible or each == FINISH}
+
+    def refusal(self, call: Call) -> CallError | None:
+        """Return why the session may not call an existing tool; None if it may."""
+        reason = self._refusal(call.tool_id)
+        return None if reason is None else NotPermitted(reason)
+
+    def finish(self) -> None:
+        """Refuse all further calls: a valid call of `finish` was made."""
+        self.is_finished = True
+
+    @property
+    def silence(self) -> str:
+        """Why the agent may not ask a person; empty if it may."""
+        if self.is_autonomous:
+            return AUTONOMOUS
+        return "" if self.is_interactive else f'agent "{self.agent}" is not interactive'
+
+    def _refusal(self, tool_id: str) -> str | None:
+        if self.is_finished:
+            return "finish was already called; no further tool calls."
+        if tool_id in NEVER_DECLARED and not (self.is_architect and tool_id in AUTHORING):
+            return f'"{tool_id}" is not granted to agent "{self.agent}".'
+        if tool_id not in self.granted:
+            return self._undeclared(tool_id)
+        return blocked(ASK_USER, self.silence) if tool_id == ASK_USER and self.silence else None
+
+    def _undeclared(self, tool_id: str) -> str:
+        declared = ", ".join(self.declared) or "none"
+        always = ", ".join(each for each in ALWAYS if each != ASK_USER or not self.silence)
+        return (
+            f'"{tool_id}" is not declared by agent "{self.agent}". Declared: {declared}. '
+            f"Always available: {always}."
+        )
+
+
+def blocked(what: str, why: str) -> str:
+    """Return the message for a question that is not allowed."""
+    return f"{what} is blocked: {why}. Decide on your own and go on."
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -69,6 +153,8 @@ class Caller(Struct, frozen=True, kw_only=True):
     """The agent session that calls; None for a person's own session."""
     is_autonomous: bool = False
     """Whether it belongs to a run that must not ask a person."""
+    hooks: AgentHooks | None = None
+    """The hooks of the agent; its nested calls pass them, too."""
 
     def newest(self) -> Selection:
         """Return what the skills that are selected now grant."""

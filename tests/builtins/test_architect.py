@@ -12,7 +12,7 @@ from penstock.core.ids import ProfileId
 from penstock.core.profile import Profile
 from penstock.models.scripted import call
 from penstock.testing.invocation import open_workbench
-from penstock.tools.session_guard import SessionGuard
+from penstock.tools.policy import SessionGuard
 from tests.kit.architect import AtWork, at_work
 from tests.kit.project import ProjectFolder
 

@@ -14,7 +14,7 @@ from penstock.builtins.families import (
     why_poorer,
     why_useless,
 )
-from penstock.tools.session_guard import AUTHORING
+from penstock.tools.policy import AUTHORING
 
 EVERYTHING = ProjectFeatures(
     has_skills=True,

@@ -32,6 +32,7 @@ from penstock.core.events.events import (
     TaskStarted,
     TaskSuspended,
 )
+from penstock.core.events.hook_events import HookDecided, Verdict
 from penstock.core.ids import ArtifactId, BlobId, CallId, MessageId, ProfileId, QuestionId, TaskId
 from penstock.core.messages import StoredFile, Usage
 from penstock.core.scopes import Scope, ScopeKind
@@ -275,6 +276,11 @@ STORED: list[tuple[Event, str, str]] = [
         SecretGiven(scope=Scope(ScopeKind.SHARED, "team"), key="token"),
         "secret_given",
         '{"scope":{"kind":"shared","id":"team"},"key":"token"}',
+    ),
+    (
+        HookDecided(hook="h", method="m", verdict=Verdict.EDIT, turn=1, text="t", value=[1]),
+        "hook_decided",
+        '{"hook":"h","method":"m","verdict":"edit","turn":1,"text":"t","value":[1]}',
     ),
     (PromptResolved(text="Be brief."), "prompt_resolved", '{"text":"Be brief."}'),
     (

@@ -13,6 +13,7 @@ OUTCOMES = {
     call_errors.NotPermitted: (Status.FAILED, False, True),
     call_errors.InvalidInput: (Status.VALIDATION_ERROR, False, True),
     call_errors.InvalidOutput: (Status.FAILED, False, True),
+    call_errors.ModelRetry: (Status.VALIDATION_ERROR, False, True),
     call_errors.ToolFailed: (Status.FAILED, False, True),
     call_errors.ToolTimeout: (Status.TIMEOUT, True, True),
     call_errors.OutputTooLarge: (Status.FAILED, False, True),

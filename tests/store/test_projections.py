@@ -157,6 +157,7 @@ def test_every_kind_of_event_was_thought_of() -> None:
         "CallRetried",
         "FlowStarted",
         "FlowNotified",
+        "HookDecided",
         "PromptResolved",
         "ReplyRestarted",
         "RunEnded",

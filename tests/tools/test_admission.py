@@ -1,8 +1,11 @@
 """One call on its way through the invoker, and its admission by rules, people and plugin guards."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
+from penstock import Hooks, Refuse
 from penstock.core.call import Call, CallPath, Effect, Origin
 from penstock.core.call_errors import BudgetExceeded, ToolFailed
 from penstock.core.errors import Suspend
@@ -14,9 +17,9 @@ from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import memory_runtime
 from penstock.tools.admission import ActiveCall
+from penstock.tools.hooks.hooks import AgentHooks
 from penstock.tools.invocation import NestedCalls
 from penstock.tools.policy import SCRIPT, Action, Caller, Rule
-from penstock.tools.session_guard import SessionGuard
 from tests.kit.asking import ask
 from tests.kit.counting_tools import code
 from tests.kit.tools import Act, echo, raising
@@ -97,16 +100,19 @@ async def test_a_person_decides_and_the_rules_also_check_an_edited_input(
     assert told in str(model.requests[-1].messages[-1])
 
 
-async def test_plugin_guards_check_a_call_before_a_person_and_again_after_an_edit() -> None:
-    """§20: a guard runs last, also behind an input that a person changed."""
+class Small(Hooks):
+    """Refuses large amounts."""
+
+    async def before_call(self, ctx: Any, call: Any) -> Any:
+        amount = call.input["amount"]
+        return call if amount < MAX_AMOUNT else Refuse(f"{amount} is too much")
+
+
+async def test_hooks_check_a_call_before_a_person_and_again_after_an_edit() -> None:
+    """They run last, also behind an input that a person changed."""
     refund = Act("refund", echo, effect=Effect.WRITE, requires_approval=True)
-
-    def small(made: Call) -> str | None:
-        return None if made.input["amount"] < MAX_AMOUNT else f"{made.input['amount']} is too much"
-
-    session = SessionGuard(agent="g", declared=("refund",), guards=(small,))
     bench = await open_workbench(refund)
-    caller = replace(bench.model, session=session)
+    caller = replace(bench.model, hooks=AgentHooks("g", [Small()]))
     asked = await bench.call("refund", {"amount": 50}, caller=caller)
     with pytest.raises(Suspend):
         await bench.call("refund", {"amount": 5}, caller=caller)

@@ -11,8 +11,16 @@ from penstock.core.call import ASK_USER, SUBAGENT, Origin
 from penstock.core.call_errors import NotPermitted, ToolNotFound
 from penstock.core.json_values.schema import Schema
 from penstock.core.profile import Profile
-from penstock.tools.policy import PLUGIN, Action, Caller, Rule, RuleSet, find_grant, find_refusal
-from penstock.tools.session_guard import SessionGuard
+from penstock.tools.policy import (
+    PLUGIN,
+    Action,
+    Caller,
+    Rule,
+    RuleSet,
+    SessionGuard,
+    find_grant,
+    find_refusal,
+)
 from penstock.tools.skills import Selection
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 from tests.kit.visibility import CELLS as TABLE_CELLS

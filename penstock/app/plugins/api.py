@@ -11,7 +11,6 @@ from typing import Any
 
 from penstock.app.plugins.registered import (
     Check,
-    Factory,
     GateList,
     PluginGate,
     PluginTool,
@@ -24,6 +23,7 @@ from penstock.core.call import FINISH
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import ConfigError, NameTaken
 from penstock.core.foreign_code import CaughtError
+from penstock.tools.hooks.hooks import HookRegistry, Hooks
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,9 @@ class PluginApi:
         ...     api.on("flow_complete", print)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hooks: Iterable[Hooks[Any]] = ()) -> None:
+        self.hooks = HookRegistry(hooks)
+        """The hooks of the program, then those of plugins."""
         self.events = PluginListeners()
         self.flows = PluginFlows(self.events.notify)
         self.gates = GateList()
@@ -54,7 +56,6 @@ class PluginApi:
         self.flows_dirs: list[Path] = []
         self.skills_dirs: list[Path] = []
         self.tools: dict[str, RegisteredTool] = {}
-        self.guards: list[Factory] = []
         self.cards: list[Any] = []
         """Cards for displays; the runtime does not read them."""
         self.workflows: list[Any] = []
@@ -142,16 +143,16 @@ class PluginApi:
             del self.tools[made.spec.tool_id]
             raise
 
-    def register_guard(self, factory: Factory) -> None:
-        """Add a guard for the calls of agents. Guards are asked after all other checks.
+    def register_hooks(self, hooks: Hooks[Any]) -> None:
+        """Add hooks for all agents, after those of the program and of earlier plugins.
 
         Args:
-            factory: Called with each GuardedSession; returns a guard for it.
+            hooks: An instance of a subclass of Hooks.
 
         Raises:
-            ConfigError: The factory is not a function.
+            ConfigError: It is not such an instance, or its name is in use.
         """
-        self.guards.append(_callable("a guard's factory", factory))
+        self.hooks.add([hooks])
 
     def register_gate(self, name: str, check: Check, flows: Sequence[str], message: str) -> None:
         """Let runs of these flows start only while the check allows it.
@@ -243,8 +244,7 @@ class PluginApi:
             "unregister-flows-dir": self.unregister_flows_dir,
             "register-skills-dir": self.register_skills_dir,
             "register-tool": self.register_tool,
-            "register-guard-extension": self.register_guard,
-            "register-agent-extension": self.register_guard,
+            "register-hooks": self.register_hooks,
             "register-gate": self.register_gate,
             "register-card": self.register_card,
             "register-workflow": self.register_workflow,
@@ -288,12 +288,12 @@ Plugin = Callable[[PluginApi], object]
 """Called once, when a project is read to be opened."""
 
 
-def load_plugins(of_program: Iterable[Plugin] = ()) -> PluginApi:
+def load_plugins(of_program: Iterable[Plugin] = (), hooks: Iterable[Hooks[Any]] = ()) -> PluginApi:
     """Call every plugin, those of the program first; return the PluginApi that they share.
 
     Raises ConfigError for one that cannot be loaded or fails, with its name.
     """
-    api = PluginApi()
+    api = PluginApi(hooks)
     for name, load in (*_of_program(of_program), *_installed()):
         result: object = None
         with CaughtError() as fault:

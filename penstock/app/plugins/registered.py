@@ -1,19 +1,19 @@
-"""Parts that plugins register: tools, gates that refuse runs, and guards that refuse calls.
+"""Parts that plugins register: tools, and gates that refuse runs.
 
-Tools are available only to agent sessions that declare them. A check or a guard that fails refuses:
-a plugin's mistake never lets a run or a call through.
+Tools are available only to agent sessions that declare them. A check that fails refuses: a plugin's
+mistake never lets a run through.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from penstock.core.call import Call, Effect
+from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.foreign_code import CaughtError
@@ -25,7 +25,6 @@ from penstock.tools.outputs import own_copy, to_json
 from penstock.tools.policy import PLUGIN
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.options import TOOL_ID
-from penstock.tools.session_guard import GuardedSession, PluginGuard
 from penstock.tools.spec import ToolSpec
 
 
@@ -188,39 +187,3 @@ class GateList:
         """Return the result of a check; a plain function runs in a thread."""
         answer = check() if iscoroutinefunction(check) else await self._threads.run(check)
         return bool(await answer if isinstance(answer, Awaitable) else answer)
-
-
-Guard = Callable[[Call], Any]
-"""Returns None, or the reason for refusing the call."""
-Factory = Callable[[GuardedSession], Guard]
-
-
-def guards_of(factories: Sequence[Factory], session: GuardedSession) -> Sequence[PluginGuard] | str:
-    """Return the guards of one agent session; a text is the reason why one could not be created."""
-    guards: list[PluginGuard] = []
-    for factory in factories:
-        guard: Guard | None = None
-        with CaughtError() as fault:
-            guard = factory(session)
-        if fault.error is not None:
-            return f"a guard of a plugin could not be made: {fault}"
-        if not callable(guard):
-            return f"a guard of a plugin could not be made: {guard!r} cannot be called"
-        guards.append(_closed_on_failure(guard))
-    return guards
-
-
-def _closed_on_failure(guard: Guard) -> PluginGuard:
-    """Return a guard that refuses a call if the plugin's guard fails."""
-
-    def closed(call: Call) -> str | None:
-        reason: Any = None
-        with CaughtError() as fault:
-            reason = guard(call)
-        if fault.error is not None:
-            return f"a guard of a plugin failed: {fault}"
-        if reason is None or isinstance(reason, str):
-            return reason
-        return f"a guard returns None or a text, found {type(reason).__name__}"
-
-    return closed

@@ -63,6 +63,7 @@ from penstock.core.events.flow_events import (
     StepStarted,
     StepStatus,
 )
+from penstock.core.events.hook_events import HookDecided, Verdict
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Carry, StoredFile, Usage
 from penstock.core.scopes import Scope, ScopeKind
@@ -353,6 +354,7 @@ _FORMS = (
     _Form("run_ended", RunEnded),
     _Form("agent_began", AgentStarted, offered=_LIST),
     _Form("agent_reminded", AgentReminded),
+    _Form("hook_decided", HookDecided, verdict=_Pair(str, Verdict)),
     _Form("erased", Erased),
     _Form("messages_erased", MessagesErased),
 )

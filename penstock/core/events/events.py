@@ -11,13 +11,11 @@ from penstock.core.envelope import Envelope, ErrorDetail, Json
 from penstock.core.events.flow_events import (
     AgentReminded,
     AgentStarted,
-    FlowNotified,
+    FlowEvent,
     FlowRequested,
-    FlowStarted,
     RunEnded,
-    StepSettled,
-    StepStarted,
 )
+from penstock.core.events.hook_events import HookDecided
 from penstock.core.ids import (
     ArtifactId,
     BlobId,
@@ -337,13 +335,11 @@ Event = (
     | TaskBlocked
     | CancelRequested
     | TaskEnded
-    | FlowStarted
-    | StepStarted
-    | StepSettled
-    | FlowNotified
+    | FlowEvent
     | RunEnded
     | AgentStarted
     | AgentReminded
+    | HookDecided
     | Erased
     | MessagesErased
 )

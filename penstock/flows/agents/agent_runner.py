@@ -2,7 +2,7 @@
 
 Guarantees: a session continues with the agent, model and prompt that it started with. The prompt,
 the tools and the settings of the model are in `AgentStarted`; a file that changes while the session
-runs changes the next session only. Plugin guards and the model itself are looked up again in each
+runs changes the next session only. Hooks and the model itself are looked up again in each
 activation, because they are objects of this process. `kept_of` and `kept_agent` store and restore
 the settings: those that a later version no longer knows are ignored when read; new ones get their
 defaults.
@@ -11,7 +11,7 @@ Relies on the frame of a visit being unique in its task: one frame, one session.
 tests/flows/agents/test_agent_runner.py.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -44,9 +44,11 @@ from penstock.flows.runs.visits import VisitOutcome, failed, warn_once
 from penstock.models.model import Model
 from penstock.models.names import ThinkingModel
 from penstock.resources.project.access import Access
+from penstock.tools.hooks.deciding import TaskHooks
+from penstock.tools.hooks.hooks import AgentHooks
+from penstock.tools.hooks.reply_hooks import ReplyHooks
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import Caller
-from penstock.tools.session_guard import ARCHITECT, GuardedSession, PluginGuard, SessionGuard
+from penstock.tools.policy import ARCHITECT, Caller, SessionGuard
 
 _REPLY_SHARE = 4
 """A reply may fill at most a quarter of the model's context window."""
@@ -56,20 +58,12 @@ Remark = Callable[[Agent, str | None], str]
 """Returns a warning about the chosen model for this agent; empty if there is none."""
 BriefingOf = Callable[[Agent], Briefing | VisitOutcome]
 """Returns the briefing of a visit, or why it fails. Called once, when the session starts."""
-
-GuardsOf = Callable[[GuardedSession], Sequence[PluginGuard] | str]
-"""Returns the plugin guards for a session, or the error text if one could not be created."""
 _SETTINGS = ChatSettings.__struct_fields__
 
 
 def no_remark(agent: Agent, model: str | None) -> str:
     """Return no warning."""
     return ""
-
-
-def no_guards(session: GuardedSession) -> Sequence[PluginGuard]:
-    """Return no guards."""
-    return ()
 
 
 class AgentVisit(Struct, frozen=True, kw_only=True):
@@ -94,8 +88,6 @@ class AgentEnvironment(Struct, frozen=True, kw_only=True):
     model: FindModel
     materials: Materials = field(default_factory=Materials)
     """Handbooks, context files and input files."""
-    guards: GuardsOf = no_guards
-    """Guards that plugins add."""
     remark: Remark = no_remark
 
 
@@ -108,7 +100,6 @@ class AgentRunner:
         self._get_agent = environment.get_agent
         self.materials = environment.materials
         self._model = environment.model
-        self._guards = environment.guards
         self._remark = environment.remark
         self._invoker = invoker
         self._world = world
@@ -158,11 +149,7 @@ class AgentRunner:
         self, visit: AgentVisit, ledger: Ledger, model: Model
     ) -> AgentSession | VisitOutcome:
         agent, task = visit.agent, ledger.task
-        guard = _guard(visit)
-        guards = self._guards(_guarded(visit, guard, ledger))
-        if isinstance(guards, str):
-            return failed("guard_failed", guards, is_hard=True)
-        guard = replace(guard, guards=guards)
+        guard, selected = _guard(visit), self._hooks_of(agent)
         is_new = visit.frame not in task.agents
         if is_new:
             briefing = visit.briefing(agent)
@@ -173,18 +160,30 @@ class AgentRunner:
                 warn_once(ledger, visit.frame, remark)
         dialogue = task.agents[visit.frame]
         contract = compiled(visit.contract)
-        offer = SessionOffer(self._offer(visit, guard, contract, system=dialogue.system))
+        plain = self._offer(visit, guard, contract, system=dialogue.system)
+        hooks: TaskHooks | None = None
+        if selected is not None:
+            dependencies = self._invoker.edition.resources.dependencies
+            hooks = TaskHooks(selected, ledger, visit.profile, dependencies)
+        offer = SessionOffer(replace(plain, caller=replace(plain.caller, hooks=selected)))
         limits, window = self._world.limits, model.card.context_tokens
         settings = with_room(agent, window, max_reply=limits.agent_reply_tokens)
         call_runner = SessionCallRunner(
-            self._invoker, ledger, settings, session=guard, contract=contract
+            self._invoker, ledger, settings, session=guard, contract=contract, hooks=hooks
         )
-        agent_model = AgentModel(model, offer, settings)
+        reply_hooks = None if hooks is None else ReplyHooks(hooks, ledger, visit.frame)
+        agent_model = AgentModel(model, offer, settings, reply_hooks)
         turns = open_turns(
             agent_model, call_runner, dialogue, world=self._world, bus=self._bus, is_new=is_new
         )
         max_turns = agent.profile.max_turns or limits.agent_turns
         return AgentSession(turns, call_runner, offer, max_turns=max_turns)
+
+    def _hooks_of(self, agent: Agent) -> AgentHooks | None:
+        hooks = self._invoker.hooks
+        if not (agent.hooks or hooks.project):
+            return None
+        return hooks.select(agent.name, agent.hooks)
 
     def _start(
         self,
@@ -282,16 +281,6 @@ def _guard(visit: AgentVisit) -> SessionGuard:
         is_architect=visit.is_architect or visit.agent.name == ARCHITECT,
         is_autonomous=visit.is_autonomous,
         is_interactive=agent_profile.is_interactive,
-    )
-
-
-def _guarded(visit: AgentVisit, guard: SessionGuard, ledger: Ledger) -> GuardedSession:
-    return GuardedSession(
-        run_id=ledger.task.task_id,
-        frame=visit.frame,
-        agent=guard.agent,
-        tools=tuple(guard.tools),
-        is_autonomous=guard.is_autonomous,
     )
 
 

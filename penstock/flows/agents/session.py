@@ -9,8 +9,8 @@ How: `pursue` repeats "decide from the dialogue whether the session has ended; i
 turn". In the last turn only `finish` is offered. `SessionCallRunner` carries out the calls of a
 reply in order: calls before a `finish` have settled when it is judged; calls after a valid `finish`
 are refused; a refused `finish` is settled with the reasons, so that the model can correct it. A
-plugin guard sees only a `finish` that is valid. Relies on `Turns` for turns and budget. Tests:
-tests/flows/agents/test_session.py.
+hook sees only a `finish` that is valid, and cannot change it. Relies on `Turns` for turns and
+budget. Tests: tests/flows/agents/test_session.py.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,16 @@ from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop_guard import MAX_BLOCKED, LoopGuard
 from penstock.agents.tool_offer import ToolOffer
 from penstock.agents.turn import Turns
-from penstock.core.call import FINISH, Call
-from penstock.core.call_errors import BudgetExceeded, CallError, InvalidInput, NotPermitted
+from penstock.core.call import FINISH, Call, frame_above
+from penstock.core.call_errors import (
+    BudgetExceeded,
+    CallError,
+    InvalidInput,
+    ModelRetry,
+    NotPermitted,
+)
 from penstock.core.envelope import Envelope, Status
-from penstock.core.errors import Cancel, ConfigError, ModelError
+from penstock.core.errors import Cancel, ConfigError, HookFailed, HookRefused, ModelError
 from penstock.core.events.events import CallSettled
 from penstock.core.events.flow_events import AgentReminded, Outcome, StepStatus
 from penstock.core.exhaustion import raise_exhaustion
@@ -36,9 +42,9 @@ from penstock.flows.agents.finish import DONE, AcceptedFinish, FinishContract, R
 from penstock.flows.runs.visits import VisitOutcome, failed
 from penstock.models.model import ToolDefinition
 from penstock.tools.failures import problem_details
+from penstock.tools.hooks.deciding import TaskHooks
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import Caller
-from penstock.tools.session_guard import SessionGuard
+from penstock.tools.policy import Caller, SessionGuard
 
 FINISH_REMINDERS = 2
 """Most reminders to an agent that calls no tool and does not finish."""
@@ -90,7 +96,7 @@ class SessionOffer:
 class SessionCallRunner(CallRunner):
     """Carries out the calls of one agent session."""
 
-    __slots__ = ("contract", "session")
+    __slots__ = ("contract", "hooks", "session")
 
     def __init__(
         self,
@@ -100,10 +106,12 @@ class SessionCallRunner(CallRunner):
         *,
         session: SessionGuard,
         contract: FinishContract,
+        hooks: TaskHooks | None = None,
     ) -> None:
         super().__init__(invoker, ledger, settings)
         self.session = session
         self.contract = contract
+        self.hooks = hooks
 
     def guarding(self) -> LoopGuard:
         """Return a new loop guard. `finish` is exempt: its repetitions are counted separately."""
@@ -119,7 +127,7 @@ class SessionCallRunner(CallRunner):
             if call.tool_id == FINISH:
                 await self._run(batch, caller)
                 batch = []
-                self._finish(call)
+                await self._finish(call)
             elif (error := self._refusal(call, caller)) is not None:
                 self.invoker.refuse(call, self.ledger, error, "")
             else:
@@ -137,7 +145,7 @@ class SessionCallRunner(CallRunner):
         is_known = call.tool_id in self.invoker.registry
         return self.session.refusal(call) if is_known or self.session.is_finished else None
 
-    def _finish(self, call: Call) -> None:
+    async def _finish(self, call: Call) -> None:
         if (error := self.session.refusal(call)) is not None:
             self.invoker.refuse(call, self.ledger, error, "")
             return
@@ -145,7 +153,7 @@ class SessionCallRunner(CallRunner):
         if isinstance(judged, RejectedFinish):
             self.invoker.refuse(call, self.ledger, _invalid(judged), "")
             return
-        if (error := self.session.plugin_refusal(call)) is not None:
+        if (error := await self._hooks_refusal(call)) is not None:
             self.invoker.refuse(call, self.ledger, error, "")
             return
         self.session.finish()
@@ -157,6 +165,20 @@ class SessionCallRunner(CallRunner):
             ran=False,
         )
         self.ledger.settle(call.path, settled)
+
+    async def _hooks_refusal(self, call: Call) -> CallError | None:
+        """Return why a hook does not accept a valid `finish`, or None. Raises HookFailed."""
+        hooks = self.hooks
+        if hooks is None:
+            return None
+        try:
+            left, question = await hooks.before_call(call, 0)
+        except NotPermitted as error:
+            return error
+        if left is not call or question is not None:
+            return NotPermitted("a hook can refuse `finish`, and not change it or ask a person")
+        sent_back = await hooks.on_output(call.input, frame_above(call.path))
+        return None if sent_back is None else ModelRetry(sent_back)
 
 
 class AgentSession:
@@ -186,7 +208,10 @@ class AgentSession:
         Raises Suspend if it waits for a person, Cancel if the cancellation of the task was
         requested.
         """
+        hooks = self._call_runner.hooks
         try:
+            if hooks is not None:
+                await hooks.begin(self.dialogue)
             while (ended := self._ended()) is None:
                 if self._call_runner.ledger.task.cancel_requested:
                     raise Cancel
@@ -197,6 +222,8 @@ class AgentSession:
         except ConfigError as error:
             raise_exhaustion(error)
             return failed("model_unresolved", str(error))
+        except (HookRefused, HookFailed) as error:
+            return failed(error.code.lower(), str(error), is_hard=True)
         return ended
 
     async def _turn(self) -> VisitOutcome | None:

@@ -72,7 +72,7 @@ def test_cards_and_segments_for_displays_are_kept() -> None:
         ("run", {}, "there is no event 'run'."),
         ("flow:abort", {}, "'flow:abort' takes run_id: missing a required argument"),
         ("flow:rediscover", {"x": 1}, "'flow:rediscover' takes nothing: got an unexpected"),
-        ("flow:register-guard-extension", {"factory": 1}, "must be a function, found 1"),
+        ("flow:register-hooks", {"hooks": 1}, "must be instances of Hooks, found 1"),
         ("flow:register-gate", {"name": "g", "check": 1, "flows": "*", "message": ""}, "a gate"),
     ],
 )

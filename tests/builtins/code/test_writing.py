@@ -16,7 +16,7 @@ from penstock.builtins.code.writing import TOOLS, Edit, edited
 from penstock.core.limits import Limits
 from penstock.resources.project.access import OPEN, Access, LoadedFiles
 from penstock.resources.project.files import ProjectFiles
-from penstock.tools.session_guard import SessionGuard
+from penstock.tools.policy import SessionGuard
 from tests.kit.project_folder import Folder, G, open_folder
 
 HINT = "Give more of the text around the one that is meant, or replaceAll"

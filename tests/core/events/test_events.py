@@ -27,26 +27,27 @@ OUTSIDE = {
 }
 PROGRESS = """
 AgentReminded AgentStarted CallSettled Erased FlowNotified FlowStarted PromptResolved
-QuestionAnswered QuestionAsked ReplyReceived SkillsSelected StepSettled StepStarted TaskEnded
-TaskStarted TaskSuspended
+HookDecided QuestionAnswered QuestionAsked ReplyReceived SkillsSelected StepSettled StepStarted
+TaskEnded TaskStarted TaskSuspended
 """.split()  # noqa: SIM905
 """Events of the holder that a restarted activation does not write a second time."""
 PASSED_OVER = {
     "server/streams/wire.py": """
         AgentReminded AgentStarted CallRetried CallStarted Erased FlowNotified FlowRequested
-        FlowStarted MessagesErased PromptResolved SecretGiven SessionOpened SkillsSelected
-        StateWritten StepSettled StepStarted
+        FlowStarted HookDecided MessagesErased PromptResolved SecretGiven SessionOpened
+        SkillsSelected StateWritten StepSettled StepStarted
     """,
     "app/run_feed.py": """
         AgentReminded CallRequested CallRetried CallStarted CancelRequested Erased FlowRequested
-        MessageReceived MessagesErased NoteEmitted PromptResolved ReplyRestarted RunEnded
-        SecretGiven SessionOpened SkillsSelected StateWritten TaskResumed TaskStarted TaskSuspended
+        HookDecided MessageReceived MessagesErased NoteEmitted PromptResolved ReplyRestarted
+        RunEnded SecretGiven SessionOpened SkillsSelected StateWritten TaskResumed TaskStarted
+        TaskSuspended
     """,
     "core/events/subagent_filter.py": """
         CallRequested CallStarted CancelRequested Erased FlowNotified FlowRequested FlowStarted
-        MessageReceived MessagesErased NoteEmitted PromptResolved QuestionAnswered QuestionAsked
-        RunEnded SecretGiven SessionOpened SkillsSelected StateWritten StepSettled StepStarted
-        TaskBlocked TaskEnded TaskResumed TaskStarted TaskSuspended
+        HookDecided MessageReceived MessagesErased NoteEmitted PromptResolved QuestionAnswered
+        QuestionAsked RunEnded SecretGiven SessionOpened SkillsSelected StateWritten StepSettled
+        StepStarted TaskBlocked TaskEnded TaskResumed TaskStarted TaskSuspended
     """,
 }
 """Events that the chat stream, the stream of a run and the filter of subagents ignore."""

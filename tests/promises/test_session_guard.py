@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.call import Call, CallPath
 from penstock.core.call_errors import NotPermitted
-from penstock.tools.session_guard import ALWAYS, AUTHORING, SessionGuard
+from penstock.tools.policy import ALWAYS, AUTHORING, SessionGuard
 
 DECLARED = ("read", "write", "grep", "bash", "t_reg")
 FILE_TOOLS = ("read", "write", "edit", "grep", "find", "ls", "bash")
@@ -125,21 +125,6 @@ def test_no_tool_can_be_called_after_finish(tool_id: str) -> None:
     assert refused(session, tool_id) == "finish was already called; no further tool calls."
 
 
-def test_the_first_refusal_of_the_plugin_guards_counts() -> None:
-    """G20: a plugin guard returns a text."""
-    asked: list[str] = []
-
-    def first(call: Call) -> str | None:
-        asked.append(call.tool_id)
-        return f"no {call.tool_id}" if call.tool_id == "write" else None
-
-    session = guard(guards=(first, lambda call: "never" if call.tool_id == "bash" else None))
-    said = [session.plugin_refusal(a_call(each)) for each in ("write", "bash", "read")]
-    assert [each and str(each) for each in said] == ["no write", "never", None]
-    assert refused(session, "write") is None
-    assert asked == ["write", "bash", "read"]
-
-
 @pytest.mark.parametrize(("declared", "other"), [("find", "glob"), ("glob", "find")])
 def test_find_can_be_called_by_its_alias(declared: str, other: str) -> None:
     """13.2: "`find` (alias `glob`)"."""
@@ -152,15 +137,3 @@ def test_find_can_be_called_by_its_alias(declared: str, other: str) -> None:
 def test_a_hint_names_only_callable_tools_and_finish() -> None:
     """G19: nearest `read`."""
     assert guard().nameable({"read", "edit", "ask_user"}) == {"read", "ask_user", "finish"}
-
-
-def test_a_guard_that_changes_its_input_does_not_change_the_call() -> None:
-    """What runs is what was validated, and what a person approved."""
-
-    def changes(call: Call) -> None:
-        call.input["path"] = "other"
-
-    call = a_call("write")
-    call.input["path"] = "a.txt"
-    assert guard(guards=(changes,)).plugin_refusal(call) is None
-    assert call.input == {"path": "a.txt"}

@@ -1,67 +1,39 @@
-"""Guards of plugins: one for each agent session, asked last, closed when they fail."""
+"""Hooks of plugins in agent sessions of flows: asked last, closed when they fail."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from penstock import Ask, Envelope, Hooks, ModelRetry, Refuse
 from penstock.app.plugins.api import PluginApi
-from penstock.app.plugins.registered import guards_of
 from penstock.chat.requests import NewRun
-from penstock.core.call import Call, CallPath
-from penstock.core.envelope import Envelope
-from penstock.core.ids import TaskId
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call
-from penstock.tools.session_guard import GuardedSession
 from tests.kit.flows import finish
 from tests.kit.project import ProjectFolder
 
-SESSION = GuardedSession(
-    run_id=TaskId("task_1"),
-    frame=CallPath("task_1/a/1"),
-    agent="scout",
-    tools=("read",),
-    is_autonomous=False,
-)
+
+def watching(deed: Callable[[Any], Any], method: str = "before_call") -> Hooks[Any]:
+    """Return a hook whose one method does the deed with its first argument."""
+
+    async def method_of(self: Any, ctx: Any, about: Any, *more: Any) -> Any:
+        contexts.append(ctx)
+        answer = deed(about)
+        return about if answer is None else answer
+
+    contexts: list[Any] = []
+    made: Hooks[Any] = type("Watch", (Hooks,), {method: method_of, "contexts": contexts})()
+    return made
 
 
-def a_call() -> Call:
-    return Call(path=CallPath("task_1/a/1/0"), tool_id="read", input={})
-
-
-def failing(call: Call) -> str:
+def failing(about: Any) -> Any:
     raise ValueError("no list")
-
-
-@pytest.mark.parametrize(
-    ("guard", "expected"),
-    [
-        (lambda _: None, None),
-        (lambda each: f"{each.tool_id} is off today", "read is off today"),
-        (failing, "a guard of a plugin failed: ValueError: no list"),
-        (lambda _: False, "a guard returns None or a text, found bool"),
-    ],
-)
-def test_a_guard_decides_about_a_call(guard: Any, expected: str | None) -> None:
-    """`factory(session) → guard(call) → None or text`."""
-    guards = guards_of([lambda _: guard], SESSION)
-    assert not isinstance(guards, str)
-    assert [each(a_call()) for each in guards] == [expected]
-
-
-@pytest.mark.parametrize(
-    ("factory", "message"),
-    [(failing, "could not be made: ValueError: no list"), (lambda _: 7, "7 cannot be called")],
-)
-def test_why_a_guard_could_not_be_made(factory: Any, message: str) -> None:
-    made = guards_of([lambda _: lambda _: None, factory], SESSION)
-    assert isinstance(made, str)
-    assert message in made
 
 
 async def run(
     project: ProjectFolder,
-    factory: Any,
+    hooks: Hooks[Any],
     model: ScriptedModel,
     *,
     tools: str = "read",
@@ -77,7 +49,7 @@ async def run(
     settings = {"models": {"default": "scripted"}}
 
     def plugin(api: PluginApi) -> None:
-        api.register_guard(factory)
+        api.register_hooks(hooks)
         api.on("flow_agent_error", hear)
 
     async with project.opened(models=[model], plugins=[plugin], settings=settings) as runtime:
@@ -88,19 +60,14 @@ async def test_the_model_sees_a_refused_call_and_the_session_continues(
     project: ProjectFolder,
 ) -> None:
     """G20: "a plugin guard returns a text": refused with that text."""
-    sessions: list[GuardedSession] = []
-
-    def factory(session: GuardedSession) -> Any:
-        sessions.append(session)
-        return lambda each: "not today" if each.tool_id == "read" else None
-
+    hooks: Any = watching(lambda each: Refuse("not today") if each.tool == "read" else None)
     model = ScriptedModel([call("read", path="notes.md"), finish("done")])
-    envelope = await run(project, factory, model)
+    envelope = await run(project, hooks, model)
     assert envelope.ok
     assert "not today" in str(model.requests[1].messages[-1])
-    [session] = sessions
-    assert (session.agent, session.is_autonomous) == ("scout", False)
-    assert session.tools == ("read", "finish", "ask_user", "skill_read")
+    context = hooks.contexts[0]
+    assert (context.agent, context.flow, context.profile.profile_id) == ("scout", "f", "local")
+    assert context.task_id == context.session
 
 
 ALL_FILES = "read, write, edit, grep, find, ls, bash"
@@ -124,32 +91,30 @@ ALL_FILES = "read, write, edit, grep, find, ls, bash"
         (call("finish", status="odd", summary="s", files=[]), "finish was not accepted"),
     ],
 )
-async def test_guards_are_asked_last(
+async def test_hooks_are_asked_last(
     project: ProjectFolder, asked: ScriptedReply, message: str
 ) -> None:
     """§12: "paths → bash → guards of plugins"; §20: they run last."""
     heard: list[str] = []
 
-    def factory(session: GuardedSession) -> Any:
-        return lambda each: heard.append(each.tool_id)
-
+    hooks = watching(lambda each: heard.append(each.tool))
     project.write(".env", "KEY=1")
     project.write(".penstock/x", "1")
     model = ScriptedModel([asked, finish("done")])
     more = f"{ALL_FILES}, agent_catalog\naccess:\n  write: [src/**]"
-    envelope = await run(project, factory, model, tools=more)
+    envelope = await run(project, hooks, model, tools=more)
     assert envelope.ok
     assert message in model.requests[1].messages[-1].content
     assert heard == ["finish"]
 
 
-async def test_a_guard_judges_each_call_that_all_else_allows(project: ProjectFolder) -> None:
-    """§20: `guard(call)`, of `tool_id` and `input`, for each tool that a session has."""
+async def test_hooks_judge_each_call_that_all_else_allows(project: ProjectFolder) -> None:
+    """For each tool that a session has."""
     heard: list[str] = []
 
-    def refusing(each: Call) -> str:
-        heard.append(each.tool_id)
-        return f"{each.tool_id}: no"
+    def refusing(each: Any) -> Refuse:
+        heard.append(each.tool)
+        return Refuse(f"{each.tool}: no")
 
     tried = [
         call("read", path="notes.md"),
@@ -163,7 +128,7 @@ async def test_a_guard_judges_each_call_that_all_else_allows(project: ProjectFol
         finish("done"),
     ]
     model = ScriptedModel([sum(tried[1:], tried[0]), *[ScriptedReply()] * 3])
-    await run(project, lambda _: refusing, model, tools=ALL_FILES)
+    await run(project, watching(refusing), model, tools=ALL_FILES)
     names = ["read", "write", "edit", "grep", "find", "ls", "ask_user", "skill_read", "finish"]
     assert sorted(heard) == sorted(names)
     told = [each.content for each in model.requests[1].messages[-len(names) :]]
@@ -171,17 +136,57 @@ async def test_a_guard_judges_each_call_that_all_else_allows(project: ProjectFol
     assert not (project.root / "src").exists()
 
 
-async def test_a_guard_that_cannot_be_made_fails_the_step_hard(project: ProjectFolder) -> None:
-    """G20: "raises while it is made": step fails hard `guard_failed`."""
-    told: list[Mapping[str, Any]] = []
-    envelope = await run(project, failing, ScriptedModel([]), hear=told.append)
+@pytest.mark.parametrize("deed", [failing, lambda _: False, lambda _: Ask("Really?")])
+async def test_a_finish_that_a_hook_does_not_let_pass_is_refused(
+    project: ProjectFolder, deed: Any
+) -> None:
+    """A hook may refuse `finish`; it cannot change it, or ask a person about it."""
+    model = ScriptedModel([finish("done"), *[ScriptedReply()] * 3])
+    envelope = await run(project, watching(deed), model)
+    assert not envelope.ok
+    assert "NOT_PERMITTED" in str(model.requests[1].messages[-1])
+
+
+async def test_the_result_of_a_step_can_be_sent_back(project: ProjectFolder) -> None:
+    def whole(output: Any) -> None:
+        if output["summary"] != "all of it":
+            raise ModelRetry("Hand in all of it.")
+
+    class Whole(Hooks):
+        async def on_output(self, ctx: Any, output: Any) -> None:
+            whole(output)
+
+    hooks = Whole()
+    model = ScriptedModel([finish("a part"), finish("all of it")])
+    envelope = await run(project, hooks, model)
+    assert envelope.ok
+    assert "Hand in all of it." in str(model.requests[1].messages[-1])
+
+
+@pytest.mark.parametrize(
+    ("deed", "method", "source"),
+    [
+        (failing, "before_model", "hook_failed"),
+        (lambda _: Refuse("no"), "on_input", "hook_refused"),
+        (lambda _: Refuse("no"), "after_reply", "hook_refused"),
+    ],
+)
+async def test_a_refused_session_fails_its_step_hard(
+    project: ProjectFolder, deed: Any, method: str, source: str
+) -> None:
+    """G20: "raises": step fails hard."""
+    errors: list[Mapping[str, Any]] = []
+    model = ScriptedModel([finish("done")])
+    envelope = await run(project, watching(deed, method), model, hear=errors.append)
     assert envelope.output["status"] == "error"
-    assert "a guard of a plugin could not be made" in envelope.output["reason"]
-    (error,) = told
-    assert (error["source"], error["severity"]) == ("guard_failed", "hard")
+    (error,) = errors
+    assert (error["source"], error["severity"]) == (source, "hard")
 
 
-def test_a_guard_is_registered_as_a_function() -> None:
-    api = PluginApi()
-    api.register_guard(lambda _: lambda _: None)
-    assert len(api.guards) == 1
+async def test_the_briefing_of_an_agent_is_read_as_a_hook_leaves_it(
+    project: ProjectFolder,
+) -> None:
+    hooks = watching(lambda each: replace(each, text="Only this."), "on_input")
+    model = ScriptedModel([finish("done")])
+    assert (await run(project, hooks, model)).ok
+    assert [each.content for each in model.requests[0].messages] == ["Only this."]

@@ -1,0 +1,1 @@
+"""Code of a program that sees, changes or stops what agents do."""

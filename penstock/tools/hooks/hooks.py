@@ -1,0 +1,255 @@
+"""Hooks: code of a program that sees what agents do, changes it, or stops it.
+
+Which methods the hooks of an agent override is found once, in `AgentHooks`: an agent without hooks
+has None and pays nothing. `HookRegistry` keeps names unique, because the log identifies a hook by
+its name. How they are asked, and what is recorded, is in `deciding`.
+"""
+
+from collections.abc import Iterable, Sequence
+from inspect import iscoroutinefunction
+from typing import Any, Generic
+
+from msgspec import Struct
+from typing_extensions import TypeVar
+
+from penstock.core.envelope import Envelope
+from penstock.core.errors import ConfigError
+from penstock.core.reply import ToolCall, UserMessage
+from penstock.models.model import ModelRequest
+from penstock.resources.dependencies import AgentContext
+
+DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=object)
+BEFORE_MODEL, AFTER_REPLY = "before_model", "after_reply"
+BEFORE_CALL, AFTER_CALL = "before_call", "after_call"
+ON_INPUT, ON_OUTPUT = "on_input", "on_output"
+METHODS = (BEFORE_MODEL, AFTER_REPLY, BEFORE_CALL, AFTER_CALL, ON_INPUT, ON_OUTPUT)
+
+
+class Refuse(Struct, frozen=True):
+    """Stops what a hook was asked about; return it from a hook.
+
+    A refused call does not run, and the model reads the reason as its outcome. A refused message,
+    request or reply ends the task as failed, with the reason.
+
+    Example:
+        >>> from penstock import Refuse
+        >>> Refuse("Refunds over 100 need a person.").reason
+        'Refunds over 100 need a person.'
+    """
+
+    reason: str
+    """Why; the model, or the sender of the message, reads it."""
+
+
+class Ask(Struct, frozen=True):
+    """Lets a person decide about a call; return it from `before_call`.
+
+    Example:
+        >>> from penstock import Ask
+        >>> Ask("Refund 120 to Ann?").question
+        'Refund 120 to Ann?'
+    """
+
+    question: str
+    """The question; the person approves the call, changes its input, or rejects it."""
+
+
+class ModelReply(Struct, frozen=True, kw_only=True):
+    """A complete reply of a model, as hooks see it.
+
+    Example:
+        >>> from penstock.tools.hooks.hooks import ModelReply
+        >>> ModelReply(text="Done.").calls
+        ()
+    """
+
+    text: str
+    """The text for the person."""
+    calls: tuple[ToolCall, ...] = ()
+    """The calls that it asks for. Their inputs are not checked yet."""
+    reasoning: str = ""
+    """The model's reasoning, if the provider shows it. Changes of it are ignored."""
+
+
+class Hooks(Generic[DepsT_contra]):
+    """Sees what agents do, and may change or stop it. Override the methods that you need.
+
+    Pass instances to `Agent(hooks=[...])` or, for all agents, to `penstock.open(hooks=[...])`. A
+    decision is recorded and not asked for again after a crash. A hook that raises refuses.
+
+    Example:
+        >>> from penstock import Agent, Hooks, Refuse
+        >>> class SmallRefunds(Hooks):
+        ...     async def before_call(self, ctx, call):
+        ...         if call.tool == "refund" and call.input["amount"] > 100:
+        ...             return Refuse("Refunds over 100 need a person.")
+        ...         return call
+        >>> Agent("clerk", hooks=[SmallRefunds()]).hooks[0].name
+        'SmallRefunds'
+    """
+
+    name: str = "Hooks"
+    """Identifies it in the log and in errors. Unique in a runtime; the default is the name of the
+    class. Set it on an instance if you use several of one class."""
+
+    def __init_subclass__(cls) -> None:
+        """Name the class, unless it names itself."""
+        super().__init_subclass__()
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
+
+    async def before_model(
+        self, ctx: AgentContext[DepsT_contra], request: ModelRequest
+    ) -> ModelRequest | Refuse:
+        """Return the request to send to the model, changed or not, or Refuse.
+
+        Args:
+            ctx: The agent and its task.
+            request: The system prompt, the messages, the tools and the settings.
+        """
+        return request
+
+    async def after_reply(
+        self, ctx: AgentContext[DepsT_contra], reply: ModelReply
+    ) -> ModelReply | Refuse:
+        """Return the reply of the model, changed or not, or Refuse. May raise ModelRetry.
+
+        The text of the reply is shown only after this method has returned.
+
+        Args:
+            ctx: The agent and its task.
+            reply: Its text and the calls that it asks for.
+        """
+        return reply
+
+    async def before_call(
+        self, ctx: AgentContext[DepsT_contra], call: ToolCall
+    ) -> ToolCall | Refuse | Ask:
+        """Return the call to make, with the same or another input, or Refuse, or Ask.
+
+        It is asked last: the input is valid, and all else allows the call.
+
+        Args:
+            ctx: The agent and its task.
+            call: The call.
+        """
+        return call
+
+    async def after_call(
+        self, ctx: AgentContext[DepsT_contra], call: ToolCall, envelope: Envelope
+    ) -> Envelope:
+        """Return the outcome of a call that ran, changed or not. May raise ModelRetry.
+
+        Args:
+            ctx: The agent and its task.
+            call: The call, with the input that the tool received.
+            envelope: Its outcome.
+        """
+        return envelope
+
+    async def on_input(
+        self, ctx: AgentContext[DepsT_contra], message: UserMessage
+    ) -> UserMessage | Refuse:
+        """Return the message that a task begins with, changed or not, or Refuse.
+
+        Args:
+            ctx: The agent and its task.
+            message: The message; the model reads the one that you return.
+        """
+        return message
+
+    async def on_output(self, ctx: AgentContext[DepsT_contra], output: Any) -> None:
+        """Look at the output of a task before it ends. May raise ModelRetry.
+
+        Args:
+            ctx: The agent and its task.
+            output: The text, or the typed output.
+        """
+
+
+class AgentHooks:
+    """The hooks of one agent, by the methods that they override."""
+
+    __slots__ = ("_by_method", "agent")
+
+    def __init__(self, agent: str, hooks: Sequence[Hooks[Any]]) -> None:
+        self.agent = agent
+        self._by_method = {
+            method: tuple(hook for hook in hooks if _overrides(hook, method)) for method in METHODS
+        }
+
+    def of(self, method: str) -> tuple[Hooks[Any], ...]:
+        """Return the hooks that override a method, in their order."""
+        return self._by_method[method]
+
+    def __bool__(self) -> bool:
+        """Whether any method is overridden."""
+        return any(self._by_method.values())
+
+
+class HookRegistry:
+    """The hooks of a project, and those of each agent."""
+
+    def __init__(self, hooks: Iterable[Hooks[Any]] = ()) -> None:
+        self.project: list[Hooks[Any]] = []
+        """The hooks of all agents, in the order in which they are asked."""
+        self._agents: dict[str, tuple[Sequence[Hooks[Any]], AgentHooks | None]] = {}
+        self.add(hooks)
+
+    def add(self, hooks: Iterable[Hooks[Any]]) -> None:
+        """Add hooks for all agents. Raises ConfigError for one that is none, or a name in use."""
+        added = checked_hooks(hooks, "hooks of the project")
+        for hook in added:
+            self._check_free(hook, "")
+        self.project += added
+        self._agents.clear()
+
+    def select(self, agent: str, own: Sequence[Hooks[Any]]) -> AgentHooks | None:
+        """Return the hooks of an agent; None if there are none. Raises ConfigError."""
+        known = self._agents.get(agent)
+        if known is not None and known[0] is own:
+            return known[1]
+        for hook in own:
+            self._check_free(hook, agent)
+        # An instance that is listed twice is asked once, at its first place.
+        selected = AgentHooks(agent, tuple(dict.fromkeys((*self.project, *own)))) or None
+        self._agents[agent] = own, selected
+        return selected
+
+    def _check_free(self, hook: Hooks[Any], agent: str) -> None:
+        others = {name: own for name, (own, _) in self._agents.items() if name != agent}
+        for owner, hooks in (("", self.project), *others.items()):
+            taken = next((each for each in hooks if each.name == hook.name), None)
+            if taken is not None and taken is not hook:
+                place = f"the agent {owner!r}" if owner else "the project"
+                raise ConfigError(
+                    f"two hooks are named {hook.name!r}, {taken!r} of {place} is one of them; "
+                    "give each instance its own `name`"
+                )
+
+
+def checked_hooks(hooks: Iterable[Any], where: str) -> tuple[Hooks[Any], ...]:
+    """Return the hooks. Raises ConfigError for one that is none, or for two of one name."""
+    if isinstance(hooks, Hooks):
+        raise ConfigError(f"{where} are a list; write [{hooks.name}()]")
+    found = tuple(hooks)
+    for number, hook in enumerate(found):
+        if not isinstance(hook, Hooks):
+            hint = "; create an instance of it" if isinstance(hook, type) else ""
+            raise ConfigError(f"{where} must be instances of Hooks, found {hook!r}{hint}")
+        name: Any = hook.name
+        if not isinstance(name, str) or not name.strip():
+            raise ConfigError(f"{where}: {hook!r} needs a name, found {hook.name!r}")
+        if any(each.name == hook.name and each is not hook for each in found[:number]):
+            raise ConfigError(
+                f"{where}: two are named {hook.name!r}; give each instance its own `name`"
+            )
+        for method in METHODS:
+            if _overrides(hook, method) and not iscoroutinefunction(getattr(hook, method)):
+                raise ConfigError(f"{where}: {hook.name}.{method} must be an `async def`")
+    return found
+
+
+def _overrides(hook: Hooks[Any], method: str) -> bool:
+    own = getattr(hook, method)
+    return getattr(own, "__func__", own) is not getattr(Hooks, method)

@@ -1,0 +1,128 @@
+"""Hooks as a program declares them: names, order, and what is refused when an agent is made."""
+
+from typing import Any
+
+import pytest
+
+from penstock import Agent, Hooks
+from penstock.core.errors import ConfigError
+from penstock.tools.hooks.hooks import METHODS, HookRegistry
+
+
+class Watch(Hooks):
+    """Lets all calls pass."""
+
+    async def before_call(self, ctx: Any, call: Any) -> Any:
+        return call
+
+
+class Other(Hooks):
+    """Lets all outputs pass."""
+
+    name = "other"
+
+    async def on_output(self, ctx: Any, output: Any) -> None:
+        return None
+
+
+class Idle(Hooks):
+    """Overrides nothing."""
+
+
+class Plain(Hooks):
+    """Is no coroutine function."""
+
+    def before_call(self, ctx: Any, call: Any) -> Any:
+        return call
+
+
+def named(name: Any) -> Watch:
+    watch = Watch()
+    watch.name = name
+    return watch
+
+
+def test_a_hook_is_named_after_its_class_unless_it_names_itself() -> None:
+    class Later(Other):
+        pass
+
+    assert [Watch().name, Other().name, Later().name, named("mine").name] == [
+        "Watch",
+        "other",
+        "Later",
+        "mine",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("hooks", "said"),
+    [
+        (Watch(), "hooks of the agent 'a' are a list; write [Watch()]"),
+        ([Watch], "must be instances of Hooks, found <class"),
+        ([7], "must be instances of Hooks, found 7"),
+        ([Watch(), Watch()], "two are named 'Watch'; give each instance its own `name`"),
+        ([named(" ")], "needs a name, found ' '"),
+        ([named(None)], "needs a name, found None"),
+        ([Plain()], "Plain.before_call must be an `async def`"),
+    ],
+)
+def test_a_wrong_hook_is_refused_where_it_is_given(hooks: Any, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Agent("a", hooks=hooks)
+    assert said in str(refused.value)
+
+
+def test_hooks_of_the_project_come_first_and_only_overridden_methods_count() -> None:
+    first, second, third = named("first"), Other(), Watch()
+    idle = Idle()
+    selected = HookRegistry([first, second, idle]).select("a", (third, idle))
+    assert selected is not None
+    asked = {method: [hook.name for hook in selected.of(method)] for method in METHODS}
+    assert {method: names for method, names in asked.items() if names} == {
+        "before_call": ["first", "Watch"],
+        "on_output": ["other"],
+    }
+
+
+def test_an_agent_whose_hooks_override_nothing_has_none() -> None:
+    assert HookRegistry([Idle()]).select("a", ()) is None
+
+
+def test_one_instance_may_serve_several_agents_and_is_asked_once() -> None:
+    watch = Watch()
+    registry = HookRegistry([watch])
+    selected = registry.select("a", (watch,))
+    assert selected is not None
+    assert selected.of("before_call") == (watch,)
+    assert registry.select("b", (watch,)) is not None
+
+
+def test_two_instances_of_one_name_are_refused_anywhere_in_a_runtime() -> None:
+    registry = HookRegistry([Watch()])
+    with pytest.raises(ConfigError, match=r"two hooks are named 'Watch'.* of the project"):
+        registry.select("a", (Watch(),))
+    registry = HookRegistry()
+    registry.select("a", (Watch(),))
+    with pytest.raises(ConfigError, match=r"two hooks are named 'Watch'.* the agent 'a'"):
+        registry.select("b", (Watch(),))
+    with pytest.raises(ConfigError, match="two hooks are named 'Watch'"):
+        registry.add([Watch()])
+
+
+def test_an_agent_that_is_defined_again_may_use_the_names_of_its_hooks_again() -> None:
+    """A cell of a notebook is run twice."""
+    registry, again = HookRegistry(), (Watch(),)
+    registry.select("a", (Watch(),))
+    selected = registry.select("a", again)
+    assert selected is not None
+    assert selected.of("before_call") == again
+
+
+def test_what_is_selected_once_is_kept_until_hooks_are_added() -> None:
+    registry, own = HookRegistry(), (Watch(),)
+    first = registry.select("a", own)
+    assert registry.select("a", own) is first
+    registry.add([Other()])
+    again = registry.select("a", own)
+    assert again is not None
+    assert [len(again.of(each)) for each in ("before_call", "on_output")] == [1, 1]
