@@ -202,16 +202,23 @@ class ModelRegistry:
 
 
 class RegistryWithoutProviders(ModelRegistry):
-    """Refuses every model of a provider, where tests run."""
+    """Asks no model of a provider, where tests run.
+
+    If the default model is an object of the program, it answers for all of them. Otherwise they are
+    refused.
+    """
 
     def _make(self, name: str) -> Model:
         config = self._configs.get(name)
-        if config is None or config.provider != OFFLINE:
-            raise ConfigError(
-                f"the model {name!r} is not asked: models of providers are not allowed here. Pass "
-                "a ScriptedModel, or set PENSTOCK_ALLOW_MODELS=true"
-            )
-        return super()._make(name)
+        if config is not None and config.provider == OFFLINE:
+            return super()._make(name)
+        answers = self._made.get(self.default) if self.default not in self._configs else None
+        if answers is not None and (config or ":" in name):
+            return answers
+        raise ConfigError(
+            f"the model {name!r} is not asked: models of providers are not allowed here. Pass "
+            "a ScriptedModel, or set PENSTOCK_ALLOW_MODELS=true"
+        )
 
 
 class LazyModel:

@@ -25,8 +25,8 @@ from penstock.flows.project.library import FlowLibrary, NoFlows
 from penstock.flows.steps.kind import CodeEnvironment
 from penstock.manifest.handbook import HandbookCatalog
 from penstock.models.model import Model
-from penstock.models.providers import OFFLINE
-from penstock.models.resolve import RegistryWithoutProviders
+from penstock.models.providers import OFFLINE, ModelConfig
+from penstock.models.resolve import ModelRegistry, RegistryWithoutProviders
 from penstock.program.opening import OpeningRuntime
 from penstock.program.sync_runtime import SyncRuntime
 from penstock.resources.dependencies import DepsOptions, GivenDeps, given_deps
@@ -115,30 +115,6 @@ class MemoryOptions(TypedDict, total=False):
     overrides: Mapping[Callable[..., Any], Any]
 
 
-class ModelsOfTests(RegistryWithoutProviders):
-    """Answers with one model for every `provider:model`, and for the names that agents use.
-
-    Without a model, only the offline model can be used. Other names are unknown, as in a project.
-    """
-
-    def __init__(self, model: Model | None, names: Iterable[str], limits: Limits) -> None:
-        """Register the model and the names."""
-        default = OFFLINE if model is None else model.card.model_id
-        super().__init__(default=default, limits=limits)
-        self._only = model
-        if model is not None:
-            self.add(model)
-            self._made |= dict.fromkeys(names, model)
-
-    def _make(self, name: str) -> Model:
-        if self._only is not None and ":" in name:
-            return self._only
-        return super()._make(name)
-
-    async def look_up(self, name: str) -> None:
-        """Load no library of a provider: none is asked."""
-
-
 @asynccontextmanager
 async def memory_runtime(
     *,
@@ -178,8 +154,7 @@ async def memory_runtime(
     place = place or MemoryStorage()
     given, own, chosen = given_deps(dependencies), tuple(agents), all_as_tools(tools)
     _check(own, chosen, given)
-    names = [agent.model for agent in own if isinstance(agent.model, str)]
-    models = ModelsOfTests(model, names, place.limits)
+    models = _models(model, own, place.limits)
     project_parts = place.project_parts(
         DeclaredTools(registry=Registry(chosen), rules=RuleSet(rules), skills=skills),
         DeclaredAgents(catalog=Catalog(own), models=models, deps=given),
@@ -190,6 +165,17 @@ async def memory_runtime(
         yield runtime
     finally:
         await runtime.close()
+
+
+def _models(model: Model | None, agents: Iterable[AnyAgent], limits: Limits) -> ModelRegistry:
+    """Return a registry in which one model answers for every name that an agent uses."""
+    named = {agent.model for agent in agents if isinstance(agent.model, str)} - {OFFLINE}
+    configs = [] if model is None else [ModelConfig(name=name, provider="") for name in named]
+    default = OFFLINE if model is None else model.card.model_id
+    models = RegistryWithoutProviders(configs, default=default, limits=limits)
+    if model is not None:
+        models.add(model)
+    return models
 
 
 @overload

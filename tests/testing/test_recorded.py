@@ -12,7 +12,6 @@ from tests.kit.tools import Act
 async def test_a_recorded_task_runs_again_with_the_same_replies() -> None:
     script = [
         think("Hm.") + say("Let me ", "look.") + call("look", n=1),
-        fail(503, retry_after=0),
         say("Done."),
     ]
     replies = []

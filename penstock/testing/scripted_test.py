@@ -1,0 +1,51 @@
+"""A scripted model that also checks its script: no reply may be missing, and none left over."""
+
+from collections import deque
+
+from penstock.core.errors import ModelRefused
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedModel, ScriptedReply
+
+
+class ScriptedTest(ScriptedModel):
+    """The model of the fixture `scripted`.
+
+    Example:
+        >>> from penstock.testing import memory_runtime_sync, say
+        >>> from penstock.testing.scripted_test import ScriptedTest
+        >>> scripted = ScriptedTest()
+        >>> scripted.play(say("Good morning."))
+        >>> with memory_runtime_sync(model=scripted) as runtime:
+        ...     print(runtime.chat("Hello").output)
+        Good morning.
+        >>> scripted.check()
+    """
+
+    def __init__(self) -> None:
+        self._left: deque[ScriptedReply] = deque()
+        self._missing: list[str] = []
+        super().__init__(self._next)
+
+    def play(self, *replies: ScriptedReply) -> None:
+        """Add replies to the script, in the order in which the model gives them."""
+        self._left.extend(replies)
+
+    def check(self) -> None:
+        """Raise AssertionError if a reply was missing, or if one is left over."""
+        if self._missing:
+            raise AssertionError(
+                f"the script lacks {len(self._missing)} replies; the first was wanted after "
+                f"{self._missing[0]}: add them with scripted.play"
+            )
+        if self._left:
+            raise AssertionError(
+                f"{len(self._left)} replies of the script were never asked for; the first is "
+                f"{self._left[0].steps}"
+            )
+
+    def _next(self, request: ModelRequest) -> ScriptedReply:
+        if self._left:
+            return self._left.popleft()
+        last = request.messages[-1]
+        self._missing.append(f"the message {str(last.content)[:80]!r}")
+        raise ModelRefused(f"the script has no reply left after {self._missing[-1]}")
