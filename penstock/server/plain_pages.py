@@ -25,7 +25,7 @@ from penstock.server.openapi import answers, takes
 from penstock.server.parameters import Form, read_body, read_json
 from penstock.server.problem import Json
 from penstock.server.rates import WrongKeys
-from penstock.server.routing import Router, way_up
+from penstock.server.routing import Router, root_of, way_up
 
 sign_in_router = Router(tags=["sign-in"])
 web_links_router = Router(tags=["web links"])
@@ -220,7 +220,7 @@ async def show_conversation(
     history_range = HistoryRange(limit=PAGE_SIZE, before=MessageId(before) if before else None)
     page = await context.history.page(session.session_id, history_range)
     live = f"{up}#{quote(session.agent, safe='')}/{quote(session_id, safe='')}"
-    parts = [_message_element(each) for each in page.messages]
+    parts = [_message_element(each, up, root_of(request.scope)) for each in page.messages]
     if page.has_more:
         query = urlencode({"before": page.messages[0]["id"]})
         parts.insert(0, link(f"{up}c/{quote(session_id, safe='')}?{query}", "Older messages"))
@@ -229,11 +229,15 @@ async def show_conversation(
     )
 
 
-def _message_element(message: dict[str, Any]) -> str:
+def _message_element(message: dict[str, Any], up: str, root: str) -> str:
     about = message.get("metadata", {})
     lines = [element("header", WHO.get(message["role"], message["role"]))]
     lines += [element("p", f"called {each['name']}") for each in message.get("toolCalls") or ()]
     lines.append(element("pre", message["content"] or ""))
+    for file in message.get("attachments", ()):
+        # Relative, as all links of this page: a proxy may serve it below a prefix of its own.
+        address = up + file["url"].removeprefix(f"{root}/")
+        lines.append(link(address, file.get("name") or file["mimeType"]))
     if error := about.get("error"):
         lines.append(element("p", f"{error['message']} ({error['code']})", "problem"))
     return f"<article>{''.join(lines)}</article>"

@@ -12,7 +12,7 @@ from penstock.chat.wire_forms import blocked_part
 from penstock.core.task import Missing, MissingKind
 from penstock.server import page
 from tests.kit.flow_server import flow_server
-from tests.kit.server import CHAT, InMemoryServer, frames
+from tests.kit.server import CHAT, InMemoryServer, frames, served
 
 SCRIPTS = Path(page.__file__).with_suffix("")
 PROGRAM = """
@@ -31,10 +31,18 @@ console.log(JSON.stringify({{ state: view.state, shown }}));
 """
 
 
-def run(folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+RECALL = """
+import {{ newView, recall }} from "{folder}/view.js";
+const view = newView();
+for (const message of {given}) recall(view, message);
+console.log(JSON.stringify({{ texts: view.items.map((each) => each.text) }}));
+"""
+
+
+def run(folder: Path, given: Any, source: str = PROGRAM) -> dict[str, Any]:
     """Fold frames, then look into runs as often as there are answers of the API."""
     program = folder / "program.mjs"
-    program.write_text(PROGRAM.format(folder=SCRIPTS.as_uri(), given=json.dumps(given)))
+    program.write_text(source.format(folder=SCRIPTS.as_uri(), given=json.dumps(given)))
     ran = subprocess.run(
         [find_deno_bin(), "run", "--no-config", "--no-remote", "--no-lock", str(program)],
         capture_output=True,
@@ -145,3 +153,17 @@ def test_a_blocked_chat_shows_the_missing_agent(tmp_path: Path) -> None:
     assert seen["state"] == "waiting"
     assert (shown["kind"], shown["code"]) == ("error", "BLOCKED")
     assert shown["message"].startswith("the task is blocked: agent 'clerk' is missing")
+
+
+@pytest.mark.slow("starts deno")
+async def test_a_message_of_the_history_names_its_files(tmp_path: Path) -> None:
+    async with served() as server:
+        files = [{"data": "aGk=", "name": "a.txt"}, {"data": "aGk="}]
+        await server.say("Hi", attachments=files)
+        await server.client.post(CHAT, json={"attachments": files[:1]})
+        messages = []
+        for each in (await server.client.get(f"{CHAT}/conversations")).json()["conversations"]:
+            shown = await server.client.get(CHAT, params={"conversationId": each["id"]})
+            messages += [each for each in shown.json()["messages"] if each["role"] == "user"]
+    texts = run(tmp_path, messages, RECALL)["texts"]
+    assert sorted(texts) == ["Hi\n[a.txt]\n[text/plain]", "[a.txt]"]

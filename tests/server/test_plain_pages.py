@@ -1,6 +1,7 @@
 """Pages without JavaScript: sign-in and transcripts."""
 
 import asyncio
+from html import unescape
 from typing import Any
 
 import pytest
@@ -224,6 +225,17 @@ async def test_a_transcript_links_to_the_chat() -> None:
     async with served() as server:
         name = (await server.say("Hi")).headers["x-conversation-id"]
         assert f'href="../#assistant/{name}"' in (await server.client.get(f"/c/{name}")).text
+
+
+async def test_a_transcript_links_to_the_files_of_a_message() -> None:
+    async with served() as server:
+        file = {"data": "aGk=", "name": "<b>.txt"}
+        name = (await server.say("Hi", attachments=[file])).headers["x-conversation-id"]
+        page = (await server.client.get(f"/c/{name}")).text
+        address, _, text = page.partition('<a href="../api/blobs/')[2].partition('">')
+        assert text.startswith("&lt;b&gt;.txt</a>")
+        shown = await server.client.get(f"/api/blobs/{unescape(address)}")
+    assert (shown.content, shown.headers["content-type"]) == (b"hi", "text/plain")
 
 
 async def test_a_long_transcript_has_pages() -> None:

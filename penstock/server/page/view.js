@@ -72,7 +72,8 @@ export function markWaits(view) {
 export function recall(view, message) {
   const { metadata: about = {} } = message;
   if (message.role === "user") {
-    add(view, { kind: "user", id: message.id, text: message.content });
+    const files = (message.attachments ?? []).map((each) => `[${each.name ?? each.mimeType}]`);
+    add(view, { kind: "user", id: message.id, text: [message.content, ...files].filter(Boolean).join("\n") });
     return about.error && add(view, { kind: "error", ...about.error });
   }
   const results = new Map((message.toolResults ?? []).map((each) => [each.toolCallId, each]));
