@@ -32,6 +32,7 @@ from penstock.engine.budget import Allowance
 from penstock.models.model import Model
 from penstock.resources.dependencies import DepsFactory, DepsSource
 from penstock.tools.hooks.hooks import Hooks, checked_hooks
+from penstock.tools.python.agent_tool import agent_tool
 from penstock.tools.skills import SkillChoice
 from penstock.tools.tool import Tool as AnyTool
 
@@ -140,8 +141,8 @@ class AgentOptions(TypedDict, Generic[NeedsT], total=False):
     """How often these functions run: once in a `conversation` (default), or in each `task`."""
     model: str | Model | None
     """A model, or its name; None means the project's default."""
-    tools: Sequence[Tool[NeedsT] | PlainFunction | str] | None
-    """Functions, tools, and ids of the project's tools; None (default) means the project's."""
+    tools: "Sequence[Tool[NeedsT] | Agent[NeedsT, Any] | PlainFunction | str] | None"
+    """Functions, tools, agents, and ids of the project's tools; None means the project's."""
     deps_type: type[NeedsT]
     """The type of the dependencies of its tools. Only mypy needs it, for lists of several kinds."""
     output_mode: Literal["tool", "native", "prompted"]
@@ -340,17 +341,27 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
             deps: The dependencies.
             deps_factory: A function that makes them for each activation of a task, as that of
                 `penstock.open`.
-
-        Example:
-            >>> from penstock import Agent, ToolContext, tool
-            >>> @tool(effect="read")
-            ... def price(ctx: ToolContext[dict[str, int]], item: str) -> int:
-            ...     '''Return a price in cents.'''
-            ...     return ctx.deps[item]
-            >>> clerk = Agent("clerk", tools=[price]).with_deps({"tea": 250})
         """
         value = deps[0] if deps else None
         return self.__replace__(source_of_deps=DepsSource(value, deps_factory))
+
+    def as_tool(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        input: type[Any] | None = None,
+        output: bool = True,
+    ) -> Tool[DepsT_contra]:
+        """Return this agent as a tool of another one; an agent in `tools` becomes one by itself.
+
+        Args:
+            name: The tool's id; None means the name of the agent.
+            description: The text for models; None means the description of the agent.
+            input: A type with the fields that the agent gets; None means a task in words.
+            output: Whether the tool returns the typed output. False returns the text.
+        """
+        return agent_tool(self, name=name, description=description, input=input, output=output)
 
     @property
     def has_file(self) -> bool:

@@ -44,6 +44,7 @@ from penstock.resources.dependencies import (
     name_of,
     returned_type,
 )
+from penstock.tools.python.agent_tool import AgentTool
 from penstock.tools.python.function import FunctionTool, all_as_tools
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Registry, with_spec
@@ -72,6 +73,15 @@ class Tool(Protocol[NeedsT_contra]):
         ...
 
     def _needs(self, deps: NeedsT_contra, /) -> None: ...
+
+
+@runtime_checkable
+class UsableAsTool(Protocol):
+    """An agent, which becomes a tool of the agent that has it in its list of tools."""
+
+    def as_tool(self) -> AnyTool:
+        """Return it as a tool."""
+        ...
 
 
 class PlainFunction(Protocol):
@@ -160,7 +170,11 @@ def read_tools(given: Any) -> tuple[tuple[AnyTool, ...] | None, tuple[str, ...]]
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(f"tools= takes a list, such as tools=[area]; found {given!r}")
     values = tuple(given)
-    own = [each for each in values if not isinstance(each, str)]
+    own = [
+        each.as_tool() if isinstance(each, UsableAsTool) else each
+        for each in values
+        if not isinstance(each, str)
+    ]
     return all_as_tools(own), tuple(each for each in values if isinstance(each, str))
 
 
@@ -197,7 +211,7 @@ def check_needs(agents: Iterable[AgentNeeds], given: GivenDeps) -> None:
     for agent in agents:
         whose = f"agent {agent.agent!r}" if agent.agent else "the project"
         source = agent.source or given.shared
-        if agent.deps_type is not None:
+        if agent.deps_type not in {None, object}:
             _check(f"{whose} has deps_type={name_of(agent.deps_type)}", agent.deps_type, source)
         # Hints of other kinds of tools are not known: they have no context to read deps from.
         for tool in agent.tools:
@@ -215,9 +229,21 @@ def check_needs(agents: Iterable[AgentNeeds], given: GivenDeps) -> None:
                 _check(f"{part} need deps of type {name_of(needed)}", needed, source)
 
 
+def with_inner(agents: Iterable[Any]) -> list[Any]:
+    """Return agents, and those that are tools of them, at any depth."""
+    found: dict[int, Any] = {}
+    waiting = list(agents)
+    while waiting:
+        agent = waiting.pop(0)
+        if id(agent) not in found:
+            found[id(agent)] = agent
+            waiting += [tool.agent for tool in agent.tools or () if isinstance(tool, AgentTool)]
+    return list(found.values())
+
+
 def check_tool_ids(agents: Iterable[Any], registry: Registry) -> None:
     """Raise ConfigError if an agent has a tool by an id that the project does not have."""
-    for agent in agents:
+    for agent in with_inner(agents):
         for _ in named_tools(agent.name, agent.tool_ids, registry):
             pass
 

@@ -26,7 +26,7 @@ from penstock.agents.loop_guard import LoopGuard
 from penstock.agents.output_contract import OutputContract, OutputMode
 from penstock.agents.tool_offer import OfferSource, ToolOffer
 from penstock.agents.turn import AgentModel, Turns
-from penstock.core.call import Call, Effect, ToolCall
+from penstock.core.call import Call, CallPath, Effect, ToolCall
 from penstock.core.call_errors import (
     BudgetExceeded,
     InvalidInput,
@@ -145,7 +145,7 @@ class OutputOffers:
 class OutputCallRunner(CallRunner):
     """Carries out the calls of a task with a typed output."""
 
-    __slots__ = ("_hooks", "contract")
+    __slots__ = ("_dialogue", "_hooks", "contract")
 
     def __init__(
         self,
@@ -155,9 +155,11 @@ class OutputCallRunner(CallRunner):
         *,
         contract: OutputContract,
         hooks: TaskHooks | None = None,
+        frame: CallPath | None = None,
     ) -> None:
         super().__init__(invoker, ledger, settings)
         self.contract = contract
+        self._dialogue = ledger.task.dialogue_at(frame)
         self._hooks = hooks
 
     def guarding(self) -> LoopGuard:
@@ -168,7 +170,7 @@ class OutputCallRunner(CallRunner):
         """Carry out the calls of one reply. Raises Suspend as CallRunner does."""
         answers = [call for call in calls if call.tool_id in self.contract.tool_ids]
         others = [call for call in calls if call.tool_id not in self.contract.tool_ids]
-        asked = self.ledger.task.main.rounds[-1].reply.calls
+        asked = self._dialogue.rounds[-1].reply.calls
         writes = sorted({call.name for call in asked if self._writes(call.name)})
         # Both are refused: if the write ran, the answer would have been given without its outcome;
         # if the answer counted, a write that the model wanted would be missing without a trace.
@@ -190,7 +192,7 @@ class OutputCallRunner(CallRunner):
 
     async def _answer(self, call: Call, caller: Caller, *, unused: Sequence[str]) -> None:
         ledger, variant = self.ledger, self.contract.variant(call.tool_id)
-        round_ = ledger.task.main.rounds[-1]
+        round_ = self._dialogue.rounds[-1]
         if any(_is_accepted(each, self.contract) for each in round_.settled.values()):
             self.invoker.refuse(call, ledger, NotPermitted(ANSWERED), "")
             return
@@ -202,13 +204,17 @@ class OutputCallRunner(CallRunner):
         if not isinstance(judged, TaskOutput):
             self.invoker.refuse(call, ledger, refusal(judged), "")
             return
-        sent_back = None if self._hooks is None else await self._hooks.on_output(judged.value)
+        sent_back = (
+            None
+            if self._hooks is None
+            else await self._hooks.on_output(judged.value, self._dialogue.path)
+        )
         if sent_back is not None:
             self.invoker.refuse(call, ledger, ModelRetry(sent_back), "")
             return
         if unused:
             text = f"no model reads the results of {', '.join(unused)}: the answer came with them"
-            ledger.note(None, NoteEmitted(event_type=UNUSED, message=text))
+            ledger.note(self._dialogue.path, NoteEmitted(event_type=UNUSED, message=text))
         settled = CallSettled(
             tool_id=call.tool_id,
             envelope=Envelope(Status.SUCCESS, ACCEPTED),
@@ -273,7 +279,7 @@ async def until_passed(
         if isinstance(outcome, ErrorDetail) or outcome.reply is None:
             return outcome
         output = outcome.text if outcome.output is None else outcome.output.value
-        if (sent_back := await hooks.on_output(output)) is None:
+        if (sent_back := await hooks.on_output(output, turns.dialogue.path)) is None:
             return outcome
         turns.remind(sent_back)
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.agents.agent import AnyAgent
-from penstock.agents.agent_parts import AgentNeeds, check_needs, check_tool_ids
+from penstock.agents.agent_parts import AgentNeeds, check_needs, check_tool_ids, with_inner
 from penstock.agents.catalog import Catalog
 from penstock.app.authoring import DryRuns, ProjectAgents, ProjectAuthoring
 from penstock.app.flows import code_environment_of, constants_of, flows_of
@@ -77,7 +77,7 @@ class Additions(Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise ConfigError if a tool or an agent needs dependencies that it does not get."""
-        needs = [each.needs for each in self.agents]
+        needs = [each.needs for each in with_inner(self.agents)]
         check_needs([*needs, AgentNeeds(agent="", tools=self.tools)], self.deps)
 
 

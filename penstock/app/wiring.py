@@ -8,7 +8,9 @@ be called before `assemble` has returned: a cached property that needs itself re
 """
 
 from functools import cached_property, partial
+from typing import Any
 
+from penstock.agents.agent_parts import with_inner
 from penstock.agents.attachments.keeper import AttachmentKeeper
 from penstock.agents.attachments.reading import AttachmentReader
 from penstock.agents.model_selector import ModelSelector
@@ -22,6 +24,7 @@ from penstock.app.runtime_parts import (
     Storage,
     ToolParts,
 )
+from penstock.chat.agent_calls import AgentCalls
 from penstock.chat.direct_calls import CommandWork, DirectCalls
 from penstock.chat.direct_tools import DirectTools
 from penstock.chat.inbox import Inbox, TaskStarter
@@ -56,7 +59,14 @@ from penstock.flows.steps.table import StepRunner
 from penstock.resources.dependencies import Dependencies, DepsSource
 from penstock.tools.artifacts import Artifacts
 from penstock.tools.invoker import Invoker
-from penstock.tools.resources import Callbacks, FlowRequest, Resources, Runs, SubagentRequest
+from penstock.tools.resources import (
+    AgentRequest,
+    Callbacks,
+    FlowRequest,
+    Resources,
+    Runs,
+    SubagentRequest,
+)
 from penstock.tools.tool import Registry, Tool
 
 
@@ -149,6 +159,9 @@ class Assembly:
 
         def of_agent(name: str) -> DepsSource | None:
             agent = catalog.look_up(name)
+            if agent is None:  # it may be a tool of another one
+                inner = with_inner(catalog.list())
+                agent = next((each for each in inner if each.name == name), None)
             return None if agent is None else agent.source_of_deps
 
         return Dependencies(self._project.agents.deps, of_agent=of_agent)
@@ -158,12 +171,16 @@ class Assembly:
         """The functions that tools call in higher packages. Each looks its part up when called."""
         return Callbacks(
             run_agent=self._run_agent,
+            ask_agent=self._ask_agent,
             runs=self._run_callbacks,
             authoring=self._project.authoring_callbacks,
         )
 
     async def _run_agent(self, request: SubagentRequest, ledger: Ledger) -> Json:
         return await self._subagents.run(request, ledger)
+
+    async def _ask_agent(self, request: AgentRequest, ledger: Ledger) -> Any:
+        return await self._agent_calls.run(request, ledger)
 
     # Bound methods of `_tool_runs` would construct it now. It needs the inbox and the launcher,
     # which need the invoker, whose resources hold these callbacks: a cycle. Each function breaks
@@ -213,6 +230,10 @@ class Assembly:
             remark=self._models.remark,
         )
         return AgentRunner(environment, self._invoker, world=self._world, bus=self._bus)
+
+    @cached_property
+    def _agent_calls(self) -> AgentCalls:
+        return AgentCalls(self._participants, self._world, self._bus)
 
     @cached_property
     def _subagents(self) -> Subagents:

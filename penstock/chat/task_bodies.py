@@ -32,7 +32,7 @@ from penstock.agents.agent import Agent
 from penstock.chat.direct_calls import CommandWork, DirectCalls
 from penstock.chat.session import ChatWork, GetAgent, Participants
 from penstock.chat.task_closer import TaskCloser
-from penstock.core.call import FINISH, CallPath, tools_on
+from penstock.core.call import FINISH, CallPath, is_below, tools_on
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.events.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
 from penstock.core.events.flow_events import AgentStarted, FlowRequested, StepSettled
@@ -44,7 +44,7 @@ from penstock.engine.held_log import HeldLog
 from penstock.engine.session_state import SessionState
 from penstock.engine.slash_commands import is_answered_by_model
 from penstock.engine.task_body import MissingParts, Need
-from penstock.engine.task_state import TaskState
+from penstock.engine.task_state import AS_TOOL, TaskState
 from penstock.tools.tool import Registry
 
 _NO_TOOLS = frozenset({"ask", "fetch", "task.waitForUserMessage"})
@@ -200,9 +200,11 @@ def _started_tools(task: TaskState) -> Iterator[str]:
 
     The handler of a code step belongs to its step, and its name has a colon.
     """
+    frames = [path for path, began in task.started_agents.items() if AS_TOOL in began.charter]
     for path in chain(task.entered, task.waits.parked, task.waits.asked):
         if not _is_over(path, task.settled):
-            names = tools_on(path)
+            # Tools of an agent that is a tool itself come with it.
+            names = tools_on(next((each for each in frames if is_below(path, each)), path))
             yield from (name for name in names if name not in _NO_TOOLS and ":" not in name)
 
 
@@ -211,6 +213,8 @@ def _sessions(task: TaskState) -> Iterator[Need]:
     over = {path for path, event in task.flow_events if path and isinstance(event, StepSettled)}
     for frame, began in task.started_agents.items():
         dialogue = task.agents[frame]
+        if AS_TOOL in began.charter:
+            continue  # it comes with the tool that it is
         if not (_is_over(frame, task.settled) or _is_over(frame, over) or _has_finished(dialogue)):
             yield from _session(began, dialogue)
 

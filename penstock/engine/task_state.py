@@ -183,6 +183,10 @@ class ToolRecords:
     """Secrets that tools received, in order of first use."""
 
 
+AS_TOOL = "as_tool"
+"""The member of the charter of an agent in a frame that is a tool of the agent that calls it."""
+
+
 @dataclass(slots=True)
 class TaskState:
     """One task after the events applied so far."""

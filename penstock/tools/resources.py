@@ -6,6 +6,7 @@ agents and flows. `app/wiring.py` implements them, because this package may not 
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -45,6 +46,19 @@ class SubagentRequest(Struct, frozen=True, kw_only=True):
     caller: Caller
 
 
+class AgentRequest(Struct, frozen=True, kw_only=True):
+    """A call's request to run an agent that is a tool of its agent."""
+
+    agent: Any
+    """The agent. This package does not know the class."""
+    task: str
+    path: CallPath
+    """The call's path, which is the agent's frame."""
+    caller: Caller
+    is_typed: bool = True
+    """Return the typed output, and not the text of the answer."""
+
+
 class FlowRequest(Struct, frozen=True, kw_only=True):
     """A call's request to start a run of a flow."""
 
@@ -64,6 +78,8 @@ class FlowRequest(Struct, frozen=True, kw_only=True):
 
 RunAgent = Callable[[SubagentRequest, Ledger], Awaitable[Json]]
 """Runs an agent, and returns the input of its `finish`. Raises CallError; lets Signals pass."""
+AskAgent = Callable[[AgentRequest, Ledger], Awaitable[Any]]
+"""Runs an agent that is a tool, and returns its output. Raises CallError; lets Signals pass."""
 StartRun = Callable[[FlowRequest], Awaitable[TaskId]]
 """Starts a run, once for each key. Raises NotFound for a command that no flow has."""
 WaitForRun = Callable[[TaskId, TaskId], Awaitable[Envelope | None]]
@@ -96,6 +112,7 @@ class Callbacks(Struct, frozen=True, kw_only=True):
     """Ports to agents, runs of flows and authoring. None means that this runtime has none."""
 
     run_agent: RunAgent | None = None
+    ask_agent: AskAgent | None = None
     runs: Runs | None = None
     authoring: Authoring | None = None
 

@@ -1,0 +1,186 @@
+"""Agents that work for a call of another agent: their loop in a frame of the caller's log.
+
+It guarantees that such an agent uses the budget, the profile and the questions of the task that it
+works for, that it continues from its dialogue after a crash or a wait, and that agents do not call
+each other without end. Its system prompt and its tools are fixed in AgentStarted, as those of a
+task are in TaskStarted. Shown by tests/chat/test_agent_calls.py.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from penstock.agents.agent import AnyAgent
+from penstock.agents.call_runner import CallRunner
+from penstock.agents.loop import FinalReply, loop
+from penstock.agents.output_contract import OutputMode
+from penstock.agents.output_loop import (
+    OutputCallRunner,
+    OutputModel,
+    OutputOffers,
+    output_loop,
+    until_passed,
+)
+from penstock.agents.prompt import system_prompt
+from penstock.agents.tool_offer import ToolOffer, caller_for, definition, offered
+from penstock.agents.turn import AgentModel, open_turns
+from penstock.chat.session import Participants
+from penstock.core.call import is_below
+from penstock.core.call_errors import BudgetExceeded, DepthExceeded, ToolFailed
+from penstock.core.envelope import ErrorDetail
+from penstock.core.errors import ConfigError, HookFailed, HookRefused, ModelError, PromptNotResolved
+from penstock.core.events.flow_events import AgentStarted
+from penstock.core.exhaustion import raise_exhaustion
+from penstock.core.limits import World
+from penstock.engine.bus import Bus
+from penstock.engine.ledger import Ledger
+from penstock.engine.task_state import AS_TOOL
+from penstock.models.model import Model
+from penstock.resources.dependencies import TaskScope
+from penstock.tools.hooks.deciding import TaskHooks
+from penstock.tools.hooks.reply_hooks import ReplyHooks
+from penstock.tools.resources import AgentRequest
+
+MAX_AGENT_DEPTH = 8
+"""Most agents inside each other."""
+
+
+class FixedOffer:
+    """The same tools in each turn: agents in frames have no skills to select."""
+
+    __slots__ = ("_offer",)
+
+    def __init__(self, offer: ToolOffer) -> None:
+        self._offer = offer
+
+    def at(self, selected: tuple[str, ...]) -> ToolOffer:
+        """Return the offer."""
+        return self._offer
+
+
+class AgentCalls:
+    """Runs agents in the frames of calls."""
+
+    def __init__(self, participants: Participants, world: World, bus: Bus) -> None:
+        self._participants = participants
+        self._world = world
+        self._bus = bus
+
+    async def run(self, request: AgentRequest, ledger: Ledger) -> Any:
+        """Continue an agent to its end, and return its output.
+
+        Raises ToolFailed, BudgetExceeded or DepthExceeded; Suspend if it waits for a person.
+        """
+        agent, task = request.agent, ledger.task
+        outer = sum(is_below(request.path, frame) for frame in task.started_agents)
+        if outer >= MAX_AGENT_DEPTH:
+            raise DepthExceeded(f"{outer} agents are inside each other already")
+        started = task.started_agents.get(request.path)
+        try:
+            model = self._participants.model(agent, started.model if started else None)
+            if started is None:
+                await self._start(request, ledger, model)
+            outcome = await self._answer(request, ledger, model, is_new=started is None)
+        except (ModelError, ConfigError, PromptNotResolved, HookFailed, HookRefused) as error:
+            raise_exhaustion(error)
+            raise ToolFailed(f"the agent {agent.name} failed: {error}") from error
+        if isinstance(outcome, ErrorDetail):
+            raise _failure(agent, outcome)
+        if outcome.output is not None and request.is_typed:
+            return outcome.output.value
+        return outcome.text
+
+    async def _start(self, request: AgentRequest, ledger: Ledger, model: Model) -> None:
+        agent, held, profile = request.agent, ledger.held, request.caller.profile
+        invoker, instructions = self._participants.invoker(agent), None
+        if agent.instruction_parts is not None:
+            scope = TaskScope(
+                profile=profile,
+                session=held.state.log_id,
+                task_id=ledger.task.task_id,
+                agent=agent.name,
+            )
+            dependencies = invoker.edition.resources.dependencies
+            instructions = await agent.instruction_parts.text(held, scope, dependencies)
+        tools = offered(agent, invoker, profile)
+        started = AgentStarted(
+            agent=agent.name,
+            message=request.task,
+            system=system_prompt(agent, instructions=instructions),
+            model=model.card.model_id,
+            offered=tuple(tool.spec.tool_id for tool in tools),
+            charter={AS_TOOL: True},
+        )
+        ledger.add(started, request.path)
+
+    async def _answer(
+        self, request: AgentRequest, ledger: Ledger, model: Model, *, is_new: bool
+    ) -> FinalReply | ErrorDetail:
+        agent: AnyAgent = request.agent
+        settings, dialogue = agent.settings, ledger.task.agents[request.path]
+        contract = None if agent.contract is None else agent.contract.for_model(model.card)
+        invoker, hooks = self._participants.invoker(agent), self._hooks(request, ledger)
+        offer = self._offer(request, ledger, hooks)
+        around = None if hooks is None else ReplyHooks(hooks, ledger, request.path)
+        opened = partial(
+            open_turns, dialogue=dialogue, world=self._world, bus=self._bus, is_new=is_new
+        )
+        most = settings.max_iterations
+        run: Callable[[], Awaitable[FinalReply | ErrorDetail]]
+        if contract is None:
+            agent_model = AgentModel(model, offer, settings, around)
+            turns = opened(agent_model, CallRunner(invoker, ledger, settings))
+            run = partial(loop, turns, ledger.task, max_iterations=most)
+        else:
+            offers = OutputOffers(offer, contract)
+            call_runner = OutputCallRunner(
+                self._participants.output_invoker(agent, contract),
+                ledger,
+                settings,
+                contract=contract,
+                hooks=hooks,
+                frame=request.path,
+            )
+            output_model = OutputModel(model, offers, settings, contract, hooks=around)
+            turns = opened(output_model, call_runner)
+            run = partial(output_loop, turns, ledger, offers, max_iterations=most)
+        is_shown = contract is not None and contract.mode is OutputMode.TOOL
+        return await run() if hooks is None or is_shown else await until_passed(hooks, turns, run)
+
+    def _hooks(self, request: AgentRequest, ledger: Ledger) -> TaskHooks | None:
+        """Return the hooks of the agent and of the project."""
+        selected = self._participants.hooks_of(request.agent)
+        if selected is None:
+            return None
+        invoker = self._participants.invoker(request.agent)
+        dependencies = invoker.edition.resources.dependencies
+        return TaskHooks(selected, ledger, request.caller.profile, dependencies)
+
+    def _offer(self, request: AgentRequest, ledger: Ledger, hooks: TaskHooks | None) -> FixedOffer:
+        agent, outer = request.agent, request.caller
+        started = ledger.task.started_agents[request.path]
+        registry = self._participants.invoker(agent).registry
+        tools = [tool for tool in map(registry.find, started.offered) if tool is not None]
+        # Narrowed to the profile of the caller: an agent gets no permission that its caller lacks.
+        caller = replace(
+            caller_for(agent, outer.profile, started.offered),
+            session=outer.session,
+            is_autonomous=outer.is_autonomous,
+            hooks=None if hooks is None else hooks.selected,
+        )
+        return FixedOffer(
+            ToolOffer(
+                system=started.system,
+                definitions=tuple([definition(tool) for tool in tools]),
+                caller=caller,
+            )
+        )
+
+
+def _failure(agent: AnyAgent, error: ErrorDetail) -> ToolFailed | BudgetExceeded:
+    if error.code == BudgetExceeded.code:
+        return BudgetExceeded(error.message)
+    message = f"the agent {agent.name} failed: {error.message}"
+    return ToolFailed(message, details={"code": error.code})

@@ -1,0 +1,87 @@
+"""An agent as a tool of another agent: it gets a task, and its output is the tool's output.
+
+The tool is a frame: it acts only through the calls of its agent, which have paths below it. After a
+crash it runs again from its top and continues the agent's dialogue, so nothing is repeated.
+"""
+
+from typing import Any
+
+from penstock.core.call import Effect
+from penstock.core.call_errors import ToolNotConfigured
+from penstock.core.envelope import Json
+from penstock.core.errors import ConfigError
+from penstock.core.json_values.json_text import compact
+from penstock.tools.invocation import Invocation
+from penstock.tools.python.output_type import OutputType
+from penstock.tools.resources import AgentRequest
+from penstock.tools.spec import ToolSpec
+
+HOUR_MS = 3_600_000
+"""Timeout of a call. The budget of the task bounds what the agent does."""
+TASK: Json = {
+    "type": "object",
+    "properties": {
+        "task": {
+            "type": "string",
+            "minLength": 1,
+            "description": "What to do, with all that the agent needs to know",
+        }
+    },
+    "required": ["task"],
+    "additionalProperties": False,
+}
+
+
+class AgentTool:
+    """Runs an agent. Raises ConfigError if its input is a type without fields."""
+
+    def __init__(self, agent: Any, spec: ToolSpec, *, is_typed: bool) -> None:
+        self.agent = agent
+        self.spec = spec
+        self._is_typed = is_typed
+        """Whether it returns the typed output, and not the text of the answer."""
+
+    async def run(self, input: Json, invocation: Invocation) -> Any:
+        """Return the output of the agent. Its questions appear where the call is."""
+        ask_agent = invocation.edition.resources.callbacks.ask_agent
+        if ask_agent is None:
+            raise ToolNotConfigured("agents do not run here: use a runtime")
+        task = input["task"] if [*input] == ["task"] else compact(input)
+        request = AgentRequest(
+            agent=self.agent,
+            task=invocation.caller.secrets.text(task),
+            path=invocation.call.path,
+            caller=invocation.caller,
+            is_typed=self._is_typed,
+        )
+        return await ask_agent(request, invocation.ledger)
+
+    def preview(self, output: Any) -> str | None:
+        """Return None: the default line is shown."""
+        return None
+
+    def _needs(self, deps: Any, /) -> None:
+        """Tell type checkers that it needs the dependencies of its agent."""
+
+
+def agent_tool(
+    agent: Any, *, name: str | None, description: str | None, input: Any, output: bool
+) -> AgentTool:
+    """Return an agent as a tool. Raises ConfigError if `input` is a type without fields."""
+    schema = TASK
+    if input is not None:
+        made = OutputType(input)
+        if made.is_wrapped:
+            raise ConfigError(f"input of the agent {agent.name!r} must be a type with fields")
+        schema = made.schema
+    text = description or agent.description or f"Have the agent {agent.name} do a task."
+    spec = ToolSpec(
+        tool_id=name or agent.name,
+        description=text,
+        input_schema=schema,
+        effect=Effect.WRITE,
+        is_frame=True,
+        timeout_ms=HOUR_MS,
+        kind="python",
+    )
+    return AgentTool(agent, spec, is_typed=output)
