@@ -219,7 +219,6 @@ async def _prepared(
         follower = open_plugins(reloader, storage.log)
         closing.push_async_callback(follower.close)
         reloader.protect(project)
-        closing.callback(project.plugins.gates.close)
         closing.push_async_callback(runtime.close)
         yield runtime
 
@@ -301,7 +300,6 @@ def project_parts_of(
             settings=FlowSettings(config=config, is_autonomous=settings.flows.autonomous),
             handbooks=project.handbooks,
             code_environment=code_environment_of(settings, project),
-            gate=plugins.gates.refusal,
         ),
         folder=folder,
         authoring=ProjectAuthoring(

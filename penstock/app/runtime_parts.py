@@ -27,7 +27,7 @@ from penstock.engine.relay import Relay
 from penstock.flows.agents.briefing import Materials
 from penstock.flows.project.flows import ProjectFlows
 from penstock.flows.project.library import FlowLibrary, NoFlows
-from penstock.flows.run_body import FlowWork, GateCheck, always_open
+from penstock.flows.run_body import FlowWork
 from penstock.flows.starting import FlowSettings
 from penstock.flows.steps.kind import CodeEnvironment
 from penstock.manifest.handbook import HandbookCatalog
@@ -170,8 +170,6 @@ class DeclaredFlows(Struct, frozen=True, kw_only=True):
     """The handbooks that agents of flows read."""
     code_environment: CodeEnvironment | None = None
     """The environment of code steps; without one they fail."""
-    gate: GateCheck = always_open
-    """Returns why the gates of plugins refuse a run, or None."""
 
 
 NOTHING_DECLARED = DeclaredFlows()

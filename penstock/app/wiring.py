@@ -267,7 +267,7 @@ class Assembly:
             slots=self._slots,
             close=self._closer.end,
             settings=self._project.flows.settings,
-            gate=self._project.flows.gate,
+            hooks=self._project.agents.hooks,
         )
 
     # ---- tasks ----

@@ -138,8 +138,8 @@ class MessageList(Struct):
         self.files += [FileEntry(index, file, is_of_tool) for file in files]
 
     def edit_last(self, content: str) -> None:
-        """Replace the text of the newest message, which is a person's."""
-        newest = self.entries[-1]
+        """Replace the text of the newest message, if it is a person's; a run of a flow has none."""
+        newest = self.entries[-1] if self.entries else None
         if isinstance(newest, UserMessage):
             self.entries[-1] = replace(newest, content=content)
             self.tokens += estimate_tokens(content) - estimate_tokens(newest.content)

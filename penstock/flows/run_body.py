@@ -12,18 +12,19 @@ tests/flows/test_run_body.py.
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
-from penstock.core.errors import NotFound, Suspend
+from penstock.core.errors import HookFailed, HookRefused, NotFound, Suspend
 from penstock.core.events.events import TaskEnded, TaskStarted
 from penstock.core.events.flow_events import FlowNotified, FlowRequested, FlowStarted
 from penstock.core.limits import Limits, World
 from penstock.core.profile import Profile
+from penstock.core.reply import UserMessage
 from penstock.core.task import TaskStatus
 from penstock.engine.budget import Allowance, Budget
 from penstock.engine.held_log import HeldLog
@@ -39,20 +40,15 @@ from penstock.flows.runner import FlowRunner, RunContext
 from penstock.flows.runs.plan import RunStatus
 from penstock.flows.runs.run import Run, flow_result, result_without_steps
 from penstock.flows.runs.visits import FrameEvents
-from penstock.flows.starting import GATE_CLOSED, FlowSettings, Rejection, RunStart, begin
+from penstock.flows.starting import FlowSettings, Rejection, RunStart, begin
 from penstock.flows.steps.kind import StepContext
 from penstock.flows.steps.table import StepRunner
+from penstock.tools.hooks.deciding import TaskHooks
+from penstock.tools.hooks.hooks import ON_INPUT, HookRegistry
 
 NOT_FOUND = "NOT_FOUND"
 FAILED = "FLOW_FAILED"
 EndTask = Callable[[HeldLog, TaskState, TaskEnded], None]
-GateCheck = Callable[[str], Awaitable[str | None]]
-"""Returns why a run of the flow with this command must not start, or None."""
-
-
-async def always_open(command: str) -> str | None:
-    """Allow every run to start."""
-    return None
 
 
 class FlowWork(Struct, kw_only=True):
@@ -67,7 +63,8 @@ class FlowWork(Struct, kw_only=True):
     close: EndTask
     """Closes open calls and questions of a task, and ends it."""
     settings: FlowSettings = field(default_factory=FlowSettings)
-    gate: GateCheck = always_open
+    hooks: HookRegistry = field(default_factory=HookRegistry)
+    """Those of the project decide whether a run starts, and with which task."""
 
     async def work(self, held: HeldLog, task: TaskState, brief: FlowRequested) -> None:
         """Start or continue a run, once it has a slot, until it has ended or waits."""
@@ -79,6 +76,11 @@ class FlowWork(Struct, kw_only=True):
     def set_autonomous(self, *, enabled: bool) -> None:
         """Set the default for `autonomous` of later runs."""
         self.settings = replace(self.settings, is_autonomous=enabled)
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether hooks of the project may refuse a run."""
+        return bool(self.hooks.project)
 
     async def refusal(self, brief: FlowRequested) -> Rejection | None:
         """Return why a run would be rejected now, or None."""
@@ -110,6 +112,8 @@ class FlowWork(Struct, kw_only=True):
         started = _started(task)
         if started is None:
             start = await self._check_start(brief)
+            if isinstance(start, RunStart) and self.has_hooks:
+                start = await self._ask_hooks(held, task, brief, start)
             if isinstance(start, Rejection):
                 held.add(_rejected(task, brief, start), task.task_id)
                 return
@@ -132,10 +136,23 @@ class FlowWork(Struct, kw_only=True):
         held.add(self._ended(task, brief, flow_runner.run), task.task_id)
 
     async def _check_start(self, brief: FlowRequested) -> RunStart | Rejection:
-        start = await asyncio.to_thread(self._read, brief)
-        if isinstance(start, RunStart) and (closed := await self.gate(brief.command)):
-            return Rejection(code=GATE_CLOSED, reason=closed)
-        return start
+        return await asyncio.to_thread(self._read, brief)
+
+    async def _ask_hooks(
+        self, held: HeldLog, task: TaskState, brief: FlowRequested, start: RunStart
+    ) -> RunStart | Rejection:
+        """Return the start of a run as hooks leave its task, or why one of them refuses it."""
+        selected = self.hooks.select("", ())
+        if selected is None or not selected.of(ON_INPUT):
+            return start
+        budget = Budget(allowance_of(self.world.limits), task.spent, self.world.clock)
+        profile = Profile.from_noted(brief.profile_id, brief.permissions)
+        hooks = TaskHooks(selected, Ledger(held, task, budget, self.key), profile, None)
+        try:
+            text = await hooks.on_input(UserMessage(text=start.started.task))
+        except (HookRefused, HookFailed) as error:
+            return Rejection(code=error.code, reason=str(error), details=error.details)
+        return replace(start, started=replace(start.started, task=text))
 
     def _read(self, brief: FlowRequested) -> RunStart | Rejection:
         try:

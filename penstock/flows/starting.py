@@ -38,7 +38,6 @@ from penstock.manifest.authored_kinds import fits
 from penstock.manifest.fields import described
 
 FLOW_INVALID = "FLOW_INVALID"
-GATE_CLOSED = "GATE_CLOSED"
 TASK_REQUIRED = "TASK_REQUIRED"
 VALIDATION_ERROR = "VALIDATION_ERROR"
 _NAMED = 3

@@ -167,7 +167,6 @@ async def test_the_result_of_a_step_can_be_sent_back(project: ProjectFolder) -> 
     ("deed", "method", "source"),
     [
         (failing, "before_model", "hook_failed"),
-        (lambda _: Refuse("no"), "on_input", "hook_refused"),
         (lambda _: Refuse("no"), "after_reply", "hook_refused"),
     ],
 )
@@ -190,3 +189,46 @@ async def test_the_briefing_of_an_agent_is_read_as_a_hook_leaves_it(
     model = ScriptedModel([finish("done")])
     assert (await run(project, hooks, model)).ok
     assert [each.content for each in model.requests[0].messages] == ["Only this."]
+
+
+class Office(Hooks):
+    """Lets runs of one flow start only while the office is open, and corrects their tasks."""
+
+    def __init__(self, *, is_open: bool) -> None:
+        self.is_open = is_open
+        self.asked: list[tuple[str, str, str]] = []
+
+    async def on_input(self, ctx: Any, message: Any) -> Any:
+        self.asked.append((ctx.flow, ctx.agent, message.text))
+        if ctx.agent:
+            return message
+        return replace(message, text="go") if self.is_open else Refuse("The office is closed.")
+
+
+async def test_a_hook_decides_whether_a_run_starts_and_with_which_task(
+    project: ProjectFolder,
+) -> None:
+    """A rejected run is stored, and its requester reads why."""
+    closed, opened = Office(is_open=False), Office(is_open=True)
+    envelope = await run(project, closed, ScriptedModel([]))
+    assert envelope.error is not None
+    assert (envelope.error.code, envelope.error.message) == (
+        "HOOK_REFUSED",
+        "The office is closed.",
+    )
+    assert (envelope.output["status"], envelope.output["reason"]) == (
+        "rejected",
+        "The office is closed.",
+    )
+    assert closed.asked == [("f", "", "t")]
+    envelope = await run(project, opened, ScriptedModel([finish("done")]))
+    assert envelope.ok
+    assert [each[:2] for each in opened.asked] == [("f", ""), ("f", "scout")]
+
+
+async def test_a_hook_that_raises_rejects_a_run_by_its_name(project: ProjectFolder) -> None:
+    envelope = await run(project, watching(failing, "on_input"), ScriptedModel([]))
+    assert envelope.error is not None
+    assert envelope.error.code == "HOOK_FAILED"
+    assert "the hook 'Watch' failed in on_input: ValueError: no list" in envelope.error.message
+    assert envelope.output["status"] == "rejected"

@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from penstock.app.plugins.registered import (
-    Check,
-    GateList,
-    PluginGate,
     PluginTool,
     RegisteredTool,
     registered,
@@ -50,7 +47,6 @@ class PluginApi:
         """The hooks of the program, then those of plugins."""
         self.events = PluginListeners()
         self.flows = PluginFlows(self.events.notify)
-        self.gates = GateList()
         self.agents_dirs: list[Path] = []
         """In the order of registration, as all of these."""
         self.flows_dirs: list[Path] = []
@@ -154,24 +150,6 @@ class PluginApi:
         """
         self.hooks.add([hooks])
 
-    def register_gate(self, name: str, check: Check, flows: Sequence[str], message: str) -> None:
-        """Let runs of these flows start only while the check allows it.
-
-        Args:
-            name: A name for the gate.
-            check: A function or a coroutine without arguments; returns whether a run may start. An
-                error, or no answer within 2 seconds, counts as no.
-            flows: Commands of flows, or what they begin with and `*`.
-            message: What the caller reads when the run may not start.
-
-        Raises:
-            ConfigError: The check is not a function.
-        """
-        commands = (flows,) if isinstance(flows, str) else tuple(flows)
-        names = tuple(each.removeprefix("/") for each in commands)
-        check = _callable("the check of a gate", check)
-        self.gates.add(PluginGate(name=name, check=check, flows=names, message=message))
-
     def register_card(self, card: Any) -> None:
         """Keep a card for displays.
 
@@ -245,7 +223,6 @@ class PluginApi:
             "register-skills-dir": self.register_skills_dir,
             "register-tool": self.register_tool,
             "register-hooks": self.register_hooks,
-            "register-gate": self.register_gate,
             "register-card": self.register_card,
             "register-workflow": self.register_workflow,
             "register-footer-segment": self.register_footer_segment,

@@ -1,12 +1,6 @@
-"""Parts that plugins register: tools, and gates that refuse runs.
+"""Tools that plugins register. They are available only to agent sessions that declare them."""
 
-Tools are available only to agent sessions that declare them. A check that fails refuses: a plugin's
-mistake never lets a run through.
-"""
-
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, Protocol
@@ -16,10 +10,8 @@ from msgspec import Struct
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
-from penstock.core.foreign_code import CaughtError
 from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.json_values.schema import Schema
-from penstock.resources.threads import Threads
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import own_copy, to_json
 from penstock.tools.policy import PLUGIN
@@ -119,71 +111,3 @@ def _effect(tool: PluginTool) -> Effect:
             f"the effect of tool {tool.id!r} must be one of {', '.join(known)}; found {declared!r}"
         )
     return Effect(declared)
-
-
-log = logging.getLogger(__name__)
-
-CHECK_SECONDS = 2.0
-"""A check that takes longer counts as false."""
-_MAX_THREADS = 4
-Check = Callable[[], bool | Awaitable[bool]]
-
-
-class PluginGate(Struct, frozen=True, kw_only=True):
-    """A check that runs of some flows must pass."""
-
-    name: str
-    check: Check
-    flows: tuple[str, ...]
-    """Commands, or prefixes of commands followed by `*`."""
-    message: str
-    """The reason for rejected runs."""
-
-    def applies_to(self, command: str) -> bool:
-        """Whether the gate applies to a flow."""
-        return any(
-            command.startswith(each[:-1]) if each.endswith("*") else command == each
-            for each in self.flows
-        )
-
-
-class GateList:
-    """The gates of a project, in the order in which they were registered."""
-
-    def __init__(self, seconds: float = CHECK_SECONDS) -> None:
-        self._gates: list[PluginGate] = []
-        self._seconds = seconds
-        self._threads = Threads(_MAX_THREADS)
-
-    def add(self, gate: PluginGate) -> None:
-        """Add a gate."""
-        self._gates.append(gate)
-
-    async def refusal(self, command: str) -> str | None:
-        """Return the message of the first closed gate; None if the run can start."""
-        for gate in self._gates_of(command):
-            if not await self._is_open(gate):
-                return gate.message
-        return None
-
-    def close(self) -> None:
-        """Let idle threads end."""
-        self._threads.close()
-
-    def _gates_of(self, command: str) -> Iterable[PluginGate]:
-        return [each for each in self._gates if each.applies_to(command)]
-
-    async def _is_open(self, gate: PluginGate) -> bool:
-        """Return the result of a check; one that raises or exceeds its time is false."""
-        answer = False
-        with CaughtError() as fault:
-            async with asyncio.timeout(self._seconds):
-                answer = bool(await self._ask(gate.check))
-        if fault.error is not None:
-            log.warning("the gate %r counts as closed: %s", gate.name, fault)
-        return answer
-
-    async def _ask(self, check: Check) -> bool:
-        """Return the result of a check; a plain function runs in a thread."""
-        answer = check() if iscoroutinefunction(check) else await self._threads.run(check)
-        return bool(await answer if isinstance(answer, Awaitable) else answer)

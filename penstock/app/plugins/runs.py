@@ -264,7 +264,7 @@ class PluginFlows:
     def _open(self) -> Runtime:
         if self._runtime is None:
             raise NotReady(
-                "the project is not open yet: call this from a listener, tool or gate, "
+                "the project is not open yet: call this from a listener, tool or hook, "
                 "not while registering"
             )
         return self._runtime

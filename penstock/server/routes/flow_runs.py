@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import aclosing, suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import Query, Request
@@ -16,9 +17,16 @@ from penstock.chat.task_records import first_record, records_of, unfit
 from penstock.chat.wire_forms import blocked_part, question_part, question_record
 from penstock.core.clock import to_iso
 from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import BadLastEventId, NotFound, StoreCorrupt
-from penstock.core.events.flow_events import FlowNotified, FlowRequested, StepStarted
-from penstock.core.ids import TaskId
+from penstock.core.errors import (
+    BadLastEventId,
+    HookFailed,
+    HookRefused,
+    NotFound,
+    StoreCorrupt,
+)
+from penstock.core.events.events import Record, TaskEnded
+from penstock.core.events.flow_events import FlowNotified, FlowRequested, FlowStarted, StepStarted
+from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import ADMIN, CHAT, READ, Profile
 from penstock.core.task import FLOW, TaskRecord, TaskStatus
 from penstock.flows.parsing import MAX_PARALLEL
@@ -56,7 +64,7 @@ NEW_RUN = Form(
 )
 SORTS = ("startedAt",)
 """The orders of runs."""
-REFUSED = {"GATE_CLOSED": 409, NotFound.code: 404}
+REFUSED = {HookRefused.code: 409, HookFailed.code: 409, NotFound.code: 404}
 """Status codes of rejected runs by the code of their error; others are 422."""
 _POLL_SECONDS = 1.0
 _REJECTED_SECONDS = 300
@@ -104,6 +112,8 @@ async def start_run(name: str, request: Request, wait: Wait = 0) -> Response:
     )
     is_refused = await _is_refused(context.flows, run, profile)
     run_id = await context.runtime.start_flow(run, profile=profile)
+    if not is_refused and context.flows.work.has_hooks:
+        is_refused = await _is_stopped(context, run_id)
     reply = await _ended(context, run_id, _REJECTED_SECONDS if is_refused else wait)
     return await _answer(context.storage, name, run_id, reply)
 
@@ -188,6 +198,19 @@ async def _is_refused(flows: FlowParts, run: NewRun, profile: Profile) -> bool:
         autonomous=run.autonomous,
     )
     return await flows.work.refusal(asked) is not None
+
+
+async def _is_stopped(context: ServerContext, run_id: TaskId) -> bool:
+    """Wait until hooks have decided whether a run starts; return whether they refused it."""
+    with suppress(TimeoutError):
+        async with (
+            asyncio.timeout(_REJECTED_SECONDS),
+            aclosing(context.runtime.requests.follow(LogId(run_id))) as items,
+        ):
+            async for item in items:
+                if isinstance(item, Record) and isinstance(item.event, FlowStarted | TaskEnded):
+                    return isinstance(item.event, TaskEnded)
+    return False
 
 
 async def _ended(context: ServerContext, run_id: TaskId, seconds: float) -> TaskReply | None:

@@ -215,8 +215,11 @@ class TaskHooks:
             return
         newest, brief = dialogue.messages.entries[-1], self._ledger.task.brief
         message_id = brief.message_id if isinstance(brief, MessageReceived) else ""
-        shown = UserMessage(text=newest.content, id=message_id)
-        await self.decide(Subject(ON_INPUT, path), shown, _MESSAGE)
+        await self.on_input(UserMessage(text=newest.content, id=message_id), path)
+
+    async def on_input(self, message: UserMessage, path: CallPath | None = None) -> str:
+        """Return the text of a message as the hooks leave it. Raises HookRefused and HookFailed."""
+        return (await self.decide(Subject(ON_INPUT, path), message, _MESSAGE))[0].text
 
     def count_retries(self, method: str, path: CallPath | None = None) -> int:
         """Return how often hooks sent something back in this method."""

@@ -73,7 +73,7 @@ def test_cards_and_segments_for_displays_are_kept() -> None:
         ("flow:abort", {}, "'flow:abort' takes run_id: missing a required argument"),
         ("flow:rediscover", {"x": 1}, "'flow:rediscover' takes nothing: got an unexpected"),
         ("flow:register-hooks", {"hooks": 1}, "must be instances of Hooks, found 1"),
-        ("flow:register-gate", {"name": "g", "check": 1, "flows": "*", "message": ""}, "a gate"),
+        ("flow:register-gate", {}, "there is no event 'flow:register-gate'."),
     ],
 )
 def test_a_wrong_event_is_refused_with_the_reason(event: str, body: Any, expected: str) -> None:
@@ -81,16 +81,6 @@ def test_a_wrong_event_is_refused_with_the_reason(event: str, body: Any, expecte
     with pytest.raises(ConfigError) as refused:
         PluginApi().emit(event, body)
     assert expected in str(refused.value)
-
-
-async def test_a_gate_can_name_a_flow_by_its_command_with_the_slash() -> None:
-    """§20: `register_gate(name, check, flows, message)`: by position or by name."""
-    api = PluginApi()
-    api.register_gate("g", lambda: True, flows="/dom:apply", message="never said")
-    api.register_gate("h", lambda: False, "/dom:apply", "no")
-    assert await api.gates.refusal("dom:apply") == "no"
-    assert await api.gates.refusal("d") is None
-    api.gates.close()
 
 
 AGENT = "---\nname: scout\ndescription: d\ntools:\nskills: atlas\n---\nYou look.\n"

@@ -1,13 +1,11 @@
-"""What plugins register: tools for agent sessions that declare them, and gates of runs."""
+"""Tools of plugins: agent sessions that declare them have them."""
 
-import asyncio
-import threading
 from typing import Any
 
 import pytest
 
 from penstock.app.plugins.api import PluginApi
-from penstock.app.plugins.registered import Check, GateList, PluginGate, registered
+from penstock.app.plugins.registered import registered
 from penstock.chat.requests import NewRun
 from penstock.core.call import Effect
 from penstock.core.errors import ConfigError, NameTaken
@@ -183,110 +181,3 @@ async def test_a_tool_registered_while_the_project_is_open_works_at_once(
     async with project.opened(plugins=[apis.append]) as runtime:
         apis[0].register_tool(Stamp())
         assert runtime.parts.tools.invoker.registry.find("stamp") is apis[0].tools["stamp"]
-
-
-def gate(check: Check, *flows: str, message: str = "closed") -> PluginGate:
-    return PluginGate(name="g", check=check, flows=flows or ("*",), message=message)
-
-
-@pytest.mark.parametrize(
-    ("flows", "applies"),
-    [
-        (("dom:apply",), True),
-        (("dom:*",), True),
-        (("*",), True),
-        (("apply", "dom:apply"), True),
-        (("dom",), False),
-        (("DOM:*",), False),
-        ((), False),
-    ],
-)
-def test_which_flows_a_gate_applies_to(flows: tuple[str, ...], applies: bool) -> None:
-    """`flows`: commands or prefixes with `*` at the end."""
-    made = PluginGate(name="g", check=lambda: True, flows=flows, message="")
-    assert made.applies_to("dom:apply") is applies
-
-
-def broken() -> bool:
-    raise RuntimeError("no power")
-
-
-async def later(answer: bool) -> bool:
-    return answer
-
-
-async def never() -> bool:
-    return await asyncio.Event().wait()
-
-
-async def broken_later() -> bool:
-    raise RuntimeError("no power")
-
-
-@pytest.mark.parametrize(
-    ("check", "is_open"),
-    [
-        (lambda: True, True),
-        (lambda: False, False),
-        (lambda: None, False),
-        (lambda: later(answer=True), True),
-        (lambda: later(answer=False), False),
-        (broken, False),
-        (broken_later, False),
-        (never, False),
-    ],
-)
-async def test_only_a_true_check_in_time_opens_a_gate(check: Any, is_open: bool) -> None:
-    """`check()` sync or async, 2 s; an exception counts as false."""
-    gates = GateList(seconds=0.02 if check is never else 30)
-    gates.add(gate(check))
-    assert await gates.refusal("f") == (None if is_open else "closed")
-    gates.close()
-
-
-async def test_a_blocking_check_delays_only_its_run() -> None:
-    free = threading.Event()
-    gates = GateList(seconds=0.02)
-    gates.add(gate(free.wait))
-    assert await gates.refusal("f") == "closed"
-    free.set()
-    gates.close()
-
-
-async def test_the_first_closed_gate_gives_the_reason() -> None:
-    gates, checks_run = GateList(), list[str]()
-
-    def ask() -> bool:
-        checks_run.append("three")
-        return True
-
-    gates.add(gate(lambda: True, message="one"))
-    gates.add(gate(lambda: False, message="two"))
-    gates.add(gate(ask, message="three"))
-    assert await gates.refusal("f") == "two"
-    assert checks_run == []
-    gates.close()
-
-
-@pytest.mark.parametrize(("flows", "code"), [("f", "GATE_CLOSED"), ("g*", None)])
-async def test_a_run_before_a_closed_gate_is_rejected(
-    project: ProjectFolder, flows: str, code: str | None
-) -> None:
-    """First false: rejected with `message`; it is stored as a run with status `rejected`."""
-
-    def plugin(api: PluginApi) -> None:
-        api.register_gate("hours", lambda: False, flows=[flows], message="The office is closed.")
-
-    step = (
-        "  - {id: q, question: 'Go?', branches: {Go: s, No: s}}\n  - {id: s, agent: flow-decision}"
-    )
-    project.write("flows/f.yaml", f"name: f\ndescription: d\nsteps:\n{step}\n")
-    async with project.opened(plugins=[plugin]) as runtime:
-        envelope = await runtime.run_flow(NewRun(command="f", task="t"))
-    assert envelope.error is not None
-    if code is None:
-        assert envelope.error.code == "SUSPENDED"
-        return
-    assert (envelope.error.code, envelope.error.message) == (code, "The office is closed.")
-    assert envelope.output["status"] == "rejected"
-    assert envelope.output["reason"] == "The office is closed."

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock import Hooks
 from penstock.app.plugins.api import PluginApi
 from penstock.app.plugins.runs import PluginFlows, PluginListeners, RunFollower
 from penstock.app.run_feed import TYPES
@@ -240,13 +241,13 @@ async def test_a_run_cancelled_before_its_start_has_a_result(project: ProjectFol
     """`await flows.run(…) → FlowResult`."""
     reached = asyncio.Event()
 
-    async def check() -> bool:
-        reached.set()
-        await asyncio.Event().wait()
-        return True
+    class Slow(Hooks):
+        async def on_input(self, ctx: Any, message: Any) -> Any:
+            reached.set()
+            await asyncio.Event().wait()
 
     async with opened(project) as (api, runtime):
-        api.register_gate("slow", check, flows=["look"], message="Closed.")
+        api.register_hooks(Slow())
         running = asyncio.create_task(api.flows.run("/look", "t"))
         await reached.wait()
         (task,) = (await runtime.parts.storage.projections.tasks(page=Page()))[0]
@@ -313,7 +314,7 @@ async def test_listeners_are_called_in_the_event_loop_from_any_thread(
 
 async def test_flows_cannot_be_used_before_the_project_is_open() -> None:
     flows = PluginFlows(lambda *_: None)
-    with pytest.raises(NotReady, match="call this from a listener, tool or gate, not while reg"):
+    with pytest.raises(NotReady, match="call this from a listener, tool or hook, not while reg"):
         await flows.run("look")
     with pytest.raises(NotReady):
         flows.list()

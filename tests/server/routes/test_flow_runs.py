@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock import Hooks, Refuse
 from penstock.core.json_values.schema import Schema
 from penstock.models.scripted import fail
 from penstock.server.flow_schemas import FLOWS
@@ -252,21 +253,25 @@ async def test_the_document_describes_every_route(tmp_path: Path) -> None:
     assert frame == {"$ref": "#/components/schemas/RunFrame"}
 
 
-async def test_a_closed_gate_is_reported_immediately(tmp_path: Path) -> None:
-    """Rejected: … 409 `GATE_CLOSED`, with `runId` beside `error`."""
+class Closed(Hooks):
+    """Refuses all runs."""
+
+    async def on_input(self, ctx: Any, message: Any) -> Any:
+        return Refuse(f"the office is closed for {ctx.flow}")
+
+
+async def test_a_run_that_a_hook_refuses_is_reported_immediately(tmp_path: Path) -> None:
+    """Rejected: … 409, with `runId` beside `error`."""
     async with flow_server(tmp_path) as server:
-
-        async def closed(command: str) -> str:
-            return f"the office is closed for {command}"
-
-        server.runtime.parts.flows.work.gate = closed
+        server.runtime.parts.tools.invoker.hooks.add([Closed()])
         for url in (LOOKS, f"{LOOKS}?wait=60"):
             answer = await server.client.post(url, json={"task": "t"})
             body = answer.json()
             assert (answer.status_code, fits("RunRejected", body)) == (409, True)
             assert body["error"] == {
-                "code": "GATE_CLOSED",
+                "code": "HOOK_REFUSED",
                 "message": "the office is closed for look",
+                "details": {"hook": "Closed"},
             }
             kept = (await server.client.get(f"{LOOKS}/{body['runId']}")).json()
             assert kept["status"] == "rejected"
