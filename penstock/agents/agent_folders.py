@@ -185,7 +185,9 @@ def read_agent(path: str | Path) -> AnyAgent:
     """Return the agent that one file defines. Raises DeclarationError with all its errors."""
     file = Path(path)
     if not file.is_file():
-        refused = Diagnostic(code="missing-file", message="there is no such file", file=f"{path}")
+        refused = Diagnostic(
+            code="file-unreadable", message="there is no such file", file=f"{path}"
+        )
         raise DeclarationError([refused])
     read = _read_file(file, f"{path}", NOTHING_KNOWN, Tier.LOCAL)
     if read.agent is None:

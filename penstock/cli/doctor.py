@@ -63,6 +63,8 @@ EXTRAS = {
     "postgres": ("psycopg",),
     "s3": ("obstore",),
     "sheets": ("openpyxl",),
+    "docs": ("pypdf",),
+    "images": ("pillow",),
     "google": ("pydantic_ai_slim", "google-genai"),
     "openai": ("pydantic_ai_slim", "openai"),
 }

@@ -285,9 +285,9 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "keys create": ("penstock keys create ci --permission read --permission chat --days 90",),
     "vault set": ('printf %s "$TOKEN" | penstock vault set profile weather_token',),
     "eval run": (
-        "penstock eval evals/triage.yaml --repeat 3",
-        "penstock eval evals/triage.yaml --model fast --model strong",
-        "penstock eval evals/triage.yaml --only-failed --min-pass 0.9 --junit report.xml",
+        "penstock eval run evals/triage.yaml --repeat 3",
+        "penstock eval run evals/triage.yaml --model fast --model strong",
+        "penstock eval run evals/triage.yaml --only-failed --min-pass 0.9 --junit report.xml",
     ),
     "eval add": ("penstock eval add task_1 --name refund",),
 }

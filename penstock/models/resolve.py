@@ -210,10 +210,11 @@ class RegistryWithoutProviders(ModelRegistry):
 
     def _make(self, name: str) -> Model:
         config = self._configs.get(name)
-        if config is not None and config.provider == OFFLINE:
+        is_offline = config is not None and config.provider == OFFLINE
+        if is_offline or (config is None and ":" not in name):
             return super()._make(name)
         answers = self._made.get(self.default) if self.default not in self._configs else None
-        if answers is not None and (config or ":" in name):
+        if answers is not None:
             return answers
         raise ConfigError(
             f"the model {name!r} is not asked: models of providers are not allowed here. Pass "

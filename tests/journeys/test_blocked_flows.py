@@ -42,7 +42,7 @@ INSIDE = """
   - {id: inner, path: flows/sub.yaml}
 """
 SUB = "  - {id: report, agent: writer, task: report}"
-ELSEWHERE = "  - {id: report, agent: writer, task: report, model: openai/without-a-key}"
+ELSEWHERE = "  - {id: report, agent: writer, task: report, model: absent}"
 
 
 def agent_missing(name: str) -> Missing:
@@ -140,9 +140,9 @@ async def test_other_steps_continue_beside_a_blocked_step() -> None:
 
 
 async def test_a_step_whose_model_is_missing_blocks_a_run_that_was_resumed() -> None:
-    place = place_of(LATER.replace("task: report", "task: report, model: openai/without-a-key"))
+    place = place_of(LATER.replace("task: report", "task: report, model: absent"))
     await asking(place, [SCOUT, WRITER])
-    missing = Missing(MissingKind.MODEL, "openai/without-a-key")
+    missing = Missing(MissingKind.MODEL, "absent")
     async with memory_runtime(model=model(), agents=[SCOUT, WRITER], place=place) as runtime:
         reply = await answered(runtime)
         assert (reply.status, reply.blocked_on) == (TaskStatus.BLOCKED, (missing,))

@@ -184,11 +184,9 @@ async def test_a_permanent_failure_of_the_model_fails_the_task(
     assert len(model.requests) == asked
 
 
-@pytest.mark.slow("loads the library that knows the other providers")
 async def test_an_unknown_model_fails_the_started_task() -> None:
-    lost = Agent("lost", model="nowhere:fast")
-    async with memory_runtime(model=ScriptedModel([]), agents=[lost]) as runtime:
-        reply = await runtime.chat("Hi", agent="lost")
+    async with memory_runtime(model=ScriptedModel([])) as runtime:
+        reply = await runtime.chat("Hi", agent=Agent("lost", model="nowhere"))
         assert reply.error
         assert (reply.error.code, reply.error.retryable) == ("MODEL_UNAVAILABLE", False)
         assert (await kinds(runtime, reply.session))[-2:] == ["TaskStarted", "TaskEnded"]
