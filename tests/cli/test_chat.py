@@ -58,7 +58,8 @@ def test_files_are_sent_with_the_first_message(
     code, _, _ = run("chat", "Look", "--attach", str(files[0]), "--attach", str(files[1]))
     assert code == 0
     (task,) = run_json("tasks", "list")["tasks"]
-    sent = run_json("tasks", "show", task["id"])["events"][0]["body"]["attachments"]
+    _, out, _ = run("tasks", "events", task["id"], "--json")
+    sent = json.loads(out.splitlines()[0])["body"]["attachments"]
     assert [(each["name"], each["mime_type"]) for each in sent] == [
         ("a.csv", "text/csv"),
         ("b.png", "image/png"),
