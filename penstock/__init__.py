@@ -52,6 +52,7 @@ HOMES: dict[str, str] = {
     "Run": "chat.python.run",
     "Runtime": "app.runtime",
     "RuntimeMisuse": "core.errors",
+    "Session": "chat.python.archive",
     "Status": "core.envelope",
     "StepEnded": "chat.python.public_events",
     "StepStarted": "chat.python.public_events",

@@ -7,6 +7,7 @@ from penstock.agents.attachments.content import Document as Document
 from penstock.agents.attachments.content import Image as Image
 from penstock.app.opening import OpenOptions as OpenOptions
 from penstock.app.runtime import Runtime as Runtime
+from penstock.chat.python.archive import Session as Session
 from penstock.chat.python.conversations import MessageOptions as MessageOptions
 from penstock.chat.python.public_events import Answered as Answered
 from penstock.chat.python.public_events import Asked as Asked
@@ -115,6 +116,7 @@ __all__ = [
     "Run",
     "Runtime",
     "RuntimeMisuse",
+    "Session",
     "Status",
     "StepEnded",
     "StepStarted",

@@ -5,6 +5,7 @@ the built-in ones. Agents that a program passes to `penstock.open` hide all of t
 the files are read again. Flows see only agents that have a file.
 """
 
+import builtins
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
@@ -13,7 +14,7 @@ from penstock.agents.agent_folders import AgentFiles
 from penstock.agents.agent_profile import AgentProfile, Tier
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
-from penstock.core.errors import NotFound
+from penstock.core.errors import NameTaken, NotFound
 from penstock.core.ids import ASSISTANT
 
 BUILTIN = (
@@ -86,6 +87,22 @@ class Catalog:
     def look_up(self, name: str) -> AnyAgent | None:
         """Return the agent, or None: conversations may outlive their agent."""
         return self._agents.get(name)
+
+    def admit(self, agent: AnyAgent) -> AnyAgent:
+        """Add an agent of the program, which conversations then know by its name. Return it.
+
+        Raises NameTaken if the program added another one of this name. In IPython it replaces it:
+        there, cells run again.
+        """
+        known = self._added.get(agent.name)
+        if known is agent:
+            return agent
+        if known is not None and not hasattr(builtins, "__IPYTHON__"):
+            raise NameTaken(
+                f"the runtime has another agent {agent.name!r}: conversations find their agent by "
+                "its name, so give this one another, or replace it with `runtime.put_agent(agent)`"
+            )
+        return self.add(agent)
 
     def add(self, agent: AnyAgent) -> AnyAgent:
         """Add an agent, or replace the one of its name. Return it."""

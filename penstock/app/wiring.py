@@ -27,6 +27,7 @@ from penstock.app.runtime_parts import (
 from penstock.chat.agent_calls import AgentCalls
 from penstock.chat.direct_calls import CommandWork, DirectCalls
 from penstock.chat.direct_tools import DirectTools
+from penstock.chat.directory import Directory
 from penstock.chat.inbox import Inbox, TaskStarter
 from penstock.chat.log_follower import LogSource
 from penstock.chat.session import ChatWork, Participants
@@ -352,7 +353,17 @@ class Assembly:
             self._inbox,
             self._waiter,
             LogSource(log=storage.log, bus=self._bus, limits=self._world.limits),
-            known=Known(agents.catalog, agents.models, storage.projections, self._attachments),
+            known=Known(
+                agents=agents.catalog,
+                models=agents.models,
+                projections=storage.projections,
+                attachments=self._attachments,
+                directory=Directory(
+                    storage.log, storage.projections, self._launcher, bus=self._bus
+                ),
+                erasure=storage.database_parts.erasure if storage.database_parts else None,
+                owner=storage.owner,
+            ),
             local=self._project.local,
         )
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from penstock.agents.attachments.keeper import AttachmentKeeper
 from penstock.agents.catalog import Catalog
+from penstock.chat.directory import Directory
 from penstock.chat.inbox import Inbox
 from penstock.chat.log_follower import LogSource, follow
 from penstock.chat.requests import NewMessage, SentMessage, TaskReply
@@ -21,16 +22,22 @@ from penstock.core.profile import Profile
 from penstock.core.task import QuestionRecord, TaskRecord
 from penstock.engine.bus import Live
 from penstock.models.resolve import ModelRegistry
+from penstock.store.erasure import Erasure
 from penstock.store.projections import Projections
 
 
-class Known(Struct, frozen=True):
-    """The agents, models, files and lists of tasks that requests name."""
+class Known(Struct, frozen=True, kw_only=True):
+    """The agents, models, files, tasks and conversations that requests name."""
 
     agents: Catalog
     models: ModelRegistry
     projections: Projections
     attachments: AttachmentKeeper
+    directory: Directory
+    erasure: Erasure | None
+    """None without a database: nothing is erased then."""
+    owner: str
+    """The name of this process as the owner of leases."""
 
 
 class Requests:

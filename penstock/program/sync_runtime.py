@@ -5,7 +5,7 @@ How: a project is opened in a thread with an event loop of its own; see
 """
 
 import atexit
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
@@ -15,18 +15,18 @@ from typing_extensions import TypeForm
 from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.attachments.content import Content
 from penstock.app.runtime import Runtime
-from penstock.chat.python.answering import Target
 from penstock.chat.python.conversations import MessageOptions
 from penstock.core.envelope import Envelope
 from penstock.core.ids import ASSISTANT
-from penstock.core.reply import Question, Reply
-from penstock.program.sync_run import LoopThread, SyncRun
+from penstock.core.reply import Reply
+from penstock.program.sync_answering import SyncAnswering
+from penstock.program.sync_run import LoopThread, SyncRun, each_in
 
 OutputT = TypeVar("OutputT")
 Value = TypeVar("Value")
 
 
-class SyncRuntime:
+class SyncRuntime(SyncAnswering):
     """One open project, for scripts, notebooks and frameworks without async.
 
     `penstock.open_sync` makes one. Its methods are those of Runtime, without `await`: they may be
@@ -42,11 +42,11 @@ class SyncRuntime:
     """
 
     def __init__(self, opening: Awaitable[Runtime]) -> None:
-        self._thread = LoopThread()
+        thread = LoopThread()
         try:
-            self._runtime = self._thread.do(_opened(opening))
+            super().__init__(thread.do(_opened(opening)), thread)
         except BaseException:
-            self._thread.close()
+            thread.close()
             raise
         atexit.register(self.close)
 
@@ -191,94 +191,50 @@ class SyncRuntime:
         attach: Any = self._runtime.attach
         return SyncRun(attach(task_id, agent=agent, output=output), self._thread)
 
-    def wait(self, reply: Reply[OutputT], *, timeout: float | None = None) -> Reply[OutputT]:
-        """Wait until the task of a reply has ended or waits for people.
-
-        Args:
-            reply: An earlier reply of the task, as before its questions were answered.
-            timeout: How many seconds to wait; None waits without a limit. The task continues.
-
-        Returns:
-            Its reply now.
-
-        Raises:
-            TimeoutError: The time was up first.
-        """
-        return self._thread.do(self._runtime.wait(reply, timeout=timeout))
-
     @overload
-    def approve(
-        self, target: Target, *, input: Mapping[str, Any] | None = None, note: str | None = None
-    ) -> None: ...
-    @overload
-    def approve(self, target: Reply[OutputT], *, note: str | None = None) -> Reply[OutputT]: ...
-    def approve(
+    def map(
         self,
-        target: Target | Reply[OutputT],
+        inputs: Iterable[Content],
         *,
-        input: Mapping[str, Any] | None = None,
-        note: str | None = None,
-    ) -> Reply[OutputT] | None:
-        """Approve a call that waits for it, or all calls of a reply; see `Runtime.approve`.
+        agent: Agent[Any, OutputT],
+        key: str | None = None,
+        concurrency: int = 10,
+        progress: bool = False,
+    ) -> Iterator[Reply[OutputT]]: ...
+    @overload
+    def map(
+        self,
+        inputs: Iterable[Content],
+        *,
+        agent: str = ...,
+        key: str | None = None,
+        concurrency: int = 10,
+        progress: bool = False,
+    ) -> Iterator[Reply[str]]: ...
+    def map(
+        self,
+        inputs: Iterable[Content],
+        *,
+        agent: str | AnyAgent = ASSISTANT,
+        key: str | None = None,
+        concurrency: int = 10,
+        progress: bool = False,
+    ) -> Iterator[Reply[Any]]:
+        """Send each input in a conversation of its own, and yield the replies in their order.
 
         Args:
-            target: A question or its id; or a reply, for all its approvals.
-            input: The input to run the call with instead; it must match the tool's schema.
-            note: A remark for the model.
+            inputs: The messages.
+            agent: An agent, or the name of one that the runtime knows.
+            key: A name of the whole work: finished inputs are not repeated; see `Runtime.map`.
+            concurrency: How many inputs are worked on at once.
+            progress: Whether a bar shows on the terminal how many are done.
 
-        Returns:
-            The next reply if `target` is a reply, else None.
+        Yields:
+            The replies, also of tasks that failed or wait.
         """
-        approve: Any = self._runtime.approve
-        reply: Reply[OutputT] | None = self._thread.do(approve(target, input=input, note=note))
-        return reply
-
-    @overload
-    def reject(self, target: Target, reason: str) -> None: ...
-    @overload
-    def reject(self, target: Reply[OutputT], reason: str) -> Reply[OutputT]: ...
-    def reject(self, target: Target | Reply[OutputT], reason: str) -> Reply[OutputT] | None:
-        """Reject a call that waits for approval, or all calls of a reply; see `Runtime.reject`.
-
-        Args:
-            target: A question or its id; or a reply, for all its approvals.
-            reason: Why, for the model.
-
-        Returns:
-            The next reply if `target` is a reply, else None.
-        """
-        reject: Any = self._runtime.reject
-        reply: Reply[OutputT] | None = self._thread.do(reject(target, reason))
-        return reply
-
-    @overload
-    def answer(self, target: Target, value: Any) -> None: ...
-    @overload
-    def answer(self, target: Reply[OutputT], value: Any) -> Reply[OutputT]: ...
-    def answer(self, target: Target | Reply[OutputT], value: Any) -> Reply[OutputT] | None:
-        """Answer a question; see `Runtime.answer`.
-
-        Args:
-            target: A question or its id; or a reply with one open question.
-            value: True or False for an approval, else the answer.
-
-        Returns:
-            The next reply if `target` is a reply, else None.
-        """
-        answer: Any = self._runtime.answer
-        reply: Reply[OutputT] | None = self._thread.do(answer(target, value))
-        return reply
-
-    def questions(self, *, session: str | None = None) -> Sequence[Question]:
-        """Return the open questions, oldest first.
-
-        Args:
-            session: Only those of this conversation; None means all of the runtime's profile.
-
-        Returns:
-            The questions.
-        """
-        return self._thread.do(self._runtime.questions(session=session))
+        replies: Any = self._runtime.map
+        options = {"key": key, "concurrency": concurrency, "progress": progress}
+        return each_in(replies(inputs, agent=agent, **options), self._thread)
 
     def call(self, tool_id: str, input: dict[str, Any]) -> Envelope:
         """Call a tool that allows direct calls, and wait for its outcome.
@@ -291,14 +247,6 @@ class SyncRuntime:
             The outcome; failures are envelopes, too.
         """
         return self._thread.do(self._runtime.call(tool_id, input))
-
-    def cancel(self, task_id: str) -> None:
-        """Cancel a task, whatever it does. A task that has ended stays as it is.
-
-        Args:
-            task_id: The task.
-        """
-        self._thread.do(self._runtime.cancel(task_id))
 
     def do(self, work: Callable[[Runtime], Coroutine[Any, Any, Value]]) -> Value:
         """Run async code with the runtime, in its loop, and wait for the result.

@@ -128,3 +128,16 @@ def test_async_code_runs_in_the_loop_of_the_runtime() -> None:
 
     with open_sync(":memory:") as runtime:
         assert runtime.do(work) == "succeeded"
+
+
+def test_conversations_are_listed_read_imported_and_deleted_without_async(tmp_path: Path) -> None:
+    agent = Agent("clerk", model=ScriptedModel(lambda _: say("Hi.")))
+    with open_sync(tmp_path, agents=[agent], settings={"synchronous": "NORMAL"}) as runtime:
+        replies = list(runtime.map(["One", "Two"], agent=agent, key="monday"))
+        session = runtime.import_history(runtime.history(replies[0].session), agent=agent)
+        assert len(runtime.sessions(agent="clerk")) == 3
+        runtime.delete(session)
+        runtime.put_agent(Agent("clerk", model=ScriptedModel([say("Replaced.")])))
+        again = runtime.chat("Hello", agent="clerk", session=replies[0].session)
+    assert [reply.output for reply in replies] == ["Hi.", "Hi."]
+    assert again.output == "Replaced."

@@ -1,6 +1,9 @@
 """Conversations of a program with agents: send messages, wait for replies, attach to tasks."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from contextlib import aclosing
 from hashlib import sha256
 from typing import Any, TypedDict, Unpack, overload
 
@@ -10,16 +13,17 @@ from typing_extensions import TypeForm
 from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.attachments.content import Content
 from penstock.agents.output_contract import OutputContract, contract_of
-from penstock.chat.python.answering import Answering, OutputT
+from penstock.chat.python.answering import OutputT
+from penstock.chat.python.archive import Archive
 from penstock.chat.python.recorded_task import RecordedTask
 from penstock.chat.python.run import Run
 from penstock.chat.requests import NewMessage, RequestKey, reply_of
-from penstock.chat.task_requests import Requests
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import RuntimeMisuse
 from penstock.core.events.events import MessageReceived, Record, TaskResumed
 from penstock.core.ids import ASSISTANT, TaskId
 from penstock.core.json_values.json_text import compact
+from penstock.core.late import late
 from penstock.core.profile import Profile
 from penstock.core.reply import Reply
 
@@ -45,14 +49,12 @@ class MessageOptions(TypedDict, total=False):
 
 
 _OPTIONS = MessageOptions.__optional_keys__
+_AHEAD = 4
+"""A slow input lets at most so many times `concurrency` others be started after it."""
 
 
-class Conversations(Answering):
+class Conversations(Archive):
     """Sends messages to agents."""
-
-    def __init__(self, requests: Requests, new_id: Callable[[str], str]) -> None:
-        super().__init__(requests)
-        self._new_id = new_id
 
     @overload
     async def chat(
@@ -216,10 +218,107 @@ class Conversations(Answering):
         contract = agent.contract if agent and output is None else contract_of(output)
         return Run(self, self._replies, task_id, RecordedTask((), contract))
 
+    @overload
+    def map(
+        self,
+        inputs: Iterable[Content],
+        *,
+        agent: Agent[Any, OutputT],
+        key: str | None = None,
+        concurrency: int = 10,
+        progress: bool = False,
+    ) -> AsyncIterator[Reply[OutputT]]: ...
+    @overload
+    def map(
+        self,
+        inputs: Iterable[Content],
+        *,
+        agent: str = ...,
+        key: str | None = None,
+        concurrency: int = 10,
+        progress: bool = False,
+    ) -> AsyncIterator[Reply[str]]: ...
+    async def map(
+        self,
+        inputs: Iterable[Content],
+        *,
+        agent: str | AnyAgent = ASSISTANT,
+        key: str | None = None,
+        concurrency: int = 10,
+        progress: bool = False,
+    ) -> AsyncIterator[Reply[Any]]:
+        """Send each input in a conversation of its own, and yield the replies in their order.
+
+        Args:
+            inputs: The messages.
+            agent: An agent, or the name of one that the runtime knows.
+            key: A name of the whole work: a program that does it again, after it was killed, gets
+                finished replies from the log (for `limits.idempotency_seconds`).
+            concurrency: How many inputs are worked on at once.
+            progress: Whether a bar shows on the terminal how many are done.
+
+        Yields:
+            The replies, also of tasks that failed or wait.
+
+        Raises:
+            PenstockError: A message was refused; see `chat`.
+
+        Example:
+            >>> import asyncio
+            >>> from penstock.testing.runtime import memory_runtime
+            >>> async def main() -> None:
+            ...     async with memory_runtime() as runtime:
+            ...         replies = runtime.map(["One", "Two"], key="monday")
+            ...         print([reply.status async for reply in replies])
+            >>> asyncio.run(main())
+            ['succeeded', 'succeeded']
+        """
+        asked, slots = list(inputs), asyncio.Semaphore(concurrency)
+
+        async def reply_to(number: int) -> Reply[Any]:
+            async with slots:
+                named = key and f"{key}:{number}"
+                return await self._reply_to(asked[number], agent, named)
+
+        replies = _in_order(reply_to, len(asked), ahead=_AHEAD * concurrency)
+        bar = late("penstock.chat.python.progress:ProgressBar")(len(asked)) if progress else None
+        async with aclosing(replies):
+            async for reply in replies:
+                yield reply
+                if bar is not None:
+                    bar.advance()
+
+    async def _reply_to(
+        self, content: Content, agent: str | AnyAgent, named: str | None
+    ) -> Reply[Any]:
+        """Send an input of a map; `named` identifies it among those of the same work."""
+        options = MessageOptions()
+        if named is not None:
+            options["key"] = f"{named}:{await self._fingerprint(content)}"
+        reply: Reply[Any] = await self.chat(content, agent=agent, **options)
+        return reply
+
+    def put_agent(self, agent: AnyAgent) -> None:
+        """Add an agent, or replace the one of its name. Tasks that resume from now on use it.
+
+        Args:
+            agent: The agent.
+        """
+        self.requests.known.agents.add(agent)
+
+    async def _fingerprint(self, content: Content) -> str:
+        """Return the hash of a message's text and files."""
+        if isinstance(content, str):
+            return sha256(content.encode()).hexdigest()
+        known, local = self.requests.known, self.requests.local
+        kept = await known.attachments.keep(content, local)
+        files = [file.blob_id for file in kept.files]
+        return sha256(compact([kept.text, *files]).encode()).hexdigest()
+
     def _agent(self, agent: str | AnyAgent) -> str:
         """Return the name of an agent that the runtime knows from now on."""
         agents = self.requests.known.agents
-        return agents.get(agent).name if isinstance(agent, str) else agents.add(agent).name
+        return agents.get(agent).name if isinstance(agent, str) else agents.admit(agent).name
 
     async def _message(
         self, content: Content, agent: str | AnyAgent, output: Any, options: MessageOptions
@@ -266,3 +365,20 @@ def _is_whole(records: Sequence[Record]) -> bool:
     """
     has_start = len(records) > 1 and type(records[0].event) is MessageReceived
     return has_start and not any(type(record.event) is TaskResumed for record in records)
+
+
+async def _in_order(
+    start: Callable[[int], Coroutine[Any, Any, Reply[Any]]], count: int, *, ahead: int
+) -> AsyncGenerator[Reply[Any], None]:
+    """Yield results in the order of their numbers; at most `ahead` wait for earlier ones."""
+    waiting = deque[asyncio.Task[Reply[Any]]]()
+    try:
+        for number in range(count):
+            if len(waiting) >= ahead:
+                yield await waiting.popleft()
+            waiting.append(asyncio.create_task(start(number)))
+        while waiting:
+            yield await waiting.popleft()
+    finally:
+        for work in waiting:
+            work.cancel()

@@ -1,5 +1,6 @@
 """Messages of a program: their options, agents and keys."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -9,12 +10,15 @@ from penstock.agents.agent import Agent
 from penstock.core.errors import (
     ConfigError,
     IdempotencyConflict,
+    InvalidRequest,
+    NameTaken,
     NotFound,
     OutputChanged,
     RuntimeMisuse,
 )
 from penstock.core.reply import Reply
-from penstock.models.scripted import ScriptedModel, call, say
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import Hold, ScriptedModel, ScriptedReply, call, say, wait
 from penstock.store.projections import Page
 from penstock.testing.runtime import memory_runtime
 
@@ -146,3 +150,54 @@ async def test_a_text_is_no_typed_output() -> None:
     with pytest.raises(OutputChanged) as raised:
         str(reply.output)
     assert raised.value.recorded_schema is None
+
+
+async def test_a_map_yields_replies_in_the_order_of_its_inputs() -> None:
+    hold = Hold()
+
+    def answer(request: ModelRequest) -> ScriptedReply:
+        text = request.messages[-1].content
+        return say("slow") + wait(hold) if text == "0" else say(text)
+
+    async with memory_runtime(model=ScriptedModel(answer)) as runtime:
+        texts = [f"{n}" for n in range(12)]
+        replies = runtime.map(texts, concurrency=3)
+        first = asyncio.ensure_future(anext(aiter(replies)))
+        await hold.reached()
+        hold.release()
+        outputs = [(await first).output, *[reply.output async for reply in replies]]
+    assert outputs == ["slow", *texts[1:]]
+
+
+async def test_a_map_with_a_key_repeats_no_finished_input() -> None:
+    scripted = ScriptedModel(lambda request: say(request.messages[-1].content))
+    texts = ["a", "b", "a"]
+    async with memory_runtime(model=scripted) as runtime:
+        first = [reply async for reply in runtime.map(texts[:2], key="monday")]
+        again = [reply async for reply in runtime.map(texts, key="monday", progress=True)]
+        changed = [reply async for reply in runtime.map(["a", "B"], key="monday")]
+    assert [reply.task_id for reply in again[:2]] == [reply.task_id for reply in first]
+    assert changed[1].output == "B"
+    assert len(scripted.requests) == 4
+
+
+async def test_a_map_passes_on_a_refusal_and_cancels_its_waits() -> None:
+    async with memory_runtime(model=model()) as runtime:
+        with pytest.raises(InvalidRequest):
+            _ = [reply async for reply in runtime.map(["Hello", "  "])]
+        async for _reply in runtime.map(["One", "Two"], concurrency=1):
+            break
+
+
+async def test_another_agent_of_a_known_name_is_refused_outside_of_notebooks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, two = Agent("clerk", model=model()), Agent("clerk", model=model())
+    async with memory_runtime(agents=[one]) as runtime:
+        assert (await runtime.chat("Hello", agent=one)).output == "One."
+        with pytest.raises(NameTaken, match="replace it with"):
+            await runtime.chat("Hello", agent=two)
+        runtime.put_agent(two)
+        assert (await runtime.chat("Hello", agent=two)).output == "One."
+        monkeypatch.setattr("builtins.__IPYTHON__", True, raising=False)
+        assert (await runtime.chat("Hello", agent=one)).output == "Two."
