@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import cli, durable, flow, fold, idle, loop, nested, peers, report, sandbox, sse
+from bench import cli, durable, flow, fold, idle, library, loop, nested, peers, report, sandbox, sse
 from bench.harness import Line, Options
 
 BENCHES = {
@@ -20,6 +20,7 @@ BENCHES = {
     "nested": "calls that a script makes: in turn, at once, and whole invocations",
     "flow": "flows of agents: a step, many at once, a plan, a check, the end of a killed run",
     "cli": "penstock --help",
+    "library": "a Python program: imports, typed output, a stream, a map",
     "model": "client CPU of one streamed reply, beside other clients",
 }
 MORE = {
@@ -37,6 +38,7 @@ MEASURES = {
     "nested": nested.measure,
     "flow": flow.measure,
     "cli": cli.measure,
+    "library": library.measure,
 }
 
 

@@ -8,7 +8,7 @@ from penstock.agents.attachments.content import Image as Image
 from penstock.app.opening import OpenOptions as OpenOptions
 from penstock.app.runtime import Runtime as Runtime
 from penstock.chat.python.archive import Session as Session
-from penstock.chat.python.conversations import MessageOptions as MessageOptions
+from penstock.chat.python.message_options import MessageOptions as MessageOptions
 from penstock.chat.python.public_events import Answered as Answered
 from penstock.chat.python.public_events import Asked as Asked
 from penstock.chat.python.public_events import Ended as Ended
@@ -50,9 +50,12 @@ from penstock.core.reply import Reply as Reply
 from penstock.core.reply import ToolCall as ToolCall
 from penstock.core.reply import UserMessage as UserMessage
 from penstock.core.task import TaskStatus as TaskStatus
+from penstock.models.model import Finished as Finished
 from penstock.models.model import Model as Model
 from penstock.models.model import ModelCard as ModelCard
+from penstock.models.model import ModelEvent as ModelEvent
 from penstock.models.model import ModelRequest as ModelRequest
+from penstock.models.model import TextDelta as TextDelta
 from penstock.models.prices import Prices as Prices
 from penstock.program.opening import chat_sync as chat_sync
 from penstock.program.opening import open as open
@@ -62,6 +65,8 @@ from penstock.program.sync_runtime import SyncRuntime as SyncRuntime
 from penstock.resources.dependencies import AgentContext as AgentContext
 from penstock.resources.dependencies import Depends as Depends
 from penstock.resources.dependencies import TaskScope as TaskScope
+from penstock.server.mounting import asgi as asgi
+from penstock.server.mounting import mount as mount
 from penstock.tools.hooks.hooks import Ask as Ask
 from penstock.tools.hooks.hooks import Hooks as Hooks
 from penstock.tools.hooks.hooks import ModelReply as ModelReply
@@ -86,6 +91,7 @@ __all__ = [
     "Ended",
     "Envelope",
     "Event",
+    "Finished",
     "HandedOff",
     "Hooks",
     "Image",
@@ -95,6 +101,7 @@ __all__ = [
     "MessageOptions",
     "Model",
     "ModelCard",
+    "ModelEvent",
     "ModelReply",
     "ModelRequest",
     "ModelRetry",
@@ -129,6 +136,7 @@ __all__ = [
     "TaskStatus",
     "TaskSuspended",
     "Text",
+    "TextDelta",
     "Thinking",
     "Tool",
     "ToolCall",
@@ -138,7 +146,9 @@ __all__ = [
     "ToolReturned",
     "Usage",
     "UserMessage",
+    "asgi",
     "chat_sync",
+    "mount",
     "open_sync",
     "tool",
 ]

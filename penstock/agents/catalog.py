@@ -6,6 +6,7 @@ the files are read again. Flows see only agents that have a file.
 """
 
 import builtins
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
@@ -16,6 +17,8 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.errors import NameTaken, NotFound
 from penstock.core.ids import ASSISTANT
+
+log = logging.getLogger(__name__)
 
 BUILTIN = (
     Agent(
@@ -41,6 +44,7 @@ class Catalog:
         self._package = tuple(package)
         self._builtin = tuple(builtin)
         self._added: dict[str, AnyAgent] = {}
+        self._warns = False
         self.broken: Mapping[str, str] = {}
         """Names of agents that only broken files define, with the file to repair."""
         self.renew(local)
@@ -102,7 +106,17 @@ class Catalog:
                 f"the runtime has another agent {agent.name!r}: conversations find their agent by "
                 "its name, so give this one another, or replace it with `runtime.put_agent(agent)`"
             )
+        if self._warns and known is None:
+            log.warning(
+                "after a restart no process knows the agent %r of this conversation: pass it to "
+                "penstock.open(agents=[...]), too, so that its tasks can resume",
+                agent.name,
+            )
         return self.add(agent)
+
+    def warn_of_added_agents(self) -> None:
+        """Report agents that `admit` adds from now on: a restart will not know them."""
+        self._warns = True
 
     def add(self, agent: AnyAgent) -> AnyAgent:
         """Add an agent, or replace the one of its name. Return it."""

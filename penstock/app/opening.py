@@ -158,6 +158,8 @@ async def open_for_program(
         project = load_project(settings, tools, plugins=plugins)
         resumes = options.get("resume", True)
         async with open_project(settings, project, added, resumes=resumes) as runtime:
+            if path != MEMORY:
+                runtime.parts.chat.agents.warn_of_added_agents()
             yield runtime
 
 

@@ -85,6 +85,8 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     """The task whose answer this one replaces, when a message is answered again."""
     output_schema: Json | None = None
     """JSON Schema of the output that this task must hand in, instead of the agent's."""
+    metadata: Json | None = None
+    """Texts for tools and dependencies, by name."""
     head: int | None = None
     """The `seq` of the last event that the sender has seen. A newer event refuses the message."""
     message_id: MessageId | None = None
@@ -251,6 +253,7 @@ def message_entries(
         idempotency_key=message.idempotency.key,
         request_hash=message.idempotency.request_hash,
         output_schema=message.output_schema,
+        metadata=message.metadata,
     )
     if message.session_id is not None:
         return [Entry(received, task_id)]

@@ -320,10 +320,10 @@ class ChatWork:
         texts = task.instructions or {}
         if parts.every == "conversation":
             texts = task.main.messages.instructions
-        text = texts.get(name)
-        if text is None:
+        if (text := texts.get(name)) is None:
+            log_id, meta = held.state.log_id, task.metadata
             scope = TaskScope(
-                profile=profile, session=held.state.log_id, task_id=task.task_id, agent=name
+                profile=profile, session=log_id, task_id=task.task_id, agent=name, metadata=meta
             )
             dependencies = self._participants.invoker(agent).edition.resources.dependencies
             text = await parts.text(held, scope, dependencies)

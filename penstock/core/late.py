@@ -11,8 +11,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from penstock.core.errors import ConfigError
-
 _removed_entries: list[str] = []
 """Entries removed from `sys.path`."""
 PYTHON = (".py", ".pyc", ".so", ".pyd")
@@ -32,7 +30,7 @@ def late(path: str, *, extra: str = "", what: str = "") -> Any:
     except ModuleNotFoundError as error:
         if not extra:
             raise
-        raise ConfigError(
+        raise late("penstock.core.errors:ConfigError")(
             f"{what or path} needs {error.name!r}, which is not installed: "
             f"pip install 'penstock[{extra}]'"
         ) from error

@@ -19,7 +19,7 @@ class Profile(Struct, frozen=True, kw_only=True):
 
     Example:
         >>> from penstock import Profile
-        >>> ann = Profile(profile_id="ann", permissions=frozenset({"read", "chat"}))
+        >>> ann = Profile.named("ann", "read", "chat")
         >>> ann.holds("chat"), ann.holds("manage")
         (True, False)
     """
@@ -34,6 +34,16 @@ class Profile(Struct, frozen=True, kw_only=True):
     """Whether it has every permission, including those of tools."""
     session_id: SessionId | None = None
     """The only conversation that it may use; None means all of its own."""
+
+    @classmethod
+    def named(cls, name: str, *permissions: str) -> "Profile":
+        """Return the profile of a person or a program that your application knows.
+
+        Args:
+            name: The name that its conversations, state, files and secrets belong to.
+            *permissions: `read`, `chat`, `approve`, `manage`, `admin`, or others that tools need.
+        """
+        return cls(profile_id=ProfileId(name), permissions=frozenset(permissions))
 
     @classmethod
     def from_noted(cls, profile_id: ProfileId, noted: Iterable[str] | None) -> "Profile":

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from penstock.core.call import CallPath, frame_above
+from penstock.core.envelope import Json
 from penstock.core.events.events import (
     CallRequested,
     CallRetried,
@@ -239,6 +240,12 @@ class TaskState:
         if not self.agents or path is None:
             return self.main
         return self.agents.get(frame_above(path), self.main)
+
+    @property
+    def metadata(self) -> Json:
+        """The metadata of the message that requested the task."""
+        brief = self.brief
+        return (brief.metadata or {}) if isinstance(brief, MessageReceived) else {}
 
     @property
     def may_pass(self) -> bool:

@@ -22,7 +22,7 @@ from typing_extensions import Unpack
 
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
-from penstock.chat.python.conversations import MessageOptions
+from penstock.chat.python.message_options import MessageOptions
 from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.ids import LogId, TaskId
 from penstock.core.reply import Reply

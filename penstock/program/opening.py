@@ -10,7 +10,7 @@ from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.attachments.content import Content
 from penstock.app.opening import OpenOptions, ProgramOptions, open_for_program
 from penstock.app.runtime import Runtime
-from penstock.chat.python.conversations import MessageOptions
+from penstock.chat.python.message_options import MessageOptions
 from penstock.core.reply import Reply
 from penstock.program.sync_runtime import SyncRuntime
 from penstock.resources.dependencies import DepsFactory
@@ -200,7 +200,7 @@ def chat_sync(
         agent: The agent.
         path: The folder of the project, which keeps the conversation.
         deps: What the tools of the agent need.
-        **options: See MessageOptions: `session`, `model`, `profile`, `key`.
+        **options: See MessageOptions: `session`, `model`, `profile`, `metadata`, `key`.
 
     Returns:
         The reply; its `session` continues the conversation, also in another process.

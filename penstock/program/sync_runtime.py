@@ -15,7 +15,7 @@ from typing_extensions import TypeForm
 from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.attachments.content import Content
 from penstock.app.runtime import Runtime
-from penstock.chat.python.conversations import MessageOptions
+from penstock.chat.python.message_options import MessageOptions
 from penstock.core.envelope import Envelope
 from penstock.core.ids import ASSISTANT
 from penstock.core.reply import Reply
@@ -103,7 +103,7 @@ class SyncRuntime(SyncAnswering):
             content: The message: a text, or a list of texts, `Image`, `Document` and `Audio`.
             agent: An agent, or the name of one that the runtime knows.
             output: The type of the output for this message, instead of the agent's.
-            **options: See MessageOptions: `session`, `model`, `profile`, `key`.
+            **options: See MessageOptions: `session`, `model`, `profile`, `metadata`, `key`.
 
         Returns:
             The reply.
@@ -155,7 +155,7 @@ class SyncRuntime(SyncAnswering):
             content: The message: a text, or a list of texts, `Image`, `Document` and `Audio`.
             agent: An agent, or the name of one that the runtime knows.
             output: The type of the output for this message, instead of the agent's.
-            **options: See MessageOptions: `session`, `model`, `profile`, `key`.
+            **options: See MessageOptions: `session`, `model`, `profile`, `metadata`, `key`.
 
         Returns:
             The run: iterate over its events, or call its `reply`.

@@ -35,7 +35,7 @@ from penstock.core.errors import (
     Unauthenticated,
 )
 from penstock.core.profile import Profile
-from penstock.server.context import ADDRESS, FULL, PROFILE, ServerContext, ServerLifecycle
+from penstock.server.context import ADDRESS, FULL, GRANTED, PROFILE, ServerContext, ServerLifecycle
 from penstock.server.key_presence import answered_within
 from penstock.server.problem import problem, request_id_of
 from penstock.server.rates import Rates, kind_of
@@ -132,6 +132,21 @@ class Authenticator:
         if FULL in scope or context is None:
             raise NotReady(_FULL if FULL in scope else None)
         self._read_forwarded(scope, headers)
+        if GRANTED in scope:
+            scope[PROFILE] = scope[GRANTED]
+            self._count(scope, context, extra)
+            return
+        await self._authenticate(scope, headers, context, extra)
+
+    async def _authenticate(
+        self,
+        scope: Scope,
+        headers: Headers,
+        context: ServerContext,
+        extra: list[tuple[bytes, bytes]],
+    ) -> None:
+        """Find the profile of a request by its key or its cookie, or because it is local."""
+        path = path_of(scope)
         is_form = path.startswith(LINK) or (path == SIGN_IN and scope["method"] == "POST")
         if is_form:
             self._cookies.check_form(scope, headers)

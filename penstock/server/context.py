@@ -29,6 +29,8 @@ from penstock.server.streams.sse import Streams
 
 PROFILE = "penstock.profile"
 """The key in the scope of the request's profile; None on open paths without an API key."""
+GRANTED = "penstock.granted"
+"""The key in the scope of the profile that an outer application grants to a request."""
 ADDRESS = "penstock.address"
 """The key in the scope of the client's address."""
 FULL = "penstock.full"

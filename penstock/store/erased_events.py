@@ -120,7 +120,7 @@ def _blank(event: Event) -> Event:
             # kept: a fold drops the tasks that this message replaced
             left = replace(event, content="", message_id=MessageId(""), selected_skills=())
             left = replace(left, idempotency_key=None, request_hash=None)
-            left = replace(left, attachments=(), output_schema=None)
+            left = replace(left, attachments=(), output_schema=None, metadata=None)
         case CallRequested():
             left = replace(event, input={}, idempotency_key=None, request_hash=None)
         case FlowRequested():

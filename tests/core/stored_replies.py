@@ -69,6 +69,11 @@ STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
         '{"message_id":"msg_1","content":"","output_schema":{"type":"integer"}}',
     ),
     (
+        MessageReceived(message_id=MessageId("msg_1"), content="", metadata={"shop": "Oslo"}),
+        "message_received",
+        '{"message_id":"msg_1","content":"","metadata":{"shop":"Oslo"}}',
+    ),
+    (
         PromptResolved(text="Be brief.", agent="clerk"),
         "prompt_resolved",
         '{"text":"Be brief.","agent":"clerk"}',

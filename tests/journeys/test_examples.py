@@ -60,7 +60,7 @@ def test_the_example_of_streaming_prints_the_answer_every_time(
     """The answer may be whole before the program begins to read it."""
     init(tmp_path)
     monkeypatch.chdir(tmp_path)
-    (code,) = [code for _, code in examples() if "runtime.stream(" in code]
+    (code,) = [code for _, code in examples() if "async for event in run:" in code]
     capsys.readouterr()
     for _ in range(20):
         exec(compile(code, "embed.md", "exec"), {})  # noqa: S102  what the page says

@@ -1,5 +1,6 @@
 """The conversations that are on disk: list them, read, import and delete them."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -56,6 +57,7 @@ class Archive(Answering):
     def __init__(self, requests: Requests, new_id: NewId) -> None:
         super().__init__(requests)
         self._new_id = new_id
+        self._loop = asyncio.get_running_loop()
 
     async def sessions(
         self, *, agent: str | AnyAgent | None = None, limit: int = 100

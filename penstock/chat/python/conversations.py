@@ -2,10 +2,17 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Sequence,
+)
 from contextlib import aclosing
 from hashlib import sha256
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, Unpack, overload
 
 from msgspec.structs import replace
 from typing_extensions import TypeForm
@@ -15,40 +22,26 @@ from penstock.agents.attachments.content import Content
 from penstock.agents.output_contract import OutputContract, contract_of
 from penstock.chat.python.answering import OutputT
 from penstock.chat.python.archive import Archive
+from penstock.chat.python.message_options import (
+    MessageOptions,
+    check_options,
+    hash_of,
+    metadata_of,
+)
 from penstock.chat.python.recorded_task import RecordedTask
 from penstock.chat.python.run import Run
 from penstock.chat.requests import NewMessage, RequestKey, reply_of
-from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import RuntimeMisuse
 from penstock.core.events.events import MessageReceived, Record, TaskResumed
 from penstock.core.ids import ASSISTANT, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.late import late
-from penstock.core.profile import Profile
 from penstock.core.reply import Reply
 
-
-class MessageOptions(TypedDict, total=False):
-    """Options of one message: data only, because a restart must know them.
-
-    Example:
-        >>> from penstock import MessageOptions
-        >>> options: MessageOptions = {"model": "openai:gpt-5", "key": "order-7"}
-        >>> options["key"]
-        'order-7'
-    """
-
-    session: str | None
-    """The conversation to continue; None starts one."""
-    model: str | None
-    """`provider:model` or a configured name, for this message; None means the agent's model."""
-    profile: Profile | None
-    """The profile that the work is for; None means `runtime.local`."""
-    key: str
-    """An idempotency key: the same message with the same key is the same task."""
-
-
-_OPTIONS = MessageOptions.__optional_keys__
+_OTHER_LOOP = (
+    "this runtime belongs to another event loop, whose results would never arrive here: open one "
+    "in this loop, or use penstock.open_sync, which works from every thread"
+)
 _AHEAD = 4
 """A slow input lets at most so many times `concurrency` others be started after it."""
 
@@ -99,7 +92,7 @@ class Conversations(Archive):
             content: The message: a text, or a list of texts, `Image`, `Document` and `Audio`.
             agent: An agent, or the name of one that the runtime knows.
             output: The type of the output for this message, instead of the agent's.
-            **options: See MessageOptions: `session`, `model`, `profile`, `key`.
+            **options: See MessageOptions: `session`, `model`, `profile`, `metadata`, `key`.
 
         Returns:
             The reply.
@@ -112,6 +105,7 @@ class Conversations(Archive):
             SessionBusy: Too many messages wait in the conversation.
             IdempotencyConflict: The key was used for another message.
             NameTaken: The runtime has another agent of this name.
+            RuntimeMisuse: The runtime was opened in another event loop.
         """
         message, contract = await self._message(content, agent, output, options)
         requests, records = self.requests, list[Record]()
@@ -165,7 +159,7 @@ class Conversations(Archive):
             content: The message: a text, or a list of texts, `Image`, `Document` and `Audio`.
             agent: An agent, or the name of one that the runtime knows.
             output: The type of the output for this message, instead of the agent's.
-            **options: See MessageOptions: `session`, `model`, `profile`, `key`.
+            **options: See MessageOptions: `session`, `model`, `profile`, `metadata`, `key`.
 
         Returns:
             The run: iterate over its events, or await its `reply`.
@@ -324,13 +318,12 @@ class Conversations(Archive):
         self, content: Content, agent: str | AnyAgent, output: Any, options: MessageOptions
     ) -> tuple[NewMessage, OutputContract | None]:
         """Return the message, and the form of the output that the program expects."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeMisuse(_OTHER_LOOP)
         contract = None if isinstance(agent, str) else agent.contract
         if not options and output is None and isinstance(content, str):
             return NewMessage(content=content, agent=self._agent(agent)), contract
-        if unknown := options.keys() - _OPTIONS:
-            name = min(unknown)
-            near = did_you_mean(name, [*_OPTIONS, "agent", "output"])
-            raise RuntimeMisuse(f"there is no option {name!r} of a message.{near}")
+        check_options(options)
         if (model := options.get("model")) is not None:
             await self.requests.check_model(model)
         wanted = None if output is None else contract_of(output)
@@ -343,18 +336,11 @@ class Conversations(Archive):
             session_id=options.get("session"),
             model=model,
             output_schema=None if wanted is None else wanted.schema,
+            metadata=metadata_of(options),
         )
         if (key := options.get("key")) is not None:
-            message = replace(message, idempotency=RequestKey(key, _hash_of(message)))
+            message = replace(message, idempotency=RequestKey(key, hash_of(message)))
         return message, wanted or contract
-
-
-def _hash_of(message: NewMessage) -> str:
-    """Return the hash of a message: the same key with another hash is a mistake."""
-    said: list[Any] = [message.content, message.agent, message.session_id, message.model]
-    said.append(message.output_schema)
-    said += [file.blob_id for file in message.attachments]
-    return sha256(compact(said).encode()).hexdigest()
 
 
 def _is_whole(records: Sequence[Record]) -> bool:

@@ -60,6 +60,8 @@ class MessageReceived(Struct, frozen=True, kw_only=True, gc=False):
     """Skills that are selected for this task only, in addition to those of the session."""
     attachments: tuple[StoredFile, ...] = ()
     """Files of the message. Their bytes are blobs."""
+    metadata: Json | None = None
+    """Texts for tools and dependencies, by name. No model reads them."""
 
     @property
     def file_names(self) -> str:

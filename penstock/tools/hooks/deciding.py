@@ -159,6 +159,7 @@ class TaskHooks:
             session=ledger.held.state.log_id,
             task_id=ledger.task.task_id,
             agent=self.selected.agent,
+            metadata=ledger.task.metadata,
             flow=brief.command if isinstance(brief, FlowRequested) else "",
         )
         dependencies = self._dependencies

@@ -349,4 +349,5 @@ def scope_of(invocation: Invocation) -> TaskScope:
         session=ledger.held.state.log_id,
         task_id=ledger.task.task_id,
         agent=caller.agent,
+        metadata=ledger.task.metadata,
     )

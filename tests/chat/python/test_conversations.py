@@ -1,12 +1,15 @@
 """Messages of a program: their options, agents and keys."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+import penstock
 from penstock.agents.agent import Agent
+from penstock.app.runtime import Runtime
 from penstock.core.errors import (
     ConfigError,
     IdempotencyConflict,
@@ -19,8 +22,11 @@ from penstock.core.errors import (
 from penstock.core.reply import Reply
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import Hold, ScriptedModel, ScriptedReply, call, say, wait
+from penstock.resources.dependencies import AgentContext
 from penstock.store.projections import Page
-from penstock.testing.runtime import memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
+from penstock.tools.python.context import ToolContext
+from penstock.tools.python.function import tool
 
 
 def model() -> ScriptedModel:
@@ -62,7 +68,7 @@ async def test_the_same_key_is_the_same_task() -> None:
         ({"agnet": "clerk"}, RuntimeMisuse, "Did you mean 'agent'"),
         ({"session_id": "conv_1"}, RuntimeMisuse, "Did you mean 'session'"),
         ({"agent": "assistent"}, NotFound, "Did you mean 'assistant'"),
-        ({"model": "gpt"}, ConfigError, "there is no model 'gpt'"),
+        ({"model": "gpt"}, ConfigError, "model 'gpt'"),
         ({"session": "conv_nobody"}, NotFound, "conv_nobody"),
     ],
 )
@@ -201,3 +207,56 @@ async def test_another_agent_of_a_known_name_is_refused_outside_of_notebooks(
         assert (await runtime.chat("Hello", agent=two)).output == "One."
         monkeypatch.setattr("builtins.__IPYTHON__", True, raising=False)
         assert (await runtime.chat("Hello", agent=one)).output == "Two."
+
+
+async def test_a_runtime_of_another_loop_is_refused_instead_of_hanging() -> None:
+    async with memory_runtime(model=model()) as runtime:
+
+        def elsewhere() -> None:
+            asyncio.run(_ask(runtime))
+
+        with pytest.raises(RuntimeMisuse, match="open_sync"):
+            await asyncio.to_thread(elsewhere)
+
+
+async def _ask(runtime: Runtime) -> None:
+    await runtime.chat("Hello")
+
+
+async def test_an_agent_that_a_restart_would_not_know_is_reported_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    known, added = Agent("known", model=model()), Agent("added", model=model())
+    fast = {"synchronous": "NORMAL"}
+    async with penstock.open(tmp_path, agents=[known], settings=fast) as runtime:
+        for agent in (known, added, added):
+            await runtime.chat("Hello", agent=agent)
+    (warning,) = [each.message for each in caplog.records if "penstock.open" in each.message]
+    assert "agents=[...]" in warning
+    assert "'added'" in warning
+
+
+async def test_metadata_of_a_message_reach_tools_and_instructions_and_survive_a_restart() -> None:
+    seen: list[dict[str, str]] = []
+
+    @tool(effect="none")
+    async def look(ctx: ToolContext) -> str:
+        """Note the metadata."""
+        seen.append(dict(ctx.metadata))
+        return str(await ctx.ask("Which?"))
+
+    def instructions(ctx: AgentContext) -> str:
+        seen.append(dict(ctx.metadata))
+        return "Look."
+
+    scripted = ScriptedModel([call("look"), say("Done.")])
+    clerk = Agent("clerk", model=scripted, instructions=instructions, tools=[look])
+    place = MemoryStorage()
+    async with memory_runtime(agents=[clerk], place=place) as runtime:
+        waiting = await runtime.chat("Go", agent=clerk, metadata={"shop": "Oslo"})
+    async with memory_runtime(agents=[clerk], place=place) as runtime:
+        assert (await runtime.answer(waiting, "this one")).output == "Done."
+        wrong: Any = {"shop": 3}
+        with pytest.raises(RuntimeMisuse, match="'shop' is not a text"):
+            await runtime.chat("Go", agent=clerk, metadata=wrong)
+    assert seen == [{"shop": "Oslo"}] * 3
