@@ -42,8 +42,8 @@ class FakeChat(FakeProvider):
     def check(self, body: dict[str, Any], head: str) -> None:
         if not head.startswith("POST /v1/chat/completions HTTP/1.1"):
             raise RefusedRequest("Not found", status=404)
-        _check_fields(body)
         _check_order(body["messages"])
+        _check_fields(body)
         if wanted := (body.get("response_format") or {}).get("json_schema"):
             check_strict(wanted["schema"])
         if self.is_deepseek:

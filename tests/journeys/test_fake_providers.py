@@ -1,0 +1,134 @@
+"""The fakes of providers refuse what the real ones refuse: else tests of wires show nothing."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.kit.fakes.chat import FIELD, FakeChat
+from tests.kit.fakes.provider import (
+    Asked,
+    FakeProvider,
+    RefusedRequest,
+    Said,
+    Thought,
+    replying,
+)
+from tests.kit.fakes.responses import FakeResponses
+
+Body = dict[str, Any]
+Change = Callable[[Body], object]
+HEAD = "POST /v1/{} HTTP/1.1\r\nauthorization: Bearer k\r\n\r\n"
+OPEN: Body = {"type": "object", "properties": {"a": {"type": "string"}}}
+THOUGHT, CALL, RESULT = 1, 2, 3
+"""Places in the messages or items of a request."""
+
+
+def responses() -> tuple[FakeResponses, Body]:
+    """Return a fake, and a request with the reply that it gave to the one before."""
+    fake = FakeResponses()
+    asked: Body = {"type": "message", "role": "user"}
+    asked["content"] = [{"type": "input_text", "text": "Go"}]
+    body: Body = {"model": "gpt-6-sol", "stream": True, "store": False, "input": [asked]}
+    answer = fake.events(replying(Thought(), Asked("look"), Thought(""), Said("Hm.")), body)
+    thought, call, later, said = json.loads(answer[-1].partition(b"data: ")[2])["response"][
+        "output"
+    ]
+    result = {"type": "function_call_output", "call_id": call["call_id"], "output": "3"}
+    del call["status"]
+    return fake, {**body, "input": [asked, thought, call, result, later, said]}
+
+
+def chat() -> tuple[FakeChat, Body]:
+    """Return a fake of DeepSeek, and a request with a reply that thought before its call."""
+    fake = FakeChat(is_deepseek=True)
+    asked = {"role": "user", "content": "Go"}
+    body: Body = {"model": "m", "stream": True, "messages": [asked]}
+    fake.events(replying(Thought("hm"), Asked("look")), body)
+    function = {"name": "look", "arguments": "{}"}
+    call = {"id": "c_1", "type": "function", "function": function}
+    reply = {"role": "assistant", "content": None, "tool_calls": [call], FIELD: "hm"}
+    result = {"role": "tool", "tool_call_id": "c_1", "content": "3"}
+    return fake, {**body, "messages": [asked, reply, result]}
+
+
+def setting(**members: Any) -> Change:
+    return lambda body: body.update(members)
+
+
+def item(index: int, **members: Any) -> Change:
+    return lambda body: body["input" if "input" in body else "messages"][index].update(members)
+
+
+def without(*places: int) -> Change:
+    def change(body: Body) -> None:
+        name = "input" if "input" in body else "messages"
+        body[name] = [each for at, each in enumerate(body[name]) if at not in places]
+
+    return change
+
+
+def swapped(body: Body) -> None:
+    items = body["input"]
+    items[THOUGHT], items[4] = items[4], items[THOUGHT]
+
+
+FORM = {"type": "json_schema", "name": "x", "strict": True, "schema": OPEN}
+CASES: list[tuple[Callable[[], tuple[FakeProvider, Body]], Change, str]] = [
+    (responses, setting(store=True), "store must be false"),
+    (responses, setting(previous_response_id="resp_1"), "Not to be used here"),
+    (responses, setting(quite_new=1), "Unknown parameter: ['quite_new']"),
+    (responses, item(0, quite_new=1), "Unknown parameter: ['input']"),
+    (responses, setting(temperature=0.5), "'temperature' with reasoning"),
+    (responses, setting(model="gpt-5.6-sol"), "could not be verified"),
+    (responses, item(THOUGHT, encrypted_content="00000000"), "could not be verified"),
+    (responses, item(THOUGHT, id="rs_9"), "Item with id 'rs_9' not found"),
+    (responses, swapped, "required following item"),
+    (responses, without(CALL, RESULT), "required following item"),
+    (responses, without(THOUGHT), "required 'reasoning' item"),
+    (responses, without(RESULT), "No tool output found for function call"),
+    (responses, without(THOUGHT, CALL), "No tool call found"),
+    (responses, setting(text={"format": FORM}), "'additionalProperties' is required"),
+    (responses, setting(tool_choice="auto"), "Tool choice needs tools"),
+    (chat, setting(quite_new=1), "Unknown parameter: ['quite_new']"),
+    (chat, item(1, **{FIELD: "changed"}), "must be passed back"),
+    (chat, item(1, **{FIELD: None}), "must be passed back"),
+    (chat, without(2), "No result of ['c_1']"),
+    (chat, without(1), "must be a response to a preceding message"),
+    (chat, item(2, tool_call_id="c_2"), "must be a response to a preceding message"),
+    (chat, item(2, content=[{"type": "text", "text": "3"}]), "Image URLs are only allowed"),
+    (chat, setting(parallel_tool_calls=False), "only allowed when 'tools'"),
+    (
+        chat,
+        setting(response_format={"type": "json_schema", "json_schema": FORM | {"name": "y"}}),
+        "Unknown parameter: ['response_format']",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "change", "message"), CASES, ids=range(len(CASES)))
+def test_a_wrong_request_is_refused(
+    make: Callable[[], tuple[FakeProvider, Body]], change: Change, message: str
+) -> None:
+    fake, body = make()
+    head = HEAD.format("responses" if "input" in body else "chat/completions")
+    fake.check(body, head)
+    change(body)
+    with pytest.raises(RefusedRequest) as refused:
+        fake.check(body, head)
+    assert message in str(refused.value)
+
+
+def test_another_organization_reads_no_reasoning() -> None:
+    fake, body = responses()
+    fake.organization = "org-2"
+    with pytest.raises(RefusedRequest, match="could not be verified"):
+        fake.check(body, HEAD.format("responses"))
+
+
+def test_reasoning_of_an_earlier_task_is_refused() -> None:
+    fake, body = chat()
+    body["messages"].append({"role": "user", "content": "And?"})
+    with pytest.raises(RefusedRequest, match="earlier task"):
+        fake.check(body, HEAD.format("chat/completions"))
