@@ -46,6 +46,7 @@ from penstock.store.references import (
     RunRequest,
     blobs_of,
     claim_loose,
+    drop_uploads,
     erased,
     erased_at,
     forget,
@@ -123,6 +124,7 @@ class Erasure:
             blobs = overwrite(connection, (log_id, task_id), large, part)
             for earlier, bodies in earlier_tasks.items():
                 blobs |= overwrite(connection, (log_id, earlier), bodies, part)
+            drop_uploads(log_id, blobs, connection)
             release_erased(connection, blobs, due)
 
         await self._database.write(unit, order=log_id)
@@ -330,7 +332,9 @@ def _delete_log(
     large = select(events.c.seq).where(*since, events.c.blob_id.is_not(None))
     if connection.execute(large.limit(1)).first() is not None:
         return False
-    release_erased(connection, named | blobs_of(log_id, seen, connection), due)
+    named = named | blobs_of(log_id, seen, connection)
+    drop_uploads(log_id, named, connection)
+    release_erased(connection, named, due)
     drop_log(connection, log_id, due)
     for table in (events, tasks, questions, deltas, idempotency, logs):
         connection.execute(table.delete().where(table.c.log_id == log_id))

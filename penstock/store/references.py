@@ -183,6 +183,8 @@ LOOSE_SECONDS = 3600
 """How long unused bytes are kept, and how often they are swept: far longer than any copy of a file
 takes, for which they are kept."""
 SWEEP_SIZE = 500
+UPLOAD = "upload"
+"""The prefix of the ids of media that are uploads."""
 FREED = BlobId("")
 """A marker: rows were deleted whose text is still in the files of the database."""
 
@@ -205,6 +207,16 @@ def erased_at(now: Moment) -> Moment:
 def release_erased(connection: Connection, blob_ids: Iterable[BlobId], due: Moment) -> None:
     """Enter the blobs that an erasure will delete, and the marker of freed rows."""
     loosen(connection, {FREED, *blob_ids}, due)
+
+
+def drop_uploads(log_id: LogId, blob_ids: Collection[BlobId], connection: Connection) -> None:
+    """Delete the uploads that the profile of a log made of these bytes: they are erased with it."""
+    owner = select(logs.c.profile_id).where(logs.c.log_id == log_id).scalar_subquery()
+    is_upload = media.c.media_id.startswith(f"{UPLOAD}_", autoescape=True)
+    ids = sorted(blob_ids)
+    for some in (ids[at : at + SWEEP_SIZE] for at in range(0, len(ids), SWEEP_SIZE)):
+        mine = (media.c.profile_id == owner, media.c.blob_id.in_(some))
+        connection.execute(media.delete().where(is_upload, *mine))
 
 
 def erased(connection: Connection) -> Sequence[LooseBlob]:

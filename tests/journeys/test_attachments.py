@@ -185,6 +185,35 @@ async def test_erasing_a_message_deletes_its_files() -> None:
         assert not await blobs.exists(blob_id)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+async def test_an_upload_is_erased_with_its_message_and_that_of_another_profile_stays(
+    whole: bool,
+) -> None:
+    async with served(model=seeing()) as server:
+        ann, bob = [await server.database_parts.keys.create(each) for each in ("ann", "bob")]
+        await uploaded(server, key=bob)
+        blob_id = (await uploaded(server, key=ann)).json()["blobId"]
+        headers = {"authorization": f"Bearer {ann}"}
+        body = {"content": "What?", "attachments": [{"blobId": blob_id}]}
+        sent = (await server.client.post(CHAT, json=body, headers=headers)).json()["userMessage"]
+        what = f"conversations/{sent['conversationId']}" if whole else f"messages/{sent['id']}"
+        assert (await server.client.delete(f"{CHAT}/{what}", headers=headers)).status_code == 204
+        again = await server.client.post(CHAT, json=body, headers=headers)
+        assert again.status_code == 422
+        path, of_bob = f"/api/blobs/{blob_id}", {"authorization": f"Bearer {bob}"}
+        assert (await server.client.get(path, headers=headers)).status_code == 404
+        assert (await server.client.get(path, headers=of_bob)).content == PNG
+
+
+async def test_erasing_an_uploaded_file_deletes_its_bytes() -> None:
+    async with served(model=seeing()) as server:
+        blob_id = (await uploaded(server)).json()["blobId"]
+        sent = (await server.say("What?", attachments=[{"blobId": blob_id}])).json()
+        path = f"{CHAT}/messages/{sent['userMessage']['id']}"
+        assert (await server.client.delete(path)).status_code == 204
+        assert not await server.runtime.parts.storage.blobs.exists(blob_id)
+
+
 async def test_erasing_a_message_without_a_text_erases_the_title_too() -> None:
     async with served(model=seeing()) as server:
         file = {**GOOD, "name": "secret plan.png"}

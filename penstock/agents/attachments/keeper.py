@@ -31,6 +31,7 @@ from penstock.core.text import cut, one_line, size_text
 from penstock.resources.egress import Egress, EgressCaller, Request
 from penstock.resources.workspace import Media
 from penstock.store.blobs import Blobs
+from penstock.store.references import UPLOAD
 
 UPLOAD_SECONDS = 24 * 3600
 """How long uploaded bytes wait for a message that names them."""
@@ -157,7 +158,7 @@ class AttachmentKeeper:
         stored = loaded.stored(await self._blobs.put(content))
         await self._media.keep(
             MediaChange(
-                media_id=MediaId(self._world.new_id("media")),
+                media_id=MediaId(self._world.new_id(UPLOAD)),
                 profile_id=profile.profile_id,
                 blob_id=stored.blob_id,
                 media_type=stored.mime_type,
