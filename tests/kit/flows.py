@@ -47,7 +47,7 @@ def worker(name: str, **agent_profile: Any) -> Agent:
 def faulty(name: str) -> Agent:
     """Return an agent whose instructions are not text: each of its steps is a fault."""
     nothing: Any = None
-    return Agent(name, instructions=nothing, profile=worker(name).profile)
+    return worker(name).__replace__(instructions=nothing)
 
 
 WORKERS = [worker(name) for name in ("scout", "writer", "judge", "flow-decision")]
