@@ -12,10 +12,12 @@ from penstock.agents.agent_parts import (
     EACH,
     AgentNeeds,
     Every,
+    HistoryChoice,
     InstructionParts,
     Instructions,
     PlainFunction,
     Tool,
+    read_history,
     read_instructions,
     read_tools,
 )
@@ -151,6 +153,10 @@ class AgentOptions(TypedDict, Generic[NeedsT], total=False):
     """How often the model may correct an output that does not fit; default 2."""
     settings: ChatSettings
     """How it works in a chat: its budget, its loop, its permissions."""
+    history: Literal["trim", "summarise"]
+    """How long conversations stay within the window; `trim` (default) leaves out old messages."""
+    summary_model: str | Model
+    """The model that writes summaries, instead of its own."""
     hooks: Sequence[Hooks[NeedsT]]
     """Code that sees, changes or stops what it does, asked after the hooks of the project."""
     profile: AgentProfile
@@ -165,11 +171,11 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     and returns a Ticket; type checkers infer both from its tools and its output.
 
     Args:
-        name: Its name in conversations, rules and flows. Unique in a project; a task finds its
-            agent by it after a restart.
+        name: Its name, unique in a project: a task finds its agent by it after a restart.
         output: The type of what a task returns: text (default), a type, a union, or a function.
         **options: `description`, `instructions`, `instructions_every`, `model`, `tools`,
-            `deps_type`, `output_mode`, `output_retries`, `settings`, `hooks`.
+            `deps_type`, `output_mode`, `output_retries`, `settings`, `hooks`, `history`,
+            `summary_model`.
 
     Raises:
         TypeError: `tools` contains something that is not a tool, or an option is unknown.
@@ -188,9 +194,9 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     """
 
     __slots__ = (
-        *("__weakref__", "contract", "deps_type", "description", "hooks", "instruction_parts"),
-        *("instructions", "model", "name", "output", "profile", "settings", "source_of_deps"),
-        *("tool_ids", "tools"),
+        *("__weakref__", "contract", "deps_type", "description", "history", "hooks", "name"),
+        *("instruction_parts", "instructions", "model", "output", "profile", "settings"),
+        *("source_of_deps", "tool_ids", "tools"),
     )
 
     name: str
@@ -215,6 +221,8 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     """How it works in a chat."""
     profile: AgentProfile
     """The settings in its file that flows use."""
+    history: HistoryChoice
+    """How long conversations stay within the window of the model."""
     hooks: tuple[Hooks[Any], ...]
     """Code that sees, changes or stops what it does, asked after the hooks of the project."""
     deps_type: Any
@@ -267,6 +275,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
         self.profile = options.get("profile", NO_FILE)
         self.deps_type = options.get("deps_type")
         self.hooks = checked_hooks(options.get("hooks", ()), f"hooks of the agent {name!r}")
+        self.history = read_history(options)
         self.source_of_deps = None
         self.instructions, self.instruction_parts = read_instructions(
             options.get("instructions", ""), options.get("instructions_every", EACH[0]), name
@@ -339,8 +348,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
 
         Args:
             deps: The dependencies.
-            deps_factory: A function that makes them for each activation of a task, as that of
-                `penstock.open`.
+            deps_factory: A function that makes them for each activation of a task.
         """
         value = deps[0] if deps else None
         return self.__replace__(source_of_deps=DepsSource(value, deps_factory))

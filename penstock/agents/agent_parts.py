@@ -30,6 +30,7 @@ from typing_extensions import TypeVar
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import ConfigError, PromptNotResolved
 from penstock.core.foreign_code import CaughtError
+from penstock.models.model import Model
 from penstock.resources.dependencies import (
     MISSING,
     NO_DEPS,
@@ -279,3 +280,23 @@ def _check_depends(
         raise ConfigError(
             f"{what} is a {name_of(hint)}, but {name_of(function)} returns {name_of(found)}"
         )
+
+
+class HistoryChoice(Struct, frozen=True):
+    """How the conversations of an agent stay within the window of its model."""
+
+    summarises: bool = False
+    """Whether a summary replaces the oldest messages; else they are left out."""
+    model: str | Model | None = None
+    """The model that writes summaries; None means the agent's."""
+
+
+HISTORIES = ("trim", "summarise")
+
+
+def read_history(options: Mapping[str, Any]) -> HistoryChoice:
+    """Return the choice in the options of an agent. Raises ConfigError for an unknown way."""
+    given = options.get("history", HISTORIES[0])
+    if given not in HISTORIES:
+        raise ConfigError(f"history must be {' or '.join(HISTORIES)}; found {given!r}")
+    return HistoryChoice(given == HISTORIES[1], options.get("summary_model"))

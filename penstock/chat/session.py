@@ -9,7 +9,7 @@ settings end the task with a reason; a missing part is checked before, by chat/t
 Shown by tests/chat/test_session.py; tests/journeys resume it after each event.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from weakref import WeakKeyDictionary
 
@@ -30,9 +30,10 @@ from penstock.agents.output_loop import (
 )
 from penstock.agents.prompt import PromptPrefix
 from penstock.agents.tool_offer import TaskOffers, caller_for, offered
+from penstock.agents.transcript import room
 from penstock.agents.turn import AgentModel, open_turns
+from penstock.chat.summaries import Window, shorten
 from penstock.chat.task_closer import TaskCloser
-from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import (
     ConfigError,
@@ -47,8 +48,7 @@ from penstock.core.errors import (
 )
 from penstock.core.events.events import MessageReceived, PromptResolved, TaskEnded, TaskStarted
 from penstock.core.exhaustion import raise_exhaustion
-from penstock.core.ids import ASSISTANT, LogId, MessageId
-from penstock.core.json_values.schema import Problem
+from penstock.core.ids import ASSISTANT, MessageId
 from penstock.core.limits import World
 from penstock.core.profile import LOCAL, Profile
 from penstock.core.task import TaskStatus
@@ -240,6 +240,10 @@ class ChatWork:
             profile = profile_of(held.state, _message(task))
             hooks = TaskHooks(selected, ledger, profile, dependencies)
             await hooks.begin(task.main)
+        if agent.history.summarises:
+            await shorten(
+                ledger, self._summary_model(agent, model), self._window(held, model, offers)
+            )
         if contract is not None:
             return await self._output(ledger, model, offers, contract, is_new=is_new, hooks=hooks)
         call_runner = CallRunner(self._participants.invoker(agent), ledger, settings)
@@ -250,6 +254,16 @@ class ChatWork:
         )
         run = partial(loop, turns, task, max_iterations=settings.max_iterations)
         return await run() if hooks is None else await until_passed(hooks, turns, run)
+
+    def _summary_model(self, agent: AnyAgent, model: Model) -> Model:
+        own = agent.history.model
+        return self._participants.model(agent, own) if isinstance(own, str) else own or model
+
+    def _window(self, held: HeldLog, model: Model, offers: TaskOffers) -> Window:
+        settings, card = offers.agent.settings, model.card
+        system = offers.at(held.state.selected).system
+        limit = room(card.context_tokens, settings.context_max_tokens, settings.llm_max_tokens)
+        return Window(system, limit)
 
     async def _output(
         self,
@@ -382,19 +396,3 @@ def profile_of(state: SessionState, message: MessageReceived | None) -> Profile:
     """Return the profile of a task, with the permissions it had when the message was sent."""
     profile_id = state.opened.profile_id if state.opened else LOCAL
     return Profile.from_noted(profile_id, message.permissions if message else ())
-
-
-def unknown_skills(
-    names: Sequence[str], skills: Skills, agent: Agent, profile: Profile
-) -> list[Problem]:
-    """Return the named skills that do not exist or that this agent and profile may not select."""
-    if not names:
-        return []
-    nothing = SessionState(LogId(""))
-    of_task = TaskSkills(skills, nothing, agent.settings.skill_choice, profile=profile)
-    known = {each.skill_id for each in of_task.visible()}
-    return [
-        Problem(f"/selectedSkillIds/{place}", f"no skill {name!r}.{did_you_mean(name, known)}")
-        for place, name in enumerate(names)
-        if name not in known
-    ]

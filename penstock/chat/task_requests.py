@@ -5,11 +5,12 @@ caller stops waiting, because the task continues in the log. Programs use the me
 which take and return values of Python instead.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from penstock.agents.agent import AnyAgent
 from penstock.agents.attachments.keeper import AttachmentKeeper
 from penstock.agents.catalog import Catalog
 from penstock.chat.directory import Directory
@@ -17,13 +18,17 @@ from penstock.chat.inbox import Inbox
 from penstock.chat.log_follower import LogSource, follow
 from penstock.chat.requests import NewMessage, SentMessage, TaskReply
 from penstock.chat.task_waiter import TaskWaiter
+from penstock.core.diagnostics import did_you_mean
 from penstock.core.ids import LogId, QuestionId, TaskId
+from penstock.core.json_values.schema import Problem
 from penstock.core.profile import Profile
 from penstock.core.task import QuestionRecord, TaskRecord
 from penstock.engine.bus import Live
+from penstock.engine.session_state import SessionState
 from penstock.models.resolve import ModelRegistry
 from penstock.store.erasure import Erasure
 from penstock.store.projections import Projections
+from penstock.tools.skills import Skills, TaskSkills
 
 
 class Known(Struct, frozen=True, kw_only=True):
@@ -103,3 +108,19 @@ class Requests:
         """
         task = None if task_id is None else TaskId(task_id)
         return follow(self.source, LogId(log_id), after=after, task_id=task)
+
+
+def unknown_skills(
+    names: Sequence[str], skills: Skills, agent: AnyAgent, profile: Profile
+) -> list[Problem]:
+    """Return the named skills that do not exist or that this agent and profile may not select."""
+    if not names:
+        return []
+    nothing = SessionState(LogId(""))
+    of_task = TaskSkills(skills, nothing, agent.settings.skill_choice, profile=profile)
+    known = {each.skill_id for each in of_task.visible()}
+    return [
+        Problem(f"/selectedSkillIds/{place}", f"no skill {name!r}.{did_you_mean(name, known)}")
+        for place, name in enumerate(names)
+        if name not in known
+    ]

@@ -14,7 +14,7 @@ from penstock.app.opening import open_project
 from penstock.app.project import Project, check_root, find_root, load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings, load
-from penstock.chat.session import unknown_skills
+from penstock.chat.task_requests import unknown_skills
 from penstock.cli.terminal.output import note
 from penstock.core.diagnostics import Diagnostic, errors_of, sort
 from penstock.core.profile import Profile

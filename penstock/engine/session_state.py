@@ -65,6 +65,7 @@ from penstock.core.events.flow_events import (
     StepSettled,
     StepStarted,
 )
+from penstock.core.events.history_events import Summarised
 from penstock.core.events.hook_events import HookDecided
 from penstock.core.ids import LogId, TaskId
 from penstock.core.json_values.json_text import compact
@@ -155,7 +156,7 @@ class SessionState:
                 task.answer(event, self.tick)
             case SkillsSelected():
                 self._select(event)
-            case PromptResolved() | SecretGiven() | StateWritten() | HookDecided():
+            case PromptResolved() | SecretGiven() | StateWritten() | HookDecided() | Summarised():
                 task.record_value(event, path)
             case TaskSuspended() | TaskBlocked():
                 task.suspend_or_block(event)
@@ -208,6 +209,7 @@ class SessionState:
             case (
                 MessageReceived()
                 | CallRequested()
+                | FlowRequested()
                 | TaskBlocked()
                 | TaskStarted()
                 | TaskResumed()
@@ -218,9 +220,9 @@ class SessionState:
                 pass
             case CallStarted() | CallRetried() | CallSettled() | StateWritten() | NoteEmitted():
                 pass
-            case QuestionAsked() | QuestionAnswered() | Erased() | MessagesErased() | HookDecided():
+            case QuestionAsked() | QuestionAnswered() | Erased() | MessagesErased() | Summarised():
                 pass
-            case PromptResolved() | SecretGiven() | FlowRequested() | FlowStarted() | StepStarted():
+            case HookDecided() | PromptResolved() | SecretGiven() | FlowStarted() | StepStarted():
                 pass
             case StepSettled() | FlowNotified() | AgentStarted() | AgentReminded() | RunEnded():
                 pass

@@ -39,6 +39,7 @@ from penstock.core.events.flow_events import (
     FlowEvent,
     FlowRequested,
 )
+from penstock.core.events.history_events import Summarised
 from penstock.core.events.hook_events import HookDecided, Verdict
 from penstock.core.ids import ProfileId, QuestionId, TaskId
 from penstock.core.messages import Usage, UserMessage
@@ -323,12 +324,16 @@ class TaskState:
 
     def record_value(
         self,
-        event: PromptResolved | SecretGiven | StateWritten | HookDecided,
+        event: PromptResolved | SecretGiven | StateWritten | HookDecided | Summarised,
         path: CallPath | None,
     ) -> None:
-        """Record a value, a secret that was used, the prompt prefix, or the decision of a hook."""
+        """Record a value, a secret that was used, a prompt, a decision of a hook, or a summary."""
         if isinstance(event, HookDecided):
             self._record_decision(event, path)
+        elif isinstance(event, Summarised):
+            self.main.messages.shorten(event)
+            if event.text:
+                self.spent.add(event.usage)
         elif isinstance(event, StateWritten):
             self.records.values[event.tool_id, event.key] = event
         elif isinstance(event, SecretGiven):

@@ -52,6 +52,7 @@ from penstock.core.events.flow_events import (
     StepSettled,
     StepStarted,
 )
+from penstock.core.events.history_events import Summarised
 from penstock.core.events.hook_events import HookDecided
 from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
 from penstock.core.task import EXPIRED, Question, QuestionStatus, is_withdrawn
@@ -93,7 +94,7 @@ def _half(event: Event) -> ErasedPart:
         case HookDecided(method="on_input"):
             # later tasks read the message as the hook left it: it goes with the message alone
             return ErasedPart.USER
-        case PromptResolved() | HookDecided():
+        case PromptResolved() | HookDecided() | Summarised():
             # they may quote the message, and nothing reads them after the task
             return ErasedPart.USER | ErasedPart.ANSWER
         case (
@@ -207,6 +208,7 @@ def overwrite(
         deltas.delete().where(deltas.c.log_id == log_id, deltas.c.task_id == task_id)
     )
     removed = 0
+    gone |= _overwrite_summaries(connection, of_task, large)
     for row in connection.execute(select(events).where(*own)).all():
         event = _event_of(row, large)
         blank = blank_of(event, erased)
@@ -227,6 +229,25 @@ def overwrite(
     every = select(func.coalesce(func.sum(tasks.c.messages), 0)).where(tasks.c.log_id == log_id)
     session = sessions.update().where(sessions.c.session_id == log_id)
     connection.execute(session.values(message_count=every.scalar_subquery()))
+    return gone
+
+
+def _overwrite_summaries(
+    connection: Connection, of_task: tuple[LogId, TaskId], large: dict[BlobId, str]
+) -> set[BlobId]:
+    """Erase the summaries that replace a task: they may quote it. Return their blobs."""
+    log_id, task_id = of_task
+    gone: set[BlobId] = set()
+    kind = kind_of(Summarised())
+    summaries = (events.c.log_id == log_id, events.c.kind == kind)
+    for row in connection.execute(select(events).where(*summaries)).all():
+        event = _event_of(row, large)
+        if isinstance(event, Summarised) and task_id in event.tasks:
+            gone |= {row.blob_id} if row.blob_id else set()
+            values = {"kind": kind_of(Erased()), "body": encode(Erased()), "blob_id": None}
+            connection.execute(
+                events.update().where(summaries[0], events.c.seq == row.seq).values(values)
+            )
     return gone
 
 

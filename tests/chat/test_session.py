@@ -7,7 +7,8 @@ import pytest
 from penstock.agents.agent import Agent, ChatSettings
 from penstock.builtins import SKILLS
 from penstock.chat.requests import NewMessage
-from penstock.chat.session import detail, profile_of, unknown_skills
+from penstock.chat.session import detail, profile_of
+from penstock.chat.task_requests import unknown_skills
 from penstock.core.call import Effect
 from penstock.core.call_errors import ScriptLoadError
 from penstock.core.errors import ContextTooLarge, ModelUnavailable

@@ -32,6 +32,7 @@ from penstock.core.events.events import (
     TaskStarted,
     TaskSuspended,
 )
+from penstock.core.events.history_events import Summarised
 from penstock.core.events.hook_events import HookDecided, Verdict
 from penstock.core.ids import ArtifactId, BlobId, CallId, MessageId, ProfileId, QuestionId, TaskId
 from penstock.core.messages import StoredFile, Usage
@@ -281,6 +282,10 @@ STORED: list[tuple[Event, str, str]] = [
         HookDecided(hook="h", method="m", verdict=Verdict.EDIT, turn=1, text="t", value=[1]),
         "hook_decided",
         '{"hook":"h","method":"m","verdict":"edit","turn":1,"text":"t","value":[1]}',
+    ),
+    (
+        *(Summarised(text="s", tasks=(TASK,), base=7, usage=SPENT), "summarised"),
+        '{"text":"s","tasks":["task_1"],"base":7,"usage":' + SPENT_JSON + "}",
     ),
     (PromptResolved(text="Be brief."), "prompt_resolved", '{"text":"Be brief."}'),
     (

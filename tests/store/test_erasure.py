@@ -20,7 +20,8 @@ from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import BlobId, LogId, ProfileId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE
-from penstock.models.scripted import ScriptedModel, call, say
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.erasure import Erasure
@@ -323,3 +324,19 @@ async def test_listeners_are_notified_of_every_log_that_lost_text(
     await log.send(LogId("run_b"), [Entry(asked, TaskId("run_b"))])
     await erasure.erase_profile(ANN)
     assert told == ["run_a", CHAT, CHAT, "run_b"]
+
+
+async def test_a_summary_goes_with_each_message_that_it_replaces() -> None:
+    def answer(request: ModelRequest) -> ScriptedReply:
+        return say(f"So {SECRET}." if "summary of a conversation" in request.system else "a" * 900)
+
+    settings = ChatSettings(context_max_tokens=1_000, llm_max_tokens=100)
+    agent = Agent("assistant", settings=settings, history="summarise")
+    async with served(model=ScriptedModel(answer), agents=[agent]) as server:
+        log_id, task_id = await tell(server)
+        for number in range(4):
+            await ask(server.runtime, f"message {number}", session=log_id)
+        assert f"So {SECRET}." in "".join(await texts(server, log_id))
+        await server.database_parts.erasure.erase_messages(log_id, task_id, user=True)
+        assert SECRET not in "".join(await texts(server, log_id))
+        assert (await ask(server.runtime, "Go on", session=log_id)).status.value == "succeeded"

@@ -165,6 +165,7 @@ def test_every_kind_of_event_was_thought_of() -> None:
         "SkillsSelected",
         "StepSettled",
         "StepStarted",
+        "Summarised",
     }
 
 

@@ -63,6 +63,7 @@ from penstock.core.events.flow_events import (
     StepStarted,
     StepStatus,
 )
+from penstock.core.events.history_events import Summarised
 from penstock.core.events.hook_events import HookDecided, Verdict
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Carry, StoredFile, Usage
@@ -355,6 +356,7 @@ _FORMS = (
     _Form("agent_began", AgentStarted, offered=_LIST),
     _Form("agent_reminded", AgentReminded),
     _Form("hook_decided", HookDecided, verdict=_Pair(str, Verdict)),
+    _Form("summarised", Summarised, tasks=_LIST, usage=_USAGE),
     _Form("erased", Erased),
     _Form("messages_erased", MessagesErased),
 )

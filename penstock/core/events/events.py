@@ -15,6 +15,7 @@ from penstock.core.events.flow_events import (
     FlowRequested,
     RunEnded,
 )
+from penstock.core.events.history_events import Summarised
 from penstock.core.events.hook_events import HookDecided
 from penstock.core.ids import (
     ArtifactId,
@@ -342,6 +343,7 @@ Event = (
     | AgentStarted
     | AgentReminded
     | HookDecided
+    | Summarised
     | Erased
     | MessagesErased
 )

@@ -10,7 +10,7 @@ from penstock.app.runtime import outcome_of
 from penstock.app.runtime_parts import ToolParts
 from penstock.chat.direct_tools import DirectTools
 from penstock.chat.requests import NewCall, TaskReply
-from penstock.chat.session import unknown_skills
+from penstock.chat.task_requests import unknown_skills
 from penstock.chat.wire_forms import envelope_part, question_part
 from penstock.core.call_errors import CallError, InvalidInput, NotPermitted, ToolNotFound
 from penstock.core.envelope import Status

@@ -12,7 +12,7 @@ from penstock.agents.attachments.keeper import PlacedFile
 from penstock.app.runtime_parts import ChatParts
 from penstock.chat.history import TaskMessages
 from penstock.chat.requests import NewMessage, SentMessage, TaskReply
-from penstock.chat.session import unknown_skills
+from penstock.chat.task_requests import unknown_skills
 from penstock.chat.wire_forms import blocked_part, question_record
 from penstock.core.clock import Moment
 from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionBusy, TooLarge

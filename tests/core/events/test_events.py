@@ -28,26 +28,26 @@ OUTSIDE = {
 PROGRESS = """
 AgentReminded AgentStarted CallSettled Erased FlowNotified FlowStarted PromptResolved
 HookDecided QuestionAnswered QuestionAsked ReplyReceived SkillsSelected StepSettled StepStarted
-TaskEnded TaskStarted TaskSuspended
+Summarised TaskEnded TaskStarted TaskSuspended
 """.split()  # noqa: SIM905
 """Events of the holder that a restarted activation does not write a second time."""
 PASSED_OVER = {
     "server/streams/wire.py": """
         AgentReminded AgentStarted CallRetried CallStarted Erased FlowNotified FlowRequested
         FlowStarted HookDecided MessagesErased PromptResolved SecretGiven SessionOpened
-        SkillsSelected StateWritten StepSettled StepStarted
+        SkillsSelected StateWritten StepSettled StepStarted Summarised
     """,
     "app/run_feed.py": """
         AgentReminded CallRequested CallRetried CallStarted CancelRequested Erased FlowRequested
         HookDecided MessageReceived MessagesErased NoteEmitted PromptResolved ReplyRestarted
-        RunEnded SecretGiven SessionOpened SkillsSelected StateWritten TaskResumed TaskStarted
-        TaskSuspended
+        RunEnded SecretGiven SessionOpened SkillsSelected StateWritten Summarised TaskResumed
+        TaskStarted TaskSuspended
     """,
     "core/events/subagent_filter.py": """
         CallRequested CallStarted CancelRequested Erased FlowNotified FlowRequested FlowStarted
         HookDecided MessageReceived MessagesErased NoteEmitted PromptResolved QuestionAnswered
         QuestionAsked RunEnded SecretGiven SessionOpened SkillsSelected StateWritten StepSettled
-        StepStarted TaskBlocked TaskEnded TaskResumed TaskStarted TaskSuspended
+        StepStarted Summarised TaskBlocked TaskEnded TaskResumed TaskStarted TaskSuspended
     """,
 }
 """Events that the chat stream, the stream of a run and the filter of subagents ignore."""

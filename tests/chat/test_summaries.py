@@ -1,0 +1,145 @@
+"""Long conversations: previews, then one summary, between tasks and never twice."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from penstock import Agent, ChatSettings, Limits
+from penstock.core.errors import ConfigError
+from penstock.core.events.events import NoteEmitted
+from penstock.core.events.history_events import Summarised
+from penstock.core.ids import LogId
+from penstock.core.messages import ToolMessage
+from penstock.engine.dialogue import PREVIEW_CHARACTERS, SUMMARY_HEAD
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say
+from penstock.testing.runtime import MemoryStorage, memory_runtime
+
+LIMIT = 2_000
+
+
+def look(n: int) -> str:
+    """Look."""
+    return f"result {n} " + "x" * 800
+
+
+class Talk:
+    """A conversation whose every message runs in a process of its own."""
+
+    def __init__(self, *, summary: ScriptedReply | None = None, **options: Any) -> None:
+        self.place = MemoryStorage(limits=Limits(shutdown_seconds=0))
+        self.summary = summary or say("They talked about tea.")
+        self.model = ScriptedModel(self._answer)
+        settings = ChatSettings(context_max_tokens=LIMIT, llm_max_tokens=100)
+        options = {"history": "summarise"} | options
+        self.agent = Agent("clerk", tools=[look], settings=settings, **options)
+        self.session: str | None = None
+
+    def _answer(self, request: ModelRequest) -> ScriptedReply:
+        if request.system.startswith("You write the summary"):
+            return self.summary
+        if isinstance(request.messages[-1], ToolMessage):
+            return say("It is there. " + "y" * 300)
+        return call("look", n=len(request.messages))
+
+    async def send(self, count: int) -> None:
+        for number in range(count):
+            model, agents = self.model, [self.agent]
+            async with memory_runtime(model=model, agents=agents, place=self.place) as runtime:
+                reply = await runtime.chat(f"message {number}", agent="clerk", session=self.session)
+            assert reply.error is None
+            self.session = reply.session
+
+    async def events(self, kind: type) -> list[Any]:
+        records = await self.place.log.read(LogId(self.session or ""))
+        return [each.event for each in records if isinstance(each.event, kind)]
+
+    def is_summary(self, request: ModelRequest) -> bool:
+        return request.system.startswith("You write the summary")
+
+
+async def test_results_of_finished_tasks_become_previews_before_anything_is_summarised() -> None:
+    talk = Talk()
+    await talk.send(7)
+    first, *_ = await talk.events(Summarised)
+    assert (first.text, first.tasks) == ("", ())
+    short = next(
+        request
+        for request in talk.model.requests
+        if any("[result removed: " in each.content for each in request.messages)
+    )
+    results = [each.content for each in short.messages if isinstance(each, ToolMessage)]
+    assert all(len(each) < PREVIEW_CHARACTERS + 20 for each in results)
+    assert short.messages[0].content == "message 0"
+
+
+async def test_a_summary_replaces_the_oldest_tasks_as_data_and_is_not_written_twice() -> None:
+    talk = Talk()
+    await talk.send(24)
+    written = [each for each in await talk.events(Summarised) if each.text]
+    assert len(written) == sum(map(talk.is_summary, talk.model.requests)) >= 2
+    assert set(written[0].tasks) < set(written[1].tasks)
+    newest = talk.model.requests[-1].messages
+    assert newest[0].content == f"{SUMMARY_HEAD}\nThey talked about tea."
+    assert "They talked about tea." in talk.model.requests[-1].messages[0].content
+    asked = next(each for each in talk.model.requests if talk.is_summary(each))
+    assert (asked.tools, len(asked.messages)) == ((), 1)
+    assert "person: message 0" in asked.messages[0].content
+
+
+async def test_a_request_begins_with_the_one_before_except_where_the_history_is_shortened() -> None:
+    """Models §7: the only allowed change is one step."""
+    talk = Talk()
+    await talk.send(24)
+    requests = [each for each in talk.model.requests if not talk.is_summary(each)]
+    broken = sum(
+        list(after.messages[: len(before.messages)]) != list(before.messages)
+        for before, after in pairwise(requests)
+    )
+    assert broken == len(await talk.events(Summarised))
+
+
+async def test_one_step_leaves_at_most_half_of_the_limit() -> None:
+    talk = Talk()
+    await talk.send(24)
+    sizes = [
+        sum(len(message.content) for message in request.messages) / 4
+        for request in talk.model.requests
+        if request.messages[0].content.startswith(SUMMARY_HEAD)
+    ]
+    assert min(sizes) < LIMIT / 2
+    assert max(sizes) < LIMIT
+
+
+@pytest.mark.parametrize("summary", [fail(400, "no"), say(" ")])
+async def test_a_summary_that_fails_is_a_warning_and_the_history_is_trimmed(
+    summary: ScriptedReply,
+) -> None:
+    talk = Talk(summary=summary)
+    await talk.send(24)
+    assert not any(each.text for each in await talk.events(Summarised))
+    warnings = await talk.events(NoteEmitted)
+    assert {each.event_type for each in warnings} == {"summary_failed"}
+    assert "could not be summarised" in warnings[0].message
+
+
+async def test_the_summary_model_writes_and_its_tokens_count() -> None:
+    writer = ScriptedModel(lambda _: say("Short."))
+    talk = Talk(summary_model=writer)
+    await talk.send(24)
+    assert writer.requests
+    assert not any(map(talk.is_summary, talk.model.requests))
+    written = [each for each in await talk.events(Summarised) if each.text]
+    assert all(each.usage.output_tokens for each in written)
+
+
+async def test_a_conversation_is_only_trimmed_unless_its_agent_says_otherwise() -> None:
+    talk = Talk(history="trim")
+    await talk.send(24)
+    assert await talk.events(Summarised) == []
+
+
+def test_an_unknown_way_is_refused() -> None:
+    with pytest.raises(ConfigError, match="history must be trim or summarise; found 'cut'"):
+        Talk(history="cut")
