@@ -341,13 +341,15 @@ def _stored(value: Json, field: str) -> Json:
 
 def reply_of(task: TaskReply, agent: str, recorded: TaskHistory) -> Reply[Any]:
     """Return a task that has ended or waits as a value for programs."""
+    status = task.status
+    is_done = status is TaskStatus.SUCCEEDED  # the usual case: no look-ups, no loops
     return Reply(
-        status=_STATUS.get(task.status, "suspended"),
+        status="succeeded" if is_done else _STATUS.get(status, "suspended"),
         content=task.content,
         finish_reason=task.finish_reason,
         usage=task.usage,
-        questions=tuple(question_of(each) for each in task.questions),
-        error=blocked_error(task) if task.status is TaskStatus.BLOCKED else task.error,
+        questions=() if is_done else tuple(question_of(each) for each in task.questions),
+        error=blocked_error(task) if status is TaskStatus.BLOCKED else task.error,
         agent=agent,
         session=task.session_id,
         task_id=task.task_id,

@@ -349,8 +349,8 @@ def _is_whole(records: Sequence[Record]) -> bool:
     Each activation begins with an event. So if the task started here and never resumed, this
     process has committed every event of it.
     """
-    has_start = len(records) > 1 and type(records[0].event) is MessageReceived
-    return has_start and not any(type(record.event) is TaskResumed for record in records)
+    kinds = [type(record.event) for record in records]
+    return kinds[:1] == [MessageReceived] and TaskResumed not in kinds
 
 
 async def _in_order(
