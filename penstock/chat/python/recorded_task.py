@@ -37,6 +37,10 @@ class RecordedTask(Struct, frozen=True):
     is_json: bool = False
     """Whether an output without a known type is read as JSON, not as text."""
 
+    def __repr__(self) -> str:
+        """Return how much is recorded: a reply is printed often, and its events are many."""
+        return f"RecordedTask({len(self.records)} events)"
+
     def calls(self) -> tuple[ToolCall, ...]:
         """Return the calls of the model in its order, with those inside them."""
         return tuple(call_trees(self.records))

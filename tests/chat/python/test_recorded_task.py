@@ -73,6 +73,7 @@ async def test_messages_are_the_message_and_its_answer() -> None:
     assert isinstance(answer, AssistantMessage)
     assert (asked.text, answer.text, answer.calls) == ("How many?", "Two.", reply.calls)
     assert answer.id == reply.message_id
+    assert "RecordedTask(6 events)" in repr(reply)
 
 
 async def test_the_output_of_a_failed_task_raises_with_its_reply() -> None:
