@@ -153,7 +153,8 @@ def read_instructions(given: Any, every: Any, agent: str) -> tuple[str, Instruct
     if every not in EACH:
         raise ConfigError(f"instructions_every must be conversation or task; found {every!r}")
     # Not all callables are functions: an object with `__call__` may keep the texts of a project.
-    parts = (given,) if isinstance(given, str) or callable(given) else tuple(given)
+    is_one = isinstance(given, str) or callable(given) or not isinstance(given, Iterable)
+    parts = (given,) if is_one else tuple(given)
     for part in parts:
         if not (isinstance(part, str) or callable(part)):
             raise ConfigError(
