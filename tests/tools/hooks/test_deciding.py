@@ -7,10 +7,13 @@ from msgspec.structs import replace
 
 from penstock import (
     Agent,
+    AgentContext,
     Ask,
     Envelope,
+    Hooks,
     ModelRetry,
     Refuse,
+    ToolCall,
     ToolContext,
     tool,
 )
@@ -248,3 +251,27 @@ async def test_an_output_is_sent_back_a_bounded_number_of_times() -> None:
     assert reply.error.message == (
         "the hook 'watch' asked the model again 3 times; the last time because: Say more."
     )
+
+
+# ---- dependencies ------------------------------------------------------------------------------
+
+
+class Policy(Hooks[dict[str, int]]):
+    """Refuses amounts above the one in the dependencies."""
+
+    async def before_call(self, ctx: AgentContext[dict[str, int]], call: ToolCall) -> Any:
+        return call if call.input["amount"] <= ctx.deps["most"] else Refuse("It is too much.")
+
+
+async def test_a_hook_receives_the_dependencies_of_its_agent() -> None:
+    for most, said in ((100, "It is too much."), (200, "refunded 120")):
+        agent = Agent("clerk", tools=[refunded], hooks=[Policy()]).with_deps({"most": most})
+        model = ScriptedModel([call("refunded", amount=120), say("Done.")])
+        async with memory_runtime(model=model, agents=[agent]) as runtime:
+            await runtime.chat("Refund it", agent=agent)
+        assert said in told(model)
+
+
+def refunded(amount: int) -> str:
+    """Refund an amount."""
+    return f"refunded {amount}"
