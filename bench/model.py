@@ -25,7 +25,15 @@ from bench.kit import calibrate
 from bench.kit.model_wires import ARGUMENTS, CALLS, THOUGHTS, TOKENS, WORDS
 from penstock.core.limits import Limits
 from penstock.core.messages import UserMessage
-from penstock.models.model import CallDelta, ModelRequest, ReasoningDelta, TextDelta, ToolDefinition
+from penstock.models.model import (
+    CallDelta,
+    Finished,
+    ModelRequest,
+    ReasoningDelta,
+    TextDelta,
+    ToolDefinition,
+    Waiting,
+)
 from penstock.models.providers import ModelConfig
 from penstock.models.wires.anthropic import AnthropicModel
 from penstock.models.wires.openai import OpenAIModel
@@ -150,8 +158,10 @@ def _native(model: OpenAIModel | ResponsesModel | AnthropicModel) -> Listen:
                     thoughts.append(event.text)
                 case CallDelta():
                     calls[event.index] += event.arguments
-                case _:
+                case Finished():
                     tokens = event.usage.output_tokens
+                case Waiting():
+                    pass
         return "".join(thoughts), "".join(text), calls, tokens
 
     return listen

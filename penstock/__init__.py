@@ -36,6 +36,7 @@ HOMES: dict[str, str] = {
     "ModelReply": "tools.hooks.hooks",
     "ModelRequest": "models.model",
     "ModelRetry": "core.call_errors",
+    "ModelSettings": "models.settings",
     "NameTaken": "core.errors",
     "NewCall": "chat.requests",
     "NewRun": "chat.requests",

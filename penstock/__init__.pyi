@@ -57,6 +57,7 @@ from penstock.models.model import ModelEvent as ModelEvent
 from penstock.models.model import ModelRequest as ModelRequest
 from penstock.models.model import TextDelta as TextDelta
 from penstock.models.prices import Prices as Prices
+from penstock.models.settings import ModelSettings as ModelSettings
 from penstock.program.opening import chat_sync as chat_sync
 from penstock.program.opening import open as open
 from penstock.program.opening import open_sync as open_sync
@@ -105,6 +106,7 @@ __all__ = [
     "ModelReply",
     "ModelRequest",
     "ModelRetry",
+    "ModelSettings",
     "NameTaken",
     "NewCall",
     "NewRun",

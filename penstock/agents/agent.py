@@ -32,6 +32,7 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.late import late
 from penstock.engine.budget import Allowance
 from penstock.models.model import Model
+from penstock.models.settings import NOTHING_SET, ModelSettings
 from penstock.resources.dependencies import DepsFactory, DepsSource
 from penstock.tools.hooks.hooks import Hooks, checked_hooks
 from penstock.tools.python.agent_tool import agent_tool
@@ -65,10 +66,10 @@ class ChatSettings(Struct, frozen=True, kw_only=True, dict=True):
     """The tools that the model is offered; None is all."""
     llm_model: str | None = None
     """`provider:model` or a configured name; None is the project's default."""
-    llm_temperature: float = 0.7
-    """Sampling temperature of the model."""
-    llm_max_tokens: int = 2048
-    """Most tokens of one reply."""
+    llm_temperature: float | None = None
+    """Sampling temperature of the model; None is the model's own."""
+    llm_max_tokens: int | None = None
+    """Most tokens of one reply; None is `max_tokens` of the model, else 2,048."""
     llm_system_prompt: str | None = None
     """The system prompt; None is the agent's instructions."""
     tool_permissions: dict[str, str] = field(default_factory=dict)
@@ -159,6 +160,8 @@ class AgentOptions(TypedDict, Generic[NeedsT], total=False):
     """The model that writes summaries, instead of its own."""
     hooks: Sequence[Hooks[NeedsT]]
     """Code that sees, changes or stops what it does, asked after the hooks of the project."""
+    model_settings: ModelSettings
+    """Settings of its requests to the model; they win over `llm_temperature` and the like."""
     profile: AgentProfile
     """The settings in its file that flows use."""
 
@@ -175,7 +178,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
         output: The type of what a task returns: text (default), a type, a union, or a function.
         **options: `description`, `instructions`, `instructions_every`, `model`, `tools`,
             `deps_type`, `output_mode`, `output_retries`, `settings`, `hooks`, `history`,
-            `summary_model`.
+            `summary_model`, `model_settings`.
 
     Raises:
         TypeError: `tools` contains something that is not a tool, or an option is unknown.
@@ -195,8 +198,8 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
 
     __slots__ = (
         *("__weakref__", "contract", "deps_type", "description", "history", "hooks", "name"),
-        *("instruction_parts", "instructions", "model", "output", "profile", "settings"),
-        *("source_of_deps", "tool_ids", "tools"),
+        *("instruction_parts", "instructions", "model", "model_settings", "output", "profile"),
+        *("settings", "source_of_deps", "tool_ids", "tools"),
     )
 
     name: str
@@ -219,6 +222,8 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     """The form of a typed output, with its tools; None if the output is text."""
     settings: ChatSettings
     """How it works in a chat."""
+    model_settings: ModelSettings
+    """Settings of its requests to the model."""
     profile: AgentProfile
     """The settings in its file that flows use."""
     history: HistoryChoice
@@ -272,6 +277,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
         self.description = options.get("description", "")
         self.model = options.get("model")
         self.settings = options.get("settings", DEFAULTS)
+        self.model_settings = options.get("model_settings", NOTHING_SET)
         self.profile = options.get("profile", NO_FILE)
         self.deps_type = options.get("deps_type")
         self.hooks = checked_hooks(options.get("hooks", ()), f"hooks of the agent {name!r}")

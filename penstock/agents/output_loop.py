@@ -19,12 +19,16 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
-from penstock.agents.agent import ChatSettings
+from penstock.agents.agent import AnyAgent, ChatSettings
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop import FinalReply, ending_of
 from penstock.agents.loop_guard import LoopGuard
 from penstock.agents.output_contract import OutputContract, OutputMode
-from penstock.agents.tool_offer import OfferSource, ToolOffer
+from penstock.agents.tool_offer import (
+    OfferSource,
+    ReservedModelCall,
+    ToolOffer,
+)
 from penstock.agents.turn import AgentModel, Turns
 from penstock.core.call import Call, CallPath, Effect, ToolCall
 from penstock.core.call_errors import (
@@ -76,12 +80,13 @@ class OutputModel(AgentModel):
         self,
         model: Model,
         offers: OfferSource,
-        settings: ChatSettings,
-        contract: OutputContract,
+        agent: AnyAgent,
+        ledger: Ledger,
         *,
+        contract: OutputContract,
         hooks: ReplyHooks | None = None,
     ) -> None:
-        super().__init__(model, offers, settings, hooks)
+        super().__init__(model, offers, agent, ledger, hooks=hooks)
         self._contract = contract
 
     def request(
@@ -90,12 +95,12 @@ class OutputModel(AgentModel):
         messages: Sequence[Message],
         *,
         loop_start: int,
-        max_tokens: int,
+        reserved: ReservedModelCall,
         closing: bool,
     ) -> ModelRequest:
         """Return the request for the next reply, with the form of its output."""
         made = super().request(
-            offer, messages, loop_start=loop_start, max_tokens=max_tokens, closing=closing
+            offer, messages, loop_start=loop_start, reserved=reserved, closing=closing
         )
         if self._contract.mode is OutputMode.NATIVE:
             return replace(made, output=self._contract.format)

@@ -11,6 +11,7 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.core.call import CallPath, ToolCall
@@ -26,6 +27,7 @@ from penstock.core.json_values.json_text import (
 )
 from penstock.core.limits import World
 from penstock.core.text import cut
+from penstock.engine.budget import Budget
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
 from penstock.engine.ledger import Ledger
 from penstock.models.model import (
@@ -35,15 +37,35 @@ from penstock.models.model import (
     ModelRequest,
     ReasoningDelta,
     TextDelta,
+    Waiting,
 )
+from penstock.tools.cancellable import Deadline
+
+
+class WorkTime(Struct):
+    """The clock of a task's work, which stops while a request waits for the limits of its model."""
+
+    limit: Deadline
+    budget: Budget
+    waited_ms: int = 0
+
+    def heed(self, event: Waiting) -> None:
+        """Stop the clock, or start it again after the time of the event."""
+        if event.seconds is None:
+            self.limit.pause()
+            return
+        self.waited_ms += round(1000 * event.seconds)
+        self.budget.rest(event.seconds)
+        self.limit.resume()
 
 
 class ReplyReader:
     """Collects the pieces of one reply."""
 
-    __slots__ = ("_bus", "_calls", "_live", "_new_id", "_reasoning", "_text")
+    __slots__ = ("_bus", "_calls", "_live", "_new_id", "_reasoning", "_text", "_work")
 
-    def __init__(self, bus: Bus, world: World, live: LiveReply) -> None:
+    def __init__(self, bus: Bus, world: World, live: LiveReply, work: WorkTime) -> None:
+        self._work = work
         self._bus = bus
         self._new_id = world.new_id
         self._live = live
@@ -71,6 +93,8 @@ class ReplyReader:
                 elif isinstance(event, ReasoningDelta):
                     self._reasoning.append(event.text)
                     bus.say(live, DeltaKind.REASONING, event.text)
+                elif isinstance(event, Waiting):
+                    self._work.heed(event)
                 else:
                     return self._whole(event, closing)
         raise ModelUnavailable("the model's reply ended in the middle")
@@ -94,6 +118,8 @@ class ReplyReader:
             carry=finished.carry,
             refusal=finished.refusal,
             response_id=finished.response_id,
+            model=finished.model,
+            waited_ms=self._work.waited_ms,
         )
 
     def _assembled(self, is_cut: bool) -> tuple[ToolCall, ...]:  # noqa: FBT001

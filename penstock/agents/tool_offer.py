@@ -11,19 +11,40 @@ Proof: tests/agents/test_tool_offer.py.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from hashlib import sha256
+from typing import NamedTuple, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.prompt import skill_prompt, system_prompt
 from penstock.core.call import ASK_USER, Origin
+from penstock.core.events.events import MessageReceived
+from penstock.core.messages import UserMessage
 from penstock.core.profile import Profile
+from penstock.engine.ledger import Ledger
 from penstock.models.model import ToolDefinition
+from penstock.models.settings import ModelSettings
 from penstock.tools.policy import AUTHORING, PLUGIN, Caller, RuleSet
 from penstock.tools.skills import NOTHING, Selection, TaskSkills
 from penstock.tools.tool import Registry, Tool
+
+REPLY_TOKENS = 2048
+"""Most tokens of one reply, if neither the agent nor the model says."""
+CLOSING_NOTE = UserMessage(
+    "No tools are left. Answer the person now, in words, from what you have; say what is missing."
+)
+
+
+class ReservedModelCall(NamedTuple):
+    """A model call of the largest size, as the budget reserves it."""
+
+    max_tokens: int
+    """Most tokens of the reply."""
+    tokens: int
+    """Tokens of the request and of such a reply."""
+    cost_usd: float | None
 
 
 class ToolOffer(Struct, frozen=True, kw_only=True):
@@ -130,6 +151,23 @@ class TaskOffers:
         more = [tool for tool in registry if tool.spec.tool_id in added]
         usable = [tool for tool in more if _may_be_used(tool, self.agent, caller.profile)]
         return [*initial, *_not_hidden(usable, self._shelf.rules, caller)]
+
+
+class RequestSettings(Struct, frozen=True):
+    """Settings of the requests of a task, by its message and its agent."""
+
+    settings: ModelSettings
+    cache_key: str
+    """Equal for all requests of a conversation. A hash, because caches must not show ids."""
+
+
+def request_settings(agent: AnyAgent, ledger: Ledger) -> RequestSettings:
+    """Return the settings of a task's requests: those of its message over those of its agent."""
+    settings, brief, log_id = agent.model_settings, ledger.task.brief, ledger.held.state.log_id
+    if isinstance(brief, MessageReceived) and brief.model_settings:
+        settings = convert(brief.model_settings, ModelSettings).over(settings)
+    key = sha256(f"{agent.name} {log_id}".encode()).hexdigest()
+    return RequestSettings(settings, key[:32])
 
 
 def offered(agent: Agent, shelf: ToolSource, profile: Profile) -> tuple[Tool, ...]:

@@ -17,15 +17,21 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from penstock.agents.agent import ChatSettings
+from penstock.agents.agent import AnyAgent
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop_guard import SUGGESTION, LoopGuard, spelling
-from penstock.agents.reply_reader import ReplyReader, malformed, record_carry
-from penstock.agents.tool_offer import OfferSource, ToolOffer
+from penstock.agents.reply_reader import ReplyReader, WorkTime, malformed, record_carry
+from penstock.agents.tool_offer import (
+    CLOSING_NOTE,
+    REPLY_TOKENS,
+    OfferSource,
+    ReservedModelCall,
+    ToolOffer,
+    request_settings,
+)
 from penstock.agents.transcript import Transcript, room
 from penstock.core.call import Call
 from penstock.core.call_errors import LoopDetected, ModelRetry
@@ -38,17 +44,16 @@ from penstock.core.limits import World
 from penstock.core.messages import Message
 from penstock.engine.bus import Bus, LiveReply
 from penstock.engine.dialogue import Dialogue, Round
+from penstock.engine.ledger import Ledger
 from penstock.models.image_rules import READS_ALL, FileRules
 from penstock.models.model import Model, ModelRequest, spent, wait_seconds, without_carries
+from penstock.models.prices import UNKNOWN
+from penstock.models.settings import NOTHING_SET, overridden
 from penstock.tools.cancellable import Deadline
 from penstock.tools.hooks.reply_hooks import ReplyHooks, withheld
 
 log = logging.getLogger(__name__)
 
-CLOSING_NOTE = (
-    "\n\nNo tools are left. Answer the person now, in words, from what you have; "
-    "say what is missing."
-)
 CLOSING_TOKENS = 512
 """Output tokens of a closing call when the budget does not allow more."""
 _SHOWN_AFTER_SECONDS = 0.02
@@ -56,22 +61,27 @@ _SHOWN_AFTER_SECONDS = 0.02
 
 
 class AgentModel:
-    """The model of a task, with its offers and settings."""
+    """The model of a task, with its offers, settings and hooks."""
 
-    __slots__ = ("hooks", "model", "offers", "settings")
+    __slots__ = ("_wanted", "hooks", "max_tokens", "model", "offers", "settings")
 
     def __init__(
         self,
         model: Model,
         offers: OfferSource,
-        settings: ChatSettings,
+        agent: AnyAgent,
+        ledger: Ledger,
+        *,
         hooks: ReplyHooks | None = None,
     ) -> None:
         self.model = model
         self.offers = offers
-        self.settings = settings
+        self.settings = settings = agent.settings
         self.hooks = hooks
         """The hooks around its requests and replies; None if the agent has none."""
+        self._wanted = wanted = request_settings(agent, ledger)
+        most = settings.llm_max_tokens or model.card.reply_tokens or REPLY_TOKENS
+        self.max_tokens = wanted.settings.max_tokens or most
 
     def request(
         self,
@@ -79,44 +89,33 @@ class AgentModel:
         messages: Sequence[Message],
         *,
         loop_start: int,
-        max_tokens: int,
+        reserved: ReservedModelCall,
         closing: bool,
     ) -> ModelRequest:
         """Return the request for the next reply. The task begins with message `loop_start`."""
-        return ModelRequest(
-            system=offer.system + CLOSING_NOTE if closing else offer.system,
-            messages=messages,
+        # The note follows the messages: another system prompt would cost the provider's cache.
+        request = ModelRequest(
+            system=offer.system,
+            messages=[*messages, CLOSING_NOTE] if closing else messages,
             tools=offer.definitions,
             closing=closing,
             temperature=self.settings.llm_temperature,
-            max_tokens=max_tokens,
+            max_tokens=reserved.max_tokens,
             loop_start=loop_start,
+            cache_key=self._wanted.cache_key,
+            estimated_tokens=reserved.tokens,
         )
-
-
-class ReservedModelCall(NamedTuple):
-    """A model call of the largest size, as the budget reserves it."""
-
-    max_tokens: int
-    """Most tokens of the reply."""
-    tokens: int
-    """Tokens of the request and of such a reply."""
-    cost_usd: float | None
+        if self._wanted.settings is NOTHING_SET:
+            return request
+        return replace(overridden(request, self._wanted.settings), max_tokens=reserved.max_tokens)
 
 
 class Turns:
     """The turns of one task, one after the other."""
 
     __slots__ = (
-        "_agent_model",
-        "_bus",
-        "_call_runner",
-        "_guard",
-        "_restart",
-        "_task",
-        "_transcript",
-        "_world",
-        "dialogue",
+        *("_agent_model", "_bus", "_call_runner", "_guard", "_restart", "_task", "_transcript"),
+        *("_world", "dialogue"),
     )
 
     def __init__(
@@ -170,7 +169,7 @@ class Turns:
             offer,
             messages,
             loop_start=transcript.loop_start,
-            max_tokens=reserved.max_tokens,
+            reserved=reserved,
             closing=closing is not None,
         )
         try:
@@ -179,8 +178,9 @@ class Turns:
                 request = await hooks.before_model(asked(), self.dialogue.iteration + 1)
             limit = Deadline(asyncio.current_task(), ledger.budget.seconds_left())
             try:
+                work = WorkTime(limit, ledger.budget)
                 with limit:
-                    reply = await self._ask(request or asked(), closing)
+                    reply = await self._ask(request or asked(), closing, work)
             except TimeoutError:
                 if not limit.is_over:
                     raise  # the provider's own timeout
@@ -263,9 +263,9 @@ class Turns:
     def _reserve(self, tokens: int, closing: str | None) -> ReservedModelCall | None:
         """Reserve a model call, with fewer output tokens for a closing call if needed."""
         card, budget = self._agent_model.model.card, self._call_runner.ledger.budget
-        full = self._agent_model.settings.llm_max_tokens
+        full = self._agent_model.max_tokens
         for size in (full,) if closing is None else (full, min(full, CLOSING_TOKENS)):
-            cost = spent(card, tokens, size).cost_usd
+            cost = None if card.prices is UNKNOWN else spent(card, tokens, size).cost_usd
             reserved = ReservedModelCall(size, tokens + size, cost)
             if budget.reserve_model(reserved.tokens, reserved.cost_usd):
                 return reserved
@@ -281,7 +281,9 @@ class Turns:
                     guard.judge(call, spelling(call))
                 self._end_round(round_)
 
-    async def _ask(self, request: ModelRequest, closing: str | None) -> ReplyReceived:
+    async def _ask(
+        self, request: ModelRequest, closing: str | None, work: WorkTime
+    ) -> ReplyReceived:
         """Ask until the reply is complete. Retries temporary failures."""
         bus, world, ledger = self._bus, self._world, self._call_runner.ledger
         iteration = self.dialogue.iteration + (closing is None)
@@ -304,7 +306,7 @@ class Turns:
             )
             bus.begin(live)
             try:
-                return await self._listen(live, request, closing)
+                return await self._listen(live, request, closing, work)
             except ModelError as error:
                 lack = exhaustion_of(error)
                 wait = WAIT_SECONDS if lack else wait_seconds(attempt, error, world.limits)
@@ -321,7 +323,7 @@ class Turns:
             await world.clock.sleep(wait)
 
     async def _listen(
-        self, live: LiveReply, request: ModelRequest, closing: str | None
+        self, live: LiveReply, request: ModelRequest, closing: str | None, work: WorkTime
     ) -> ReplyReceived:
         """Ask once; once more without any carry if the provider refuses a carry."""
         model, hooks = self._agent_model.model, self._agent_model.hooks
@@ -329,11 +331,11 @@ class Turns:
         if hooks is not None and hooks.withholds:
             bus, live = withheld(live)
         try:
-            return await ReplyReader(bus, self._world, live).listen(model, request, closing)
+            return await ReplyReader(bus, self._world, live, work).listen(model, request, closing)
         except CarryRefused:
             # Removing only the block that the error names is not enough: later blocks fail too.
             plain = without_carries(request)
-            again = await ReplyReader(bus, self._world, live).listen(model, plain, closing)
+            again = await ReplyReader(bus, self._world, live, work).listen(model, plain, closing)
             return replace(again, carry_dropped=True)
 
     def _admitted(self, round_: Round) -> list[Call]:
@@ -385,7 +387,7 @@ def open_turns(
     limit = room(
         agent_model.model.card.context_tokens,
         settings.context_max_tokens,
-        settings.llm_max_tokens,
+        agent_model.max_tokens,
     )
     return Turns(
         agent_model,

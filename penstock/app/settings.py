@@ -28,6 +28,7 @@ from penstock.app.settings_sections import (
     LocalSection,
     ModelEntry,
     ModelSection,
+    ModelSettingsSection,
     NotificationEntry,
     RateSection,
     RuleEntry,
@@ -40,7 +41,7 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.limits import Limits
 from penstock.models.prices import open_prices
 from penstock.models.providers import PROVIDERS, ModelConfig, key_variable
-from penstock.models.resolve import ModelRegistry, RegistryWithoutProviders
+from penstock.models.resolve import ModelDefaults, ModelRegistry, RegistryWithoutProviders
 
 FILE = "penstock.toml"
 PREFIX = "PENSTOCK_"
@@ -109,6 +110,8 @@ class Settings(BaseModel):
     """The models, and the default one."""
     allow_models: Annotated[bool, BeforeValidator(_as_switch)] = True
     """Whether models of providers may be asked. Set PENSTOCK_ALLOW_MODELS=0 where tests run."""
+    model_settings: ModelSettingsSection = ModelSettingsSection()
+    """Settings of requests to every model."""
     rules: tuple[RuleEntry, ...] = ()
     """Rules that allow calls, deny them, or require an approval."""
     server: ServerSection = ServerSection()
@@ -193,7 +196,10 @@ class Settings(BaseModel):
             default=self.models.default,
             limits=self.limits,
             keys=keys,
-            prices=cache(partial(open_prices, self.price_files)),
+            defaults=ModelDefaults(
+                settings=self.model_settings.model_settings,
+                prices=cache(partial(open_prices, self.price_files)),
+            ),
         )
 
 
@@ -229,6 +235,8 @@ def _config(name: str, entry: ModelEntry, keys: Mapping[str, str]) -> ModelConfi
         api_key=keys.get(variable or ""),
         key_env=variable,
         capabilities=entry.capabilities,
+        settings=entry.model_settings,
+        limits=entry.limits,
         prices=entry.prices,
         **entry.model_dump(include=_AS_WRITTEN),
     )

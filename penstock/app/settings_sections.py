@@ -7,7 +7,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from penstock.core.json_values.schema import Schema
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, MANAGE, READ, Profile
+from penstock.models.limiter import RequestLimits
 from penstock.models.prices import Prices
+from penstock.models.settings import ModelSettings
 from penstock.resources.channels import Channel, ChannelKind
 from penstock.resources.hosts import read_patterns, read_private
 from penstock.resources.signed_links import LINK_SECONDS
@@ -28,10 +30,61 @@ def _is_schema(schema: dict[str, Any] | None) -> dict[str, Any] | None:
     return schema
 
 
-class ModelEntry(BaseModel):
-    """`[models.NAME]`: one model under a name of your own."""
+class ModelSettingsSection(BaseModel):
+    """`[model_settings]`: settings of requests to every model."""
 
     model_config = ConfigDict(**STRICT, protected_namespaces=())
+
+    temperature: float | None = None
+    """The sampling temperature, from 0 to 2; unset means the model's own."""
+    top_p: float | None = None
+    """The share of the probability mass that sampling considers, from 0 to 1."""
+    max_tokens: int | None = None
+    """The longest reply in tokens; unset means 2,048."""
+    stop: tuple[str, ...] | None = None
+    """Texts that end a reply; at most 16."""
+    seed: int | None = None
+    """A seed for sampling."""
+    thinking: str | None = None
+    """The level of thinking: `off`, `minimal`, `low`, `medium`, `high` or `xhigh`."""
+    parallel_calls: bool | None = None
+    """Whether one reply may ask for several calls."""
+    tool_choice: str | None = None
+    """`auto`, `none`, `required`, or the id of the tool to call."""
+    timeout: float | None = None
+    """How many seconds one reply may take, without the wait for the limits of the model."""
+    cache_ttl: str | None = None
+    """How long the provider keeps the beginning of a request: `5m` or `1h`."""
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """Members to add to the body of every request; `null` removes one."""
+
+    @model_validator(mode="after")
+    def _are_possible(self) -> "ModelSettingsSection":
+        self.model_settings  # noqa: B018  raises ValueError
+        return self
+
+    @property
+    def model_settings(self) -> ModelSettings:
+        """The settings that are set."""
+        values = {name: getattr(self, name) for name in ModelSettingsSection.model_fields}
+        return ModelSettings(**{name: value for name, value in values.items() if value})
+
+
+def _is_limit(value: int | None) -> int | None:
+    """Return the limit. Raises ValueError for one that would admit nothing."""
+    if value is not None and value < 1:
+        raise ValueError(
+            f"must be 1 or more, found {value}: with {value} no request would ever be sent; "
+            "remove the line for no limit"
+        )
+    return value
+
+
+RequestLimit = Annotated[int | None, AfterValidator(_is_limit)]
+
+
+class ModelEntry(ModelSettingsSection):
+    """`[models.NAME]`: one model under a name of your own."""
 
     provider: str = Field(min_length=1)
     """`offline`; on the OpenAI chat wire `openai`, `openai-compatible`, `llama.cpp`, `ollama`,
@@ -60,8 +113,12 @@ class ModelEntry(BaseModel):
     """USD per million input tokens that the provider writes to its cache."""
     cache_write_long_price: float | None = Field(default=None, ge=0)
     """The same for an hour or longer."""
-    extra: dict[str, Any] = Field(default_factory=dict)
-    """Members to add to the body of every request; `null` removes one."""
+    max_concurrent: RequestLimit = None
+    """Requests to the model at once; further ones wait, conversations in turn."""
+    requests_per_minute: RequestLimit = None
+    """Requests to the model in a minute."""
+    tokens_per_minute: RequestLimit = None
+    """Tokens that the model reads and writes in a minute."""
     tools: bool | None = None
     """Whether the model can call tools."""
     images: bool | None = None
@@ -96,6 +153,15 @@ class ModelEntry(BaseModel):
             cached=self.cached_input_price,
             cache_write=self.cache_write_price,
             cache_write_long=self.cache_write_long_price,
+        )
+
+    @property
+    def limits(self) -> RequestLimits:
+        """The limits on requests."""
+        return RequestLimits(
+            max_concurrent=self.max_concurrent,
+            requests_per_minute=self.requests_per_minute,
+            tokens_per_minute=self.tokens_per_minute,
         )
 
     @property

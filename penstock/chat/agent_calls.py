@@ -130,7 +130,7 @@ class AgentCalls:
         most = settings.max_iterations
         run: Callable[[], Awaitable[FinalReply | ErrorDetail]]
         if contract is None:
-            agent_model = AgentModel(model, offer, settings, around)
+            agent_model = AgentModel(model, offer, agent, ledger, hooks=around)
             turns = opened(agent_model, CallRunner(invoker, ledger, settings))
             run = partial(loop, turns, ledger.task, max_iterations=most)
         else:
@@ -143,7 +143,9 @@ class AgentCalls:
                 hooks=hooks,
                 frame=request.path,
             )
-            output_model = OutputModel(model, offers, settings, contract, hooks=around)
+            output_model = OutputModel(
+                model, offers, agent, ledger, contract=contract, hooks=around
+            )
             turns = opened(output_model, call_runner)
             run = partial(output_loop, turns, ledger, offers, max_iterations=most)
         is_shown = contract is not None and contract.mode is OutputMode.TOOL

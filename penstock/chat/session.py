@@ -248,7 +248,7 @@ class ChatWork:
             return await self._output(ledger, model, offers, contract, is_new=is_new, hooks=hooks)
         call_runner = CallRunner(self._participants.invoker(agent), ledger, settings)
         reply_hooks = None if hooks is None else ReplyHooks(hooks, ledger)
-        agent_model = AgentModel(model, offers, settings, reply_hooks)
+        agent_model = AgentModel(model, offers, agent, ledger, hooks=reply_hooks)
         turns = open_turns(
             agent_model, call_runner, task.main, world=world, bus=self._bus, is_new=is_new
         )
@@ -281,7 +281,7 @@ class ChatWork:
         invoker = self._participants.output_invoker(agent, contract)
         reply_hooks = None if hooks is None else ReplyHooks(hooks, ledger)
         turns = open_turns(
-            OutputModel(model, offers, settings, contract, hooks=reply_hooks),
+            OutputModel(model, offers, agent, ledger, contract=contract, hooks=reply_hooks),
             OutputCallRunner(invoker, ledger, settings, contract=contract, hooks=hooks),
             ledger.task.main,
             world=self._world,

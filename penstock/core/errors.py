@@ -350,9 +350,10 @@ class ModelError(PenstockError):
 
 
 class ModelUnavailable(ModelError):
-    """The model cannot be reached; try again later."""
+    """The model cannot be reached (`is_throttled`: for its rate of requests); try again later."""
 
     retryable = True
+    is_throttled = False
 
     def __init__(self, message: str | None = None, *, retry_after: float | None = None) -> None:
         super().__init__(message)

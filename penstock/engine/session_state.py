@@ -187,6 +187,8 @@ class SessionState:
         waits = task.is_suspended or task.blocked_on
         if not (waits or type(event) in (TaskResumed, TaskBlocked)):
             task.spent.active_ms += at - self.last_at
+        if type(event) is ReplyReceived and event.waited_ms:
+            task.spent.active_ms -= min(event.waited_ms, at - self.last_at)
         self.last_at = at
 
     def _apply_elsewhere(self, event: Event, task_id: TaskId | None, at: int) -> None:

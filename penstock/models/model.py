@@ -5,18 +5,26 @@ Beside it what all models share: the tokens and price of a reply, and which fail
 
 import json
 import math
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.core.call import RetryPolicy
 from penstock.core.envelope import Json
 from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.limits import Limits
-from penstock.core.messages import IMAGE_TOKENS, AssistantMessage, Carry, Message, TextPart, Usage
+from penstock.core.messages import (
+    IMAGE_TOKENS,
+    AssistantMessage,
+    Carry,
+    Message,
+    TextPart,
+    Usage,
+    UserMessage,
+)
 from penstock.core.text import CHARACTERS_PER_TOKEN
 from penstock.models.prices import UNKNOWN, Prices
 
@@ -82,7 +90,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True, gc=False):
     """Texts that end the reply."""
     seed: int | None = None
     """A seed for sampling, for models that take one."""
-    parallel_calls: bool = True
+    parallel_calls: bool | None = None
     """Whether one reply may ask for several calls."""
     tool_choice: str | None = None
     """`auto`, `none`, `required`, or the id of the tool to call."""
@@ -94,6 +102,12 @@ class ModelRequest(Struct, frozen=True, kw_only=True, gc=False):
     """How long the provider keeps the prefix: `5m` or `1h`."""
     user: str | None = None
     """An opaque id of the person, for the provider's abuse checks."""
+    timeout: float | None = None
+    """The seconds that the reply may take."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Members to add to the body of the request; null removes one."""
+    estimated_tokens: int = 0
+    """An estimate of the tokens of the request and its reply, for limits per minute."""
     loop_start: int = 0
     """The index of the user message that started the current task."""
 
@@ -147,9 +161,18 @@ class Finished(Struct, frozen=True, gc=False):
     """The reason of a provider that refused to answer."""
     raw_reason: str = ""
     """The provider's own word for the reason."""
+    model: str = ""
+    """The `model_id` of the model that answered, if it is one of several."""
 
 
-ModelEvent = ReasoningDelta | TextDelta | CallDelta | Finished
+class Waiting(Struct, frozen=True, gc=False):
+    """The request waits for the limits of the model, or for the next attempt of a Fallback."""
+
+    seconds: float | None = None
+    """How long it waited; None while it waits."""
+
+
+ModelEvent = ReasoningDelta | TextDelta | CallDelta | Waiting | Finished
 
 
 class ModelCard(Struct, frozen=True, kw_only=True, gc=False):
@@ -201,6 +224,8 @@ class ModelCard(Struct, frozen=True, kw_only=True, gc=False):
     """The most output tokens of one reply."""
     sampling: bool = False
     """Whether the model accepts a temperature and `top_p`."""
+    reply_tokens: int | None = None
+    """The longest reply if a request does not say, as the operator sets it."""
 
 
 @runtime_checkable
@@ -242,6 +267,13 @@ class Model(Protocol):
     async def close(self) -> None:
         """Close the connections."""
         ...
+
+
+def of_people(request: ModelRequest) -> Sequence[Message]:
+    """Return the messages without the runtime's own note at the end of a closing request."""
+    messages = request.messages
+    has_note = request.closing and len(messages) > request.loop_start + 1
+    return messages[:-1] if has_note and isinstance(messages[-1], UserMessage) else messages
 
 
 def without_carries(request: ModelRequest) -> ModelRequest:
@@ -309,5 +341,7 @@ def wait_seconds(attempt: int, error: ModelError, limits: Limits) -> float | Non
 def failure(status: int, message: str, retry_after: float | None = None) -> ModelError:
     """Return the error for an HTTP status other than 200."""
     if status in _RETRYABLE or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return ModelUnavailable(message, retry_after=retry_after)
+        error = ModelUnavailable(message, retry_after=retry_after)
+        error.is_throttled = status == HTTPStatus.TOO_MANY_REQUESTS
+        return error
     return ModelRefused(message)

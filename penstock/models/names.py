@@ -106,7 +106,7 @@ class ThinkingModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the events of the reply as they arrive."""
-        leveled = replace(request, thinking=self.level)
+        leveled = replace(request, thinking=request.thinking or self.level)
         async with aclosing(self._model.stream(leveled)) as events:
             async for event in events:
                 yield event

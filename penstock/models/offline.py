@@ -20,6 +20,7 @@ from penstock.models.model import (
     TextDelta,
     ToolDefinition,
     estimate,
+    of_people,
 )
 from penstock.models.offline_arguments import FilledArguments, describe, fill
 from penstock.models.offline_choice import (
@@ -95,7 +96,7 @@ class OfflineModel:
 
 def decide(request: ModelRequest) -> RuleReply:
     """Return the reply to a request, made by the first rule that applies."""
-    place, results = _turn(request.messages)
+    place, results = _turn(of_people(request))
     finish = next((tool for tool in request.tools if tool.name == FINISH), None)
     if finish is not None:
         return RuleReply(f"{NOTICE} {CONFIGURE}", "", step_calls(request, finish))

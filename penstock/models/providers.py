@@ -1,6 +1,6 @@
 """The known providers of models, and the configuration of one model."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from http import HTTPStatus
@@ -9,8 +9,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from penstock.models.limiter import NO_LIMITS, RequestLimits
 from penstock.models.model import ModelCard
 from penstock.models.prices import UNKNOWN, Prices, PriceTable
+from penstock.models.settings import NOTHING_SET, ModelSettings
 
 CONNECT_SECONDS = 10
 """How long a model's server may take to accept a connection. A server that is up accepts in less
@@ -129,6 +131,13 @@ class ModelConfig:
     """Members added to the body of every request; a member that is null is removed from it."""
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     """Members of the card that the operator sets. They win over what the model's name tells."""
+    settings: ModelSettings = NOTHING_SET
+    """Settings of requests that do not set them."""
+    limits: RequestLimits = NO_LIMITS
+    on_headers: Callable[[Mapping[str, str]], None] | None = field(
+        default=None, repr=False, compare=False
+    )
+    """Receives the headers of each answer, which may report limits."""
 
     def of_operator(self, card: ModelCard) -> ModelCard:
         """Return the card with the capabilities that the operator sets."""
@@ -196,5 +205,6 @@ class ModelConfig:
             images=reads,
             pdf=reads,
             audio=reads,
+            reply_tokens=self.settings.max_tokens,
         )
         return self.of_operator(card)

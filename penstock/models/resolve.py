@@ -14,10 +14,15 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Protocol
 
+from msgspec import Struct
+
+from penstock.core.clock import Clock, SystemClock
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import ConfigError, ModelRefused
 from penstock.core.late import is_installed, late
 from penstock.core.limits import Limits
+from penstock.models.configured import ConfiguredModel
+from penstock.models.limiter import Limiter
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
 from penstock.models.prices import PriceTable, shipped_prices
 from penstock.models.providers import (
@@ -29,6 +34,7 @@ from penstock.models.providers import (
     key_variable,
     provider_of,
 )
+from penstock.models.settings import NOTHING_SET, ModelSettings
 from penstock.models.wires.openai_card import chat_card, responses_card
 
 MAX_MODELS = 1000
@@ -45,6 +51,16 @@ class MakeModel(Protocol):
         ...
 
 
+class ModelDefaults(Struct, frozen=True, kw_only=True):
+    """Defaults for all models of a project."""
+
+    settings: ModelSettings = NOTHING_SET
+    """Settings of requests to models that do not set them."""
+    prices: Callable[[], PriceTable] = shipped_prices
+    """Returns the table of known models; called when the first of them is used."""
+    clock: Clock = SystemClock()
+
+
 class ModelRegistry:
     """The models of a project. Each is created when first requested."""
 
@@ -55,19 +71,19 @@ class ModelRegistry:
         default: str = OFFLINE,
         limits: Limits | None = None,
         keys: Mapping[str, str] | None = None,
-        prices: Callable[[], PriceTable] = shipped_prices,
+        defaults: ModelDefaults | None = None,
         problem_of: Callable[[str], str | None] | None = None,
     ) -> None:
         """Register the configured models. `keys` maps environment variables to providers' keys.
 
-        `prices` returns the table of known models; it is read when the first of them is used.
+        `defaults` hold for all models.
         `problem_of` checks a provider that is not in our list. By default Pydantic AI does.
         """
         self._configs = {OFFLINE: ModelConfig(name=OFFLINE, provider=OFFLINE)}
         self._configs |= {config.name: config for config in configs}
         self._limits = limits or Limits()
         self._keys = keys or {}
-        self._prices = prices
+        self._defaults = defaults or ModelDefaults()
         self._problem_of = problem_of or _provider_problem
         self._made: dict[str, Model] = {}
         self.default = default
@@ -166,6 +182,12 @@ class ModelRegistry:
         if config.provider == OFFLINE:
             offline: Callable[..., Model] = late("penstock.models.offline:OfflineModel")
             return offline(card=config.card)
+        clock = self._defaults.clock
+        limiter = Limiter(config.limits, clock)
+        model = self._adapter(replace(config, on_headers=limiter.heed))
+        return ConfiguredModel(model, config.settings, limiter, clock)
+
+    def _adapter(self, config: ModelConfig) -> Model:
         if config.wire is None:
             return _adapted(config, self._limits)
         named = config if config.wire == OPENAI else _with_model(config)
@@ -173,7 +195,11 @@ class ModelRegistry:
 
     def _known(self, config: ModelConfig) -> ModelConfig:
         """Return the configuration with what the table of known models says."""
-        return config if config.provider == OFFLINE else config.known(self._prices())
+        if config.provider == OFFLINE:
+            return config
+        settings = config.settings.over(self._defaults.settings)
+        known = config.known(self._defaults.prices())
+        return known if settings is config.settings else replace(known, settings=settings)
 
     def _named_by_provider(self, name: str) -> ModelConfig:
         """Return the configuration for `provider:model`.

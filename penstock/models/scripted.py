@@ -22,6 +22,7 @@ from penstock.models.model import (
     ReasoningDelta,
     TextDelta,
     failure,
+    of_people,
 )
 
 FINAL_ANSWER = "final_answer"
@@ -330,7 +331,7 @@ class _ByContent:
         self._failed: Counter[tuple[str, int]] = Counter()
 
     def __call__(self, request: ModelRequest) -> ScriptedReply:
-        content, turn = _place(request.messages)
+        content, turn = _place(of_people(request))
         key = max((key for key in self._turns if key in content), key=len, default=None)
         if key is None or turn >= len(self._turns[key]):
             raise ModelRefused(

@@ -76,6 +76,17 @@ class Deadline:
         """Start the timer. The time counts from the creation of this object."""
         self._handle = self._task.get_loop().call_at(self._at, self._end)
 
+    def pause(self) -> None:
+        """Stop the timer until `resume`: the time between does not count."""
+        if self._handle is not None:
+            self._handle.cancel()
+        self._at -= self._task.get_loop().time()
+
+    def resume(self) -> None:
+        """Start the timer again with the time that was left."""
+        self._at += self._task.get_loop().time()
+        self.start()
+
     def finish(self, error: BaseException | None) -> None:
         """Take back the deadline's cancellations. Raises TimeoutError in place of its own.
 

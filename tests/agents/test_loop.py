@@ -55,9 +55,8 @@ async def enter(
         ledger.budget = Budget(allowance, ledger.task.spent, world.clock)
     model = ScriptedModel(replies)
     caller = caller_for(someone, LOCAL_PROFILE, ("tool",))
-    agent_model = AgentModel(
-        model, TaskOffers(someone, invoker, caller, fixed=("tool",)), someone.settings
-    )
+    offers = TaskOffers(someone, invoker, caller, fixed=("tool",))
+    agent_model = AgentModel(model, offers, someone, ledger)
     call_runner = CallRunner(invoker, ledger, someone.settings)
     transcript = Transcript(ledger.task.main, system="Be kind.", limit=10_000)
     turns = Turns(

@@ -1,17 +1,21 @@
 """A reply as it comes in: pieces passed on in order, calls put together."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
 
-from penstock.agents.reply_reader import ReplyReader
+from penstock.agents.reply_reader import ReplyReader, WorkTime
 from penstock.core.call import ToolCall
+from penstock.core.clock import SystemClock
 from penstock.core.errors import ModelUnavailable
 from penstock.core.events.events import ReplyReceived
 from penstock.core.ids import LogId, TaskId, new_id
 from penstock.core.limits import Limits, World
 from penstock.core.messages import Usage
+from penstock.engine.budget import Allowance, Budget
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
+from penstock.engine.task_state import Spent
 from penstock.models.model import (
     CallDelta,
     Finished,
@@ -19,9 +23,11 @@ from penstock.models.model import (
     ModelRequest,
     ReasoningDelta,
     TextDelta,
+    Waiting,
 )
 from penstock.models.scripted import SCRIPTED
 from penstock.testing.clock import FakeClock
+from penstock.tools.cancellable import Deadline
 
 REQUEST = ModelRequest(system="", messages=[])
 USAGE = Usage(input_tokens=7, output_tokens=3, model_calls=99, cost_usd=0.5)
@@ -50,7 +56,10 @@ def done(reason: str = "stop") -> Finished:
 async def hear(*events: ModelEvent, closing: str | None = None) -> tuple[ReplyReceived, LiveReply]:
     live = LiveReply(LogId("conv_1"), TaskId("task_1"), 3, 2)
     world = World(FakeClock(), Limits(), new_id)
-    reply = await ReplyReader(Bus(), world, live).listen(Told(*events), REQUEST, closing)
+    waits = WorkTime(
+        Deadline(asyncio.current_task(), 60), Budget(Allowance(), Spent(), world.clock)
+    )
+    reply = await ReplyReader(Bus(), world, live, waits).listen(Told(*events), REQUEST, closing)
     return reply, live
 
 
@@ -190,3 +199,17 @@ async def test_a_closing_reply_has_no_calls() -> None:
 async def test_a_stream_that_ends_without_its_last_event_may_be_tried_again() -> None:
     with pytest.raises(ModelUnavailable, match="ended in the middle"):
         await hear(TextDelta("x"))
+
+
+async def test_waiting_for_the_limits_of_a_model_is_no_time_of_work() -> None:
+    clock = FakeClock()
+    budget = Budget(Allowance(seconds=30), Spent(), clock)
+    limit = Deadline(asyncio.current_task(), 0.01)
+    waits = WorkTime(limit, budget)
+    with limit:
+        waits.heed(Waiting())
+        clock.advance(100)
+        await SystemClock().sleep(0.03)
+        waits.heed(Waiting(100.0))
+        assert not limit.is_over
+    assert (budget.seconds_left(), waits.waited_ms) == (30, 100_000)

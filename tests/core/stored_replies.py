@@ -29,18 +29,21 @@ STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
             carry_dropped=True,
             refusal="no",
             response_id="r1",
+            model="anthropic:claude-opus-5-5",
+            waited_ms=7,
         ),
         "reply_received",
         """{"iteration":1,"base":4,"text":"so","message_id":"msg_1",
         "usage":{"cached_tokens":4,"cache_write_tokens":3,"cache_write_long_tokens":2,
         "reasoning_tokens":1},"carry":{"provider":"p@h","family":"m","prefix":"f0",
         "parts":[{"type":"thinking","signature":"s"}]},"carry_dropped":true,"refusal":"no",
-        "response_id":"r1"}""",
+        "response_id":"r1","model":"anthropic:claude-opus-5-5","waited_ms":7}""",
     ),
     (
         MessageReceived(
             message_id=MessageId("msg_1"),
             content="What is this?",
+            model_settings={"temperature": 0},
             attachments=(
                 StoredFile(
                     blob_id=BlobId("b" * 64),
@@ -56,8 +59,10 @@ STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
             ),
         ),
         "message_received",
-        '{"message_id":"msg_1","content":"What is this?","attachments":[{"blob_id":"'
-        + "b" * 64
+        '{"message_id":"msg_1","content":"What is this?","model_settings":{"temperature":0},'
+        '"attachments":[{"blob_id":"'
+        + "b"
+        * 64
         + '","mime_type":"image/png","size":70,"is_image":true,"width":1,"height":2,'
         '"name":"a.png","tokens":1500,"at":5}]}',
     ),

@@ -13,6 +13,7 @@ from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.messages import UserMessage
 from penstock.core.task import TaskStatus
+from penstock.models.configured import ConfiguredModel
 from penstock.models.model import ModelRequest
 from penstock.models.providers import ModelConfig
 from penstock.models.resolve import ModelRegistry
@@ -200,5 +201,6 @@ def test_names_of_anthropic_resolve_to_this_wire() -> None:
     with pytest.raises(ConfigError, match="ANTHROPIC_API_KEY"):
         ModelRegistry().get("anthropic:claude-opus-5-5")
     found = ModelRegistry(keys={"ANTHROPIC_API_KEY": KEY}).get("anthropic:claude-opus-5-5-20260901")
-    assert isinstance(found, AnthropicModel)
+    assert isinstance(found, ConfiguredModel)
+    assert isinstance(found.model, AnthropicModel)
     assert (found.card.family, found.card.binds_thinking) == ("claude-opus-5-5", True)

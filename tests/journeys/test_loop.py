@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.agents.loop import EMPTY_NOTICE
-from penstock.agents.turn import CLOSING_NOTE
+from penstock.agents.tool_offer import CLOSING_NOTE
 from penstock.core.call_errors import ScriptLoadError, ToolFailed
 from penstock.core.events.codec import decode, encode, kind_of
 from penstock.core.ids import LogId
@@ -44,7 +44,8 @@ async def test_a_closing_call_without_tools_follows_eight_iterations() -> None:
     assert (reply.finish_reason, reply.iterations) == ("max_iterations", 8)
     assert (len(look.runs), len(model.requests)) == (8, 9)
     assert [request.closing for request in model.requests] == [False] * 8 + [True]
-    assert model.requests[-1].system.endswith(CLOSING_NOTE)
+    assert model.requests[-1].messages[-1] == CLOSING_NOTE
+    assert len({request.system for request in model.requests}) == 1
 
 
 async def test_a_closing_reply_that_calls_tools_runs_none() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from penstock.core.errors import ConfigError
 from penstock.core.messages import UserMessage
+from penstock.models.configured import ConfiguredModel
 from penstock.models.model import ModelCard, ModelRequest, TextDelta
 from penstock.models.offline import OfflineModel
 from penstock.models.providers import ModelConfig
@@ -49,7 +50,7 @@ def test_without_settings_there_is_the_offline_model() -> None:
 def test_a_name_is_an_entry_or_a_provider_and_a_model(name: str, kind: type) -> None:
     models = ModelRegistry([LOCAL], keys=KEYS)
     found = models.get(name)
-    assert type(found) is kind
+    assert type(found.model if isinstance(found, ConfiguredModel) else found) is kind
     assert found.card.model_id == name
     assert models.get(name) is found
 

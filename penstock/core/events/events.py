@@ -48,6 +48,7 @@ class MessageReceived(Struct, frozen=True, kw_only=True, gc=False):
     content: str
     model: str | None = None
     """`provider:model` or a configured name, for this message only."""
+    model_settings: Json | None = None
     enable_tools: bool = True
     supersedes: TaskId | None = None
     """The task whose message is answered again; it and all later tasks leave the history."""
@@ -84,7 +85,6 @@ class CallRequested(Struct, frozen=True, kw_only=True, gc=False):
     selected_skills: tuple[str, ...] = ()
     """Skills that are selected for this task only."""
     idempotency_key: str | None = None
-    """As in MessageReceived."""
     request_hash: str | None = None
 
 
@@ -133,6 +133,9 @@ class ReplyReceived(Struct, frozen=True, kw_only=True, gc=False):
     """The reason of a provider that refused to answer. Later tasks do not read this task."""
     response_id: str = ""
     """The provider's id of the reply."""
+    model: str = ""
+    """The model that answered, if the task's model is a Fallback."""
+    waited_ms: int = 0
 
 
 class ReplyRestarted(Struct, frozen=True, kw_only=True, gc=False):
@@ -248,7 +251,6 @@ class QuestionAnswered(Struct, frozen=True, kw_only=True, gc=False):
     answer: Json = field(default_factory=dict)
     by: ProfileId | None = None
     idempotency_key: str | None = None
-    """As in MessageReceived, if a message was taken as the answer."""
     request_hash: str | None = None
 
 
@@ -371,10 +373,8 @@ class Record(Struct, frozen=True, gc=False):
 
 
 NOTE_LEVELS = ("info", "warning", "error")
-REPEATED = frozenset(
-    {TaskResumed, ReplyRestarted, CallStarted, CallRetried, StateWritten, SecretGiven, NoteEmitted}
-    | {TaskBlocked}
-)
+_WRITTEN_AGAIN = {TaskResumed, ReplyRestarted, TaskBlocked, NoteEmitted}
+REPEATED = frozenset({CallStarted, CallRetried, StateWritten, SecretGiven} | _WRITTEN_AGAIN)
 """Events that a restarted activation writes again. They are not progress of the task, so a process
 that dies after them counts as having died at the same position."""
 

@@ -14,12 +14,16 @@ tests/flows/agents/test_agent_runner.py.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field, to_builtins
 from msgspec.structs import replace
 
 from penstock.agents.agent import DEFAULTS, Agent, ChatSettings, FindModel
 from penstock.agents.agent_profile import AgentProfile
-from penstock.agents.tool_offer import ToolOffer, definition
+from penstock.agents.tool_offer import (
+    REPLY_TOKENS,
+    ToolOffer,
+    definition,
+)
 from penstock.agents.turn import AgentModel, open_turns
 from penstock.core.call import CallPath, Origin
 from penstock.core.envelope import Json
@@ -43,6 +47,7 @@ from penstock.flows.agents.session import (
 from penstock.flows.runs.visits import VisitOutcome, failed, warn_once
 from penstock.models.model import Model
 from penstock.models.names import ThinkingModel
+from penstock.models.settings import ModelSettings
 from penstock.resources.project.access import Access
 from penstock.tools.hooks.deciding import TaskHooks
 from penstock.tools.hooks.hooks import AgentHooks
@@ -167,12 +172,14 @@ class AgentRunner:
             hooks = TaskHooks(selected, ledger, visit.profile, dependencies)
         offer = SessionOffer(replace(plain, caller=replace(plain.caller, hooks=selected)))
         limits, window = self._world.limits, model.card.context_tokens
-        settings = with_room(agent, window, max_reply=limits.agent_reply_tokens)
+        longest = model.card.reply_tokens or limits.agent_reply_tokens
+        settings = with_room(agent, window, max_reply=longest)
         call_runner = SessionCallRunner(
             self._invoker, ledger, settings, session=guard, contract=contract, hooks=hooks
         )
         reply_hooks = None if hooks is None else ReplyHooks(hooks, ledger, visit.frame)
-        agent_model = AgentModel(model, offer, settings, reply_hooks)
+        sized = agent.__replace__(settings=settings)
+        agent_model = AgentModel(model, offer, sized, ledger, hooks=reply_hooks)
         turns = open_turns(
             agent_model, call_runner, dialogue, world=self._world, bus=self._bus, is_new=is_new
         )
@@ -237,11 +244,11 @@ def with_room(agent: Agent, window: int | None, *, max_reply: int) -> ChatSettin
     Settings that the author chose stay. Otherwise a reply may have `max_reply` tokens, but at most
     a quarter of the context window.
     """
-    settings, default = agent.settings, DEFAULTS.llm_max_tokens
-    if agent.profile.reply_tokens is not None or settings.llm_max_tokens != default:
+    settings = agent.settings
+    if agent.profile.reply_tokens is not None or settings.llm_max_tokens is not None:
         return settings
     max_tokens = (
-        max_reply if window is None else min(max_reply, max(window // _REPLY_SHARE, default))
+        max_reply if window is None else min(max_reply, max(window // _REPLY_SHARE, REPLY_TOKENS))
     )
     return replace(settings, llm_max_tokens=max_tokens)
 
@@ -252,6 +259,7 @@ def kept_of(agent: Agent, level: str | None) -> Json:
     return {
         "file": agent_profile.file,
         "settings": _changed(agent.settings),
+        "model_settings": to_builtins(agent.model_settings),
         "thinking": level,
         "tools": list(agent_profile.tools),
         "outputs": [_output(each) for each in agent_profile.outputs],
@@ -269,8 +277,9 @@ def kept_agent(started: AgentStarted, current: Agent | None) -> Agent | None:
     if not started.charter:
         return current
     settings = _settings(started.charter["settings"])
+    wanted = convert(started.charter.get("model_settings", {}), ModelSettings)
     agent = current or Agent(started.agent)
-    return agent.__replace__(settings=settings, profile=_profile_of(started))
+    return agent.__replace__(settings=settings, model_settings=wanted, profile=_profile_of(started))
 
 
 def _guard(visit: AgentVisit) -> SessionGuard:

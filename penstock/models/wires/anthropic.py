@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.core.errors import ModelError, ModelUnavailable
 from penstock.core.limits import Limits
@@ -288,7 +289,9 @@ class AnthropicModel:
     def __init__(self, config: ModelConfig, limits: Limits) -> None:
         address = (config.base_url or "").rstrip("/").removesuffix("/v1")
         config = replace_fields(config, base_url=address)
-        self.card = config.of_operator(claude_card(config.card))
+        card = config.of_operator(claude_card(config.card))
+        # The newest version of the API refuses any temperature.
+        self.card = replace(card, sampling=card.sampling and not config.is_at_home)
         self._config = config
         self._limits = limits
         key = usable_key(config)

@@ -110,9 +110,10 @@ def to_wire(
     if card.sampling and not config.is_at_home and body.get("thinking", {}).get("type") not in _ON:
         body |= {"temperature": request.temperature, "top_p": request.top_p}
     body["messages"] = messages
-    body.update({name: value for name, value in config.extra.items() if name != "tool_choice"})
-    if "tool_choice" in config.extra and not request.closing:
-        body["tool_choice"] = config.extra["tool_choice"]
+    extra = {**config.extra, **request.extra}
+    body.update({name: value for name, value in extra.items() if name != "tool_choice"})
+    if "tool_choice" in extra and not request.closing:
+        body["tool_choice"] = extra["tool_choice"]
     wire = {name: value for name, value in body.items() if value is not None}
     is_manual = wire.get("thinking", {}).get("type") == ENABLED
     headers = {"anthropic-beta": "interleaved-thinking-2025-05-14"} if is_manual and tools else {}
@@ -312,7 +313,7 @@ def _tool_choice(
         is_any = request.tool_choice == "required"
         name = names.sent(request.tool_choice or "")
         choice = {"type": "any"} if is_any else {"type": "tool", "name": name}
-    if not request.parallel_calls:
+    if request.parallel_calls is False:
         choice["disable_parallel_tool_use"] = True
     return choice
 

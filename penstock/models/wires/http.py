@@ -133,6 +133,8 @@ class Endpoint:
     async def _response(self, post: Post) -> AsyncIterator[httpx2.Response]:
         response = await self._send(post)
         try:
+            if self._config.on_headers is not None:
+                self._config.on_headers(response.headers)
             if response.status_code != HTTPStatus.OK:
                 raise await self._refusal(response, has_carry=post.has_carry)
             yield response
@@ -225,7 +227,9 @@ class Endpoint:
         message = without_key(str(error), self._config.api_key)
         text = f"the model {self._config.name!r} at {_place(self._url)}: {message}"
         if isinstance(error, ModelUnavailable):
-            return ModelUnavailable(text, retry_after=error.retry_after)
+            unavailable = ModelUnavailable(text, retry_after=error.retry_after)
+            unavailable.is_throttled = error.is_throttled
+            return unavailable
         named = type(error)(text)
         named.details = error.details
         return named

@@ -61,8 +61,8 @@ def to_wire(
     if tools := _tools(request, names):
         body["tools"] = tools
         body["tool_choice"] = _tool_choice(request, card, names)
-        body["parallel_tool_calls"] = None if request.parallel_calls else False
-    body.update(config.extra)
+        body["parallel_tool_calls"] = False if request.parallel_calls is False else None
+    body.update({**config.extra, **request.extra})
     if request.closing:
         body["tool_choice"] = "none" if "tools" in body else None
     wire = {name: value for name, value in body.items() if value is not None}

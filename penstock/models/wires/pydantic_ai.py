@@ -159,7 +159,7 @@ class PydanticAIModel:
             settings["temperature"] = request.temperature
         if request.thinking is not None and not self._has_begun(request):
             self._think(settings, request.thinking)
-        extra = dict(self._config.extra)
+        extra = {**self._config.extra, **request.extra}
         if request.closing:
             extra.pop("tool_choice", None)
             if _offers_tools(request):

@@ -103,11 +103,12 @@ def to_wire(
     if tools := _tools(request, names):
         body["tools"] = tools
         body["tool_choice"] = _tool_choice(request, card, names)
-        body["parallel_tool_calls"] = None if request.parallel_calls else False
+        body["parallel_tool_calls"] = False if request.parallel_calls is False else None
     body["input"] = list(_Items(request, card, names, provider).items())
-    body.update({name: value for name, value in config.extra.items() if name != "tool_choice"})
-    if "tool_choice" in config.extra and not request.closing:
-        body["tool_choice"] = config.extra["tool_choice"]
+    extra = {**config.extra, **request.extra}
+    body.update({name: value for name, value in extra.items() if name != "tool_choice"})
+    if "tool_choice" in extra and not request.closing:
+        body["tool_choice"] = extra["tool_choice"]
     wire = {name: value for name, value in body.items() if value is not None}
     return json.dumps(wire, separators=(",", ":")).encode()
 

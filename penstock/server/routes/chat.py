@@ -4,6 +4,7 @@ from base64 import b64decode
 from typing import Any
 
 from fastapi import Request
+from msgspec import ValidationError, convert
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -19,6 +20,7 @@ from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionB
 from penstock.core.ids import LogId, MessageId, SessionId
 from penstock.core.profile import CHAT
 from penstock.core.task import TaskRecord, TaskStatus
+from penstock.models.settings import ModelSettings
 from penstock.server.context import ServerContext, admitted, context_of, find_task_messages
 from penstock.server.openapi import answers, streams, takes
 from penstock.server.parameters import ID, NOT_BLANK, Form, key_of, read_json
@@ -31,6 +33,7 @@ from penstock.store.projections import Page
 router = Router(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
 
 _CHOICE = {"type": ["boolean", "null"]}
+_SETTINGS = {"type": ["object", "null"]}
 CONTENT = {"type": "string", "minLength": 1, "pattern": NOT_BLANK}
 _SOURCES = ("blobId", "data", "url")
 ATTACHMENT = {
@@ -51,6 +54,7 @@ MESSAGE = Form(
         "content": CONTENT,
         "conversationId": ID,
         "model": ID,
+        "modelSettings": _SETTINGS,
         "enableTools": _CHOICE,
         "autoRag": _CHOICE,
         "stream": _CHOICE,
@@ -66,7 +70,7 @@ MESSAGE = Form(
         "output_schema": "outputSchema",
     },
 )
-AGAIN = Form({"stream": _CHOICE, "model": ID, "enableTools": _CHOICE})
+AGAIN = Form({"stream": _CHOICE, "model": ID, "modelSettings": _SETTINGS, "enableTools": _CHOICE})
 _NEWEST = Page(limit=1)
 _POLL_SECONDS = 1.0
 _DONE = streams(answers("Exchange", s202="Waiting"))
@@ -93,6 +97,7 @@ async def send_message(agent_id: str, request: Request) -> Response:
         agent=agent_id,
         session_id=asked.get("conversationId"),
         model=model,
+        model_settings=_model_settings(asked),
         enable_tools=asked.get("enableTools", True),
         cancel_open=asked.get("cancelOpen", False),
         selected_skills=named,
@@ -140,6 +145,7 @@ async def regenerate(agent_id: str, message_id: str, request: Request) -> Respon
         agent=agent_id,
         session_id=session_id,
         model=await _model(context.chat, asked),
+        model_settings=_model_settings(asked),
         enable_tools=asked.get("enableTools", True),
         supersedes=task_messages.task.task_id,
         head=head,
@@ -235,6 +241,14 @@ def _attachments(asked: dict[str, Any]) -> list[PlacedFile]:
         attachment.mime = given.get("mimeType")
         files.append(PlacedFile(attachment, number))
     return files
+
+
+def _model_settings(asked: dict[str, Any]) -> ModelSettings:
+    """Return the settings of requests to the model. Raises InvalidRequest."""
+    try:
+        return convert(asked.get("modelSettings") or {}, ModelSettings)
+    except ValidationError as error:
+        raise InvalidRequest([{"field": "/modelSettings", "issue": str(error)}]) from None
 
 
 async def _model(chat: ChatParts, asked: dict[str, Any]) -> str | None:

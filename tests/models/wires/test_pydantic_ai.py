@@ -22,6 +22,7 @@ from penstock.core.messages import (
     Usage,
     UserMessage,
 )
+from penstock.models.configured import ConfiguredModel
 from penstock.models.model import (
     CallDelta,
     Finished,
@@ -371,7 +372,9 @@ async def test_an_effort_is_sent_on_the_openai_wire() -> None:
 def test_any_other_provider_that_the_library_knows_may_be_named() -> None:
     """Page: "and everything else it knows"."""
     models = ModelRegistry()
-    assert isinstance(models.get("moonshotai:kimi"), LazyModel)
+    found = models.get("moonshotai:kimi")
+    assert isinstance(found, ConfiguredModel)
+    assert isinstance(found.model, LazyModel)
     with pytest.raises(ConfigError, match=r"provider 'xai': .*xai-sdk"):
         models.get("xai:grok")
     with pytest.raises(

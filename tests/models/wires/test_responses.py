@@ -21,6 +21,7 @@ from penstock.core.messages import (
     ToolMessage,
     UserMessage,
 )
+from penstock.models.configured import ConfiguredModel
 from penstock.models.model import ModelRequest, OutputFormat, ToolDefinition
 from penstock.models.providers import ModelConfig
 from penstock.models.resolve import ModelRegistry
@@ -225,7 +226,10 @@ def test_names_resolve_to_this_wire() -> None:
     with pytest.raises(ConfigError, match="needs `model`"):
         ModelRegistry([ModelConfig(name="m", provider="openai-responses")]).get("m")
     found = ModelRegistry(keys={"OPENAI_API_KEY": "k"}).get("openai-responses:gpt-6-sol-2026-09-01")
-    assert isinstance(found, ResponsesModel)
+    assert isinstance(found, ConfiguredModel)
+    assert isinstance(found.model, ResponsesModel)
     assert (found.card.family, found.card.api) == ("gpt-6-sol", "openai-responses")
     named = config(provider="openai", api="openai-responses")
-    assert isinstance(ModelRegistry([named]).get("m"), ResponsesModel)
+    again = ModelRegistry([named]).get("m")
+    assert isinstance(again, ConfiguredModel)
+    assert isinstance(again.model, ResponsesModel)

@@ -1,0 +1,67 @@
+"""Settings of requests: their ranges, and which level wins."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from penstock.models.model import ModelRequest
+from penstock.models.settings import NOTHING_SET, ModelSettings, completed, overridden
+
+REQUEST = ModelRequest(system="", messages=())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"temperature": -0.1}, "temperature must be from 0 to 2, found -0.1"),
+        ({"temperature": float("nan")}, "temperature must be from 0 to 2, found nan"),
+        ({"top_p": 1.5}, "top_p must be from 0 to 1, found 1.5"),
+        ({"max_tokens": 0}, "max_tokens must be from 1 to 1,000,000, found 0"),
+        ({"max_tokens": True}, "max_tokens must be from 1 to 1,000,000, found True"),
+        ({"timeout": 0}, "timeout must be from 0.001 to 86,400, found 0"),
+        ({"thinking": "hard"}, "thinking must be off, .* or xhigh, found 'hard'"),
+        ({"cache_ttl": "2h"}, "cache_ttl must be 5m or 1h, found '2h'"),
+        ({"stop": ("",)}, "stop must be at most 16 texts of 1 to 200 characters"),
+        ({"stop": ("x",) * 17}, "stop must be at most 16 texts of 1 to 200 characters"),
+        ({"tool_choice": ""}, "tool_choice must be auto, none, required or the id of a tool"),
+        ({"extra": {"a": object()}}, "extra must be JSON"),
+    ],
+)
+def test_a_value_out_of_range_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ModelSettings(**given)
+
+
+def test_each_level_completes_the_one_above() -> None:
+    message = ModelSettings(temperature=0.0, extra={"a": 1})
+    agent = ModelSettings(temperature=1.0, seed=7, extra={"a": 2, "b": 2})
+    assert message.over(agent) == ModelSettings(temperature=0.0, seed=7, extra={"a": 1, "b": 2})
+    assert NOTHING_SET.over(agent) is agent
+    assert agent.over(NOTHING_SET) == agent
+
+
+def test_they_survive_the_log() -> None:
+    settings = ModelSettings(temperature=0.0, stop=("END",), parallel_calls=False)
+    stored = msgspec.to_builtins(settings)
+    assert stored == {"temperature": 0.0, "stop": ("END",), "parallel_calls": False}
+    assert msgspec.convert(stored, ModelSettings) == settings
+
+
+SETTINGS = ModelSettings(
+    temperature=0.5, top_p=0.9, max_tokens=9, stop=("END",), seed=3, extra={"a": 1, "b": 1}
+)
+
+
+def test_an_entry_completes_a_request() -> None:
+    asked = ModelRequest(system="", messages=(), temperature=0.0, stop=("X",), extra={"a": 2})
+    found = completed(asked, SETTINGS)
+    assert (found.temperature, found.top_p, found.max_tokens, found.seed) == (0.0, 0.9, 9, 3)
+    assert (found.stop, found.extra) == (("X",), {"a": 2, "b": 1})
+    assert completed(asked, NOTHING_SET) is asked
+
+
+def test_a_message_overrides_a_request() -> None:
+    asked = ModelRequest(system="", messages=(), temperature=0.0, stop=("X",), extra={"a": 2})
+    found = overridden(asked, SETTINGS)
+    assert (found.temperature, found.stop, found.extra) == (0.5, ("END",), {"a": 1, "b": 1})
