@@ -22,6 +22,7 @@ HOMES: dict[str, str] = {
     "Ended": "chat.python.public_events",
     "Envelope": "core.envelope",
     "Event": "chat.python.public_events",
+    "Fallback": "models.fallback",
     "Finished": "models.model",
     "HandedOff": "chat.python.public_events",
     "Hooks": "tools.hooks.hooks",

@@ -50,6 +50,7 @@ from penstock.core.reply import Reply as Reply
 from penstock.core.reply import ToolCall as ToolCall
 from penstock.core.reply import UserMessage as UserMessage
 from penstock.core.task import TaskStatus as TaskStatus
+from penstock.models.fallback import Fallback as Fallback
 from penstock.models.model import Finished as Finished
 from penstock.models.model import Model as Model
 from penstock.models.model import ModelCard as ModelCard
@@ -92,6 +93,7 @@ __all__ = [
     "Ended",
     "Envelope",
     "Event",
+    "Fallback",
     "Finished",
     "HandedOff",
     "Hooks",

@@ -44,7 +44,6 @@ NeedsT = TypeVar("NeedsT", default=object)
 DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=object)
 """The type of the dependencies that an agent needs; `object` is none."""
 OutputT_co = TypeVar("OutputT_co", covariant=True, default=str)
-"""The type of what a task of an agent returns."""
 
 
 class ChatSettings(Struct, frozen=True, kw_only=True, dict=True):
@@ -223,7 +222,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     settings: ChatSettings
     """How it works in a chat."""
     model_settings: ModelSettings
-    """Settings of its requests to the model."""
+    """Settings of its requests."""
     profile: AgentProfile
     """The settings in its file that flows use."""
     history: HistoryChoice
@@ -235,8 +234,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     source_of_deps: DepsSource | None
     """Its own dependencies, by `with_deps`; None means those of the runtime."""
 
-    # One overload for each kind of output: mypy infers a union of kinds wrongly, and with TypeForm
-    # before functions ty refuses functions.
+    # One for each kind of output: mypy infers a union wrongly; ty wants TypeForm after functions.
     @overload
     def __init__(
         self, name: str, *, output: type[OutputT_co], **options: Unpack[AgentOptions[DepsT_contra]]
@@ -400,7 +398,3 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
 
 
 AnyAgent = Agent[Any, Any]
-
-
-FindModel = Callable[[Agent, str | None], Model]
-"""Returns the model of an agent, or the requested one. Raises ConfigError."""

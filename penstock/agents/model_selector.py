@@ -1,9 +1,15 @@
 """The model that answers for an agent: its own, the requested one, or the project's default."""
 
+from collections.abc import Callable
+
 from penstock.agents.agent import AnyAgent
+from penstock.models.fallback import Fallback
 from penstock.models.model import Model
 from penstock.models.names import ModelNames, ThinkingModel
 from penstock.models.resolve import ModelRegistry
+
+FindModel = Callable[[AnyAgent, str | None], Model]
+"""Returns the model of an agent, or the requested one. Raises ConfigError."""
 
 
 class ModelSelector:
@@ -22,8 +28,10 @@ class ModelSelector:
         """
         own = agent.model
         if not (own is None or isinstance(own, str)) and requested in {None, own.card.model_id}:
-            return own
-        name, level = agent.model_name(requested), agent.profile.thinking
+            return own.bound(self._named) if isinstance(own, Fallback) else own
+        return self._named(agent.model_name(requested), agent.profile.thinking)
+
+    def _named(self, name: str | None, level: str | None = None) -> Model:
         # A configured name is used as written, even if it looks like `provider:model` or ends like
         # a level of thinking: the operator's table wins over the syntax of names.
         if name is None or self._models.has(name):

@@ -19,6 +19,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import overload
 
+from penstock.agents.tool_offer import REPLY_TOKENS
 from penstock.core.errors import ContextTooLarge
 from penstock.core.events.events import CallSettled
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, file_tokens
@@ -214,7 +215,7 @@ def _removed(message: ToolMessage, settled: CallSettled | None) -> ToolMessage:
     return ToolMessage(message.call_id, message.name, text, message.ok)
 
 
-def room(window: int | None, configured: int | None, max_tokens: int) -> int:
+def room(window: int | None, configured: int | None, max_tokens: int | None) -> int:
     """Return how many tokens a request may have.
 
     The agent's setting wins, then the model's context window without the reply and a margin for
@@ -224,4 +225,4 @@ def room(window: int | None, configured: int | None, max_tokens: int) -> int:
         return configured
     if window is None:
         return WINDOW_TOKENS
-    return max(int(window * (1 - _MARGIN)) - max_tokens, 1)
+    return max(int(window * (1 - _MARGIN)) - (max_tokens or REPLY_TOKENS), 1)

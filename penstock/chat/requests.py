@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, field
 
 from penstock.agents.output_contract import contract_of_schema
 from penstock.core.envelope import Envelope, ErrorDetail, Json
@@ -33,10 +33,8 @@ from penstock.core.task import (
 )
 from penstock.core.task import Question as AskedQuestion
 from penstock.core.text import cut, one_line, size_text
-from penstock.models.settings import NOTHING_SET, ModelSettings
 
 BLOCKED = "BLOCKED"
-"""The code of a task that waits for a part that this process lacks."""
 _STATUS: dict[TaskStatus, ReplyStatus] = {
     TaskStatus.SUCCEEDED: "succeeded",
     TaskStatus.FAILED: "failed",
@@ -74,8 +72,7 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     """The conversation to continue; None starts one."""
     model: str | None = None
     """`provider:model` or a configured name, for this task; None means the agent's model."""
-    model_settings: ModelSettings = NOTHING_SET
-    """Settings of requests to the model, for this task; they win over those of the agent."""
+    model_settings: Json | None = None
     enable_tools: bool = True
     """Whether the model is offered tools in this task."""
     attachments: tuple[StoredFile, ...] = ()
@@ -248,7 +245,7 @@ def message_entries(
         message_id=message.message_id or MessageId(world.new_id("msg")),
         content=message.content,
         model=message.model,
-        model_settings=to_builtins(message.model_settings) or None,
+        model_settings=message.model_settings,
         enable_tools=message.enable_tools,
         selected_skills=message.selected_skills,
         attachments=message.attachments,

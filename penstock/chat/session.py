@@ -15,11 +15,12 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from penstock.agents.agent import Agent, AnyAgent, FindModel
+from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.agent_parts import named_tools
 from penstock.agents.attachments.reading import AttachmentReader, ReadableModel
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop import FinalReply, loop
+from penstock.agents.model_selector import FindModel
 from penstock.agents.output_contract import OutputContract, OutputMode, contract_of_schema
 from penstock.agents.output_loop import (
     OutputCallRunner,

@@ -186,9 +186,8 @@ class SessionState:
         """Add the time since the last event to the task's active time, unless it waited."""
         waits = task.is_suspended or task.blocked_on
         if not (waits or type(event) in (TaskResumed, TaskBlocked)):
-            task.spent.active_ms += at - self.last_at
-        if type(event) is ReplyReceived and event.waited_ms:
-            task.spent.active_ms -= min(event.waited_ms, at - self.last_at)
+            waited_ms = event.waited_ms if type(event) is ReplyReceived else 0
+            task.spent.active_ms += max(at - self.last_at - waited_ms, 0)
         self.last_at = at
 
     def _apply_elsewhere(self, event: Event, task_id: TaskId | None, at: int) -> None:

@@ -22,6 +22,7 @@ from penstock.core.errors import ConfigError, ModelRefused
 from penstock.core.late import is_installed, late
 from penstock.core.limits import Limits
 from penstock.models.configured import ConfiguredModel
+from penstock.models.fallback import Fallback
 from penstock.models.limiter import Limiter
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
 from penstock.models.prices import PriceTable, shipped_prices
@@ -140,7 +141,8 @@ class ModelRegistry:
 
     def add(self, model: Model) -> None:
         """Register a model object under the `model_id` of its card."""
-        self._made[model.card.model_id] = model
+        bound = model.bound(self.get) if isinstance(model, Fallback) else model
+        self._made[model.card.model_id] = bound
 
     def cards(self) -> list[ModelCard]:
         """Return the card of each named model, the default first, then by name."""

@@ -17,8 +17,9 @@ from typing import Any
 from msgspec import Struct, convert, field, to_builtins
 from msgspec.structs import replace
 
-from penstock.agents.agent import DEFAULTS, Agent, ChatSettings, FindModel
+from penstock.agents.agent import DEFAULTS, Agent, ChatSettings
 from penstock.agents.agent_profile import AgentProfile
+from penstock.agents.model_selector import FindModel
 from penstock.agents.tool_offer import (
     REPLY_TOKENS,
     ToolOffer,

@@ -243,12 +243,14 @@ def _attachments(asked: dict[str, Any]) -> list[PlacedFile]:
     return files
 
 
-def _model_settings(asked: dict[str, Any]) -> ModelSettings:
+def _model_settings(asked: dict[str, Any]) -> dict[str, Any] | None:
     """Return the settings of requests to the model. Raises InvalidRequest."""
+    settings = asked.get("modelSettings") or {}
     try:
-        return convert(asked.get("modelSettings") or {}, ModelSettings)
+        convert(settings, ModelSettings)
     except ValidationError as error:
         raise InvalidRequest([{"field": "/modelSettings", "issue": str(error)}]) from None
+    return settings or None
 
 
 async def _model(chat: ChatParts, asked: dict[str, Any]) -> str | None:

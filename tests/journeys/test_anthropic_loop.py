@@ -1,0 +1,212 @@
+"""A loop of calls of a thinking model, killed at each write: the same requests, and no refusal."""
+
+import asyncio
+import json
+import signal
+import sys
+from itertools import groupby, pairwise
+from pathlib import Path
+
+import pytest
+
+from penstock.agents.agent import Agent
+from penstock.core.limits import Limits
+from penstock.models.providers import ModelConfig
+from penstock.models.settings import ModelSettings
+from penstock.models.wires.anthropic import AnthropicModel
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.fake_anthropic import (
+    ADAPTIVE,
+    BINDING,
+    MANUAL,
+    MODELS,
+    FakeAnthropic,
+    fake_anthropic,
+)
+from tests.kit.tools import Act
+
+pytestmark = pytest.mark.programs
+MODES = (BINDING, MANUAL, ADAPTIVE)
+THINKING = ModelSettings(thinking="low")
+
+
+def claude(fake: FakeAnthropic, mode: str | None = None) -> AnthropicModel:
+    config = ModelConfig(
+        name="claude",
+        provider="anthropic",
+        model=MODELS[mode or fake.mode],
+        base_url=fake.url,
+        api_key="sk",
+    )
+    return AnthropicModel(config, Limits())
+
+
+async def loop_of_calls(fake: FakeAnthropic, *, writes: int, before: bool) -> tuple[str, DyingLog]:
+    """Run the loop in as many processes as it takes; return its answer and its log."""
+    clock = FakeClock()
+    log = DyingLog(clock, writes=writes, before=before)
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    while True:
+        model = claude(fake)
+        agent = Agent("assistant", model=model, model_settings=THINKING)
+        async with memory_runtime(agents=[agent], tools=[Act("look")], place=place) as runtime:
+            reply = await live(runtime, log, see_through(runtime, "Go", lambda question: {}))
+        await model.close()
+        if reply is not None:
+            return reply.content, log
+        log.revive()
+        clock.advance(place.limits.lease_seconds + 1)
+
+
+def distinct(bodies: list[bytes]) -> list[bytes]:
+    """Return the requests, each once: a process that died may have been asking."""
+    return [body for body, _ in groupby(bodies)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+async def test_a_loop_killed_at_any_write_sends_the_same_bytes(mode: str, before: bool) -> None:
+    async with fake_anthropic(mode) as fake:
+        answer, log = await loop_of_calls(fake, writes=-1, before=before)
+    assert (answer, len(fake.bodies), fake.refusals) == ("Answer 5.", 6, [])
+    assert json.loads(fake.bodies[0])["thinking"]["type"] == (
+        "enabled" if mode == MANUAL else "adaptive"
+    )
+    for writes in range(1, log.writes + 1):
+        async with fake_anthropic(mode) as again:
+            killed, _ = await loop_of_calls(again, writes=writes, before=before)
+        assert (killed, again.refusals) == (answer, []), writes
+        assert distinct(again.bodies) == fake.bodies, writes
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_stream_of_single_bytes_with_noise_leads_to_the_same_requests(mode: str) -> None:
+    async with fake_anthropic(mode) as whole, fake_anthropic(mode, bytewise=True) as noisy:
+        for fake in (whole, noisy):
+            assert (await loop_of_calls(fake, writes=-1, before=False))[0] == "Answer 5."
+    assert noisy.bodies == whole.bodies
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_server_that_refuses_all_thinking_gets_each_request_without_it(mode: str) -> None:
+    async with fake_anthropic(mode, refuses_carries=True) as fake:
+        answer, _ = await loop_of_calls(fake, writes=-1, before=False)
+    assert answer == "Answer 5."
+    sent = [b'"signature"' in body for body in fake.bodies]
+    assert (sum(sent), len(sent) - sum(sent)) == (len(fake.refusals), 6)
+    assert not any(one and other for one, other in pairwise(sent))
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_another_system_prompt_costs_only_bound_thinking(mode: str) -> None:
+    async with fake_anthropic(mode, calls=1) as fake:
+        model, place = claude(fake), MemoryStorage(limits=Limits(shutdown_seconds=0))
+        session: str | None = None
+        for text in ("Be brief.", "Be kind."):
+            agent = Agent("clerk", instructions=text, model=model, model_settings=THINKING)
+            runtime = memory_runtime(agents=[agent], tools=[Act("look")], place=place)
+            async with runtime as opened:
+                session = (await opened.chat("Go", agent="clerk", session=session)).session
+        await model.close()
+    assert fake.refusals == []
+    assert (b'"signature"' in fake.bodies[2]) is (mode != BINDING)
+    assert b"toolu_0" in fake.bodies[2]
+
+
+async def test_another_model_reads_no_thinking_and_the_first_one_its_own_again() -> None:
+    async with fake_anthropic(ADAPTIVE, calls=1) as fake:
+        first, second = claude(fake), claude(fake, MANUAL)
+        place = MemoryStorage(limits=Limits(shutdown_seconds=0))
+        session: str | None = None
+        for model in (first, second, first):
+            agent = Agent("clerk", model=model)
+            runtime = memory_runtime(agents=[agent], tools=[Act("look")], place=place)
+            async with runtime as opened:
+                session = (await opened.chat("Go", agent="clerk", session=session)).session
+        for model in (first, second):
+            await model.close()
+    assert fake.refusals == []
+    counts = [body.count(b'"signature"') for body in fake.bodies]
+    assert counts == [0, 1, 0, 1, 2, 3]
+
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+import penstock
+from penstock import Agent, ModelSettings, tool
+from penstock.core.limits import Limits
+from penstock.models.providers import ModelConfig
+from penstock.models.wires.anthropic import AnthropicModel
+from penstock.store.projections import Page
+
+@tool(effect="read")
+def look(n: int) -> str:
+    "Look."
+    return f"seen {n}"
+
+async def main(folder, url, name):
+    config = ModelConfig(
+        name="claude", provider="anthropic", model=name, base_url=url, api_key="sk"
+    )
+    model = AnthropicModel(config, Limits())
+    agent = Agent(
+        "clerk", model=model, tools=[look], model_settings=ModelSettings(thinking="low")
+    )
+    limits = {"lease_seconds": 0.5, "sweep_seconds": 0.05}
+    async with penstock.open(folder, agents=[agent], settings={"limits": limits}) as runtime:
+        tasks, _ = await runtime.parts.storage.projections.tasks(page=Page())
+        if tasks:
+            reply = await runtime.requests.wait(tasks[0].task_id)
+        else:
+            reply = await runtime.chat("Go", agent=agent)
+        print(reply.content)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_process_killed_within_the_loop_sends_the_same_bytes(
+    mode: str, tmp_path: Path
+) -> None:
+    async with fake_anthropic(mode) as whole:
+        assert await run(whole, folder(tmp_path, "whole")) == (0, "Answer 5.")
+    async with fake_anthropic(mode) as fake:
+        fake.on_request = lambda number: kill(fake, number)
+        place = folder(tmp_path, "killed")
+        code, _ = await run(fake, place)
+        assert code == -signal.SIGKILL
+        assert await run(fake, place) == (0, "Answer 5.")
+    assert fake.refusals == []
+    assert distinct(fake.bodies) == whole.bodies
+
+
+KILLED_AT = 4
+_running: list[asyncio.subprocess.Process] = []
+
+
+def kill(fake: FakeAnthropic, number: int) -> None:
+    """Kill the program in the middle of its loop, while it waits for the reply."""
+    if number == KILLED_AT:
+        _running[-1].kill()
+
+
+def folder(parent: Path, name: str) -> str:
+    """Return a new folder."""
+    (parent / name).mkdir()
+    return str(parent / name)
+
+
+async def run(fake: FakeAnthropic, place: str) -> tuple[int, str]:
+    """Run the program to its end; return its exit code and what it printed."""
+    arguments = (place, fake.url, MODELS[fake.mode])
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, *arguments, stdout=asyncio.subprocess.PIPE
+    )
+    _running.append(process)
+    said, _ = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, said.decode().strip()

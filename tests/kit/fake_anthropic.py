@@ -1,0 +1,339 @@
+"""A server with Anthropic's Messages API that refuses what the provider refuses.
+
+It signs thinking with an HMAC: over the text of the block, and in mode `binding` also over tools,
+system prompt and earlier messages without cache points. In mode `manual`, calls of the current turn
+need their thinking; in mode `adaptive` they do not. A reply follows from its request alone, so a
+request that is repeated gets the same reply.
+"""
+
+import asyncio
+import hmac
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, get_type_hints
+
+from anthropic.types import (
+    DocumentBlockParam,
+    ImageBlockParam,
+    RedactedThinkingBlockParam,
+    TextBlockParam,
+    ThinkingBlockParam,
+    ToolParam,
+    ToolResultBlockParam,
+    ToolUseBlockParam,
+)
+from anthropic.types.message_create_params import MessageCreateParamsStreaming
+from anthropic.types.user_message_param import UserMessageParam
+from pydantic import TypeAdapter, ValidationError
+
+from tests.kit.model_server import blocks_of
+
+BINDING, MANUAL, ADAPTIVE = "binding", "manual", "adaptive"
+MODELS = {
+    BINDING: "claude-opus-5-5",
+    MANUAL: "claude-sonnet-4-5-20250929",
+    ADAPTIVE: "claude-opus-4-6",
+}
+KEY = b"the provider's own"
+THOUGHTS = ("thinking", "redacted_thinking")
+POINTS = {"text", "image", "document", "tool_use", "tool_result"}
+MAX_POINTS = 4
+BLOCKS: dict[str, Any] = {
+    "text": TextBlockParam,
+    "thinking": ThinkingBlockParam,
+    "redacted_thinking": RedactedThinkingBlockParam,
+    "tool_use": ToolUseBlockParam,
+    "tool_result": ToolResultBlockParam,
+    "image": ImageBlockParam,
+    "document": DocumentBlockParam,
+}
+SDK: TypeAdapter[Any] = TypeAdapter(MessageCreateParamsStreaming)
+BOUND = "Invalid signature in thinking block. The block is bound to a different conversation"
+
+
+class RequestRefused(Exception):
+    """The server answers 400 with these words."""
+
+
+@dataclass
+class FakeAnthropic:
+    """A server, what it received and what it refused."""
+
+    mode: str
+    calls: int = 5
+    """How many calls a task makes before it has its answer."""
+    refuses_carries: bool = False
+    """Refuse every request with thinking."""
+    window: int = 10**9
+    """Characters of the messages that it reads at most."""
+    bytewise: bool = False
+    """Send each byte alone, with CRLF, pings and unknown events."""
+    url: str = ""
+    bodies: list[bytes] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    cached: list[int] = field(default_factory=list)
+    """For each accepted request, the characters that it shares with an earlier one."""
+    on_request: Callable[[int], None] = lambda number: None
+    """Called with the number of each request, before its answer."""
+    _seen: list[str] = field(default_factory=list)
+
+    @property
+    def requests(self) -> list[dict[str, Any]]:
+        """The requests, parsed."""
+        return [json.loads(body) for body in self.bodies]
+
+    def answer(self, head: str, body: bytes) -> tuple[int, str, list[bytes]]:
+        """Return the status, the content type and the blocks of the answer."""
+        self.bodies.append(body)
+        self.on_request(len(self.bodies))
+        try:
+            request = checked(json.loads(body), head)
+            self._check_conversation(request)
+        except RequestRefused as error:
+            self.refusals.append(str(error))
+            kind = {"type": "invalid_request_error", "message": str(error)}
+            return 400, "application/json", [json.dumps({"type": "error", "error": kind}).encode()]
+        text = json.dumps(bare(parts_before(request, len(request["messages"]))))
+        self.cached.append(max((shared(text, each) for each in self._seen), default=0))
+        self._seen.append(text)
+        return 200, "text/event-stream", self._stream(list(self._reply(request)))
+
+    def sign(self, thought: str, before: Any) -> str:
+        """Return the signature of a block."""
+        signed = thought + (json.dumps(bare(before)) if self.mode == BINDING else "")
+        return hmac.new(KEY, signed.encode(), sha256).hexdigest()
+
+    def _check_conversation(self, request: dict[str, Any]) -> None:
+        messages = request["messages"]
+        if len(json.dumps(messages)) > self.window:
+            raise RequestRefused(f"prompt is too long: more than {self.window} characters")
+        turn = max(
+            index
+            for index, message in enumerate(messages)
+            if message["role"] == "user" and any(b["type"] == "text" for b in message["content"])
+        )
+        for index, message in enumerate(messages):
+            if message["role"] != "assistant":
+                continue
+            thoughts = [block for block in message["content"] if block["type"] in THOUGHTS]
+            calls = any(block["type"] == "tool_use" for block in message["content"])
+            if thoughts and self.refuses_carries:
+                raise RequestRefused(f"messages.{index}: Invalid `signature` in `thinking` block")
+            if thoughts:
+                self._check_thoughts(request, index, thoughts)
+            elif calls and index > turn and self._thinks_manually(request):
+                raise RequestRefused(
+                    f"messages.{index}.content.0.type: Expected `thinking` or "
+                    "`redacted_thinking`, but found `tool_use`"
+                )
+
+    def _thinks_manually(self, request: dict[str, Any]) -> bool:
+        return self.mode == MANUAL and request.get("thinking", {}).get("type") == "enabled"
+
+    def _check_thoughts(
+        self, request: dict[str, Any], index: int, thoughts: list[dict[str, Any]]
+    ) -> None:
+        content = request["messages"][index]["content"]
+        before = parts_before(request, index)
+        if [block["type"] for block in thoughts] != list(THOUGHTS) or content[:2] != thoughts:
+            raise RequestRefused(
+                f"messages.{index}: `thinking` or `redacted_thinking` blocks in the latest "
+                "assistant message cannot be modified"
+            )
+        thought, redacted = thoughts
+        if thought["signature"] != self.sign(thought["thinking"], before):
+            raise RequestRefused(f"messages.{index}.content.0: {BOUND}")
+        if redacted["data"] != self.sign("redacted", before):
+            raise RequestRefused(f"messages.{index}.content.1: {BOUND}")
+
+    def _reply(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the events of the reply: thinking, then a call or the answer."""
+        results = 0
+        for message in reversed(request["messages"]):
+            content = message["content"]
+            results += sum(block["type"] == "tool_result" for block in content)
+            if message["role"] == "user" and any(block["type"] == "text" for block in content):
+                break
+        number = sum(message["role"] == "assistant" for message in request["messages"])
+        before = parts_before(request, len(request["messages"]))
+        usage = {"input_tokens": 7, "output_tokens": 0}
+        start = {"id": f"msg_{number}", "type": "message", "role": "assistant", "content": []}
+        yield {"type": "message_start", "message": {**start, "model": "m", "usage": usage}}
+        thinks = request.get("thinking", {}).get("type") != "disabled"
+        blocks = list(self._thoughts(number, before)) if thinks else []
+        is_over = results >= self.calls or request.get("tool_choice", {}).get("type") == "none"
+        if is_over or not request.get("tools"):
+            blocks.append(_text(f"Answer {number}."))
+        else:
+            blocks += [_text("Let me look."), _call(number)]
+        for index, (opened, deltas) in enumerate(blocks):
+            yield {"type": "content_block_start", "index": index, "content_block": opened}
+            for delta in deltas:
+                yield {"type": "content_block_delta", "index": index, "delta": delta}
+            yield {"type": "content_block_stop", "index": index}
+        reason = "tool_use" if blocks[-1][0]["type"] == "tool_use" else "end_turn"
+        ending = {"delta": {"stop_reason": reason}, "usage": {"output_tokens": 9}}
+        yield {"type": "message_delta", **ending}
+        yield {"type": "message_stop"}
+
+    def _thoughts(self, number: int, before: Any) -> Iterator[tuple[dict[str, Any], list[Any]]]:
+        thought = f"hm {number}" if number % 2 else ""
+        pieces = [{"type": "thinking_delta", "thinking": each} for each in thought]
+        signature = self.sign(thought, before)
+        signed = [{"type": "signature_delta", "signature": each} for each in halves(signature)]
+        yield {"type": "thinking", "thinking": "", "signature": ""}, [*pieces, *signed]
+        yield {"type": "redacted_thinking", "data": self.sign("redacted", before)}, []
+
+    def _stream(self, events: list[dict[str, Any]]) -> list[bytes]:
+        if not self.bytewise:
+            return [b"".join(blocks_of(*events))]
+        noise = {"type": "ping"}, {"type": "content_block_sparkle", "index": 0}
+        loud = b"".join(blocks_of(*(each for event in events for each in (event, *noise))))
+        return [bytes([byte]) for byte in loud.replace(b"\n", b"\r\n")]
+
+
+def _text(text: str) -> tuple[dict[str, Any], list[Any]]:
+    return {"type": "text", "text": ""}, [{"type": "text_delta", "text": each} for each in text]
+
+
+def _call(number: int) -> tuple[dict[str, Any], list[Any]]:
+    opened = {"type": "tool_use", "id": f"toolu_{number}", "name": "look", "input": {}}
+    texts = '{"n": ', f"{number}}}"
+    return opened, [{"type": "input_json_delta", "partial_json": each} for each in texts]
+
+
+def checked(request: dict[str, Any], head: str) -> dict[str, Any]:
+    """Return the request. Raises RequestRefused for a form that the provider refuses."""
+    try:
+        SDK.validate_python(request)
+    except ValidationError as error:
+        raise RequestRefused(str(error)) from None
+    for problem in (*_unknown(request), *_problems(request, head.lower())):
+        raise RequestRefused(problem)
+    return request
+
+
+def _unknown(request: dict[str, Any]) -> Iterator[str]:
+    """Yield the members that the SDK's types do not have. Its validation ignores them."""
+    placed: list[tuple[str, Any, Any]] = [("", request, MessageCreateParamsStreaming)]
+    placed += [(f"tools.{at}", tool, ToolParam) for at, tool in enumerate(request.get("tools", ()))]
+    for at, message in enumerate(request["messages"]):
+        placed.append((f"messages.{at}", message, UserMessageParam))
+        placed += [
+            (f"messages.{at}.content.{number}", block, BLOCKS[block["type"]])
+            for number, block in enumerate(message["content"])
+        ]
+    for place, value, kind in placed:
+        for name in value.keys() - get_type_hints(kind).keys():
+            yield f"{place}.{name}: Extra inputs are not permitted"
+
+
+def _problems(request: dict[str, Any], head: str) -> Iterator[str]:
+    if "anthropic-version: 2026-10-21" in head:
+        for name in {"temperature", "top_p", "top_k"} & request.keys():
+            yield f"{name}: is not supported"
+    thinking = request.get("thinking", {})
+    is_forced = request.get("tool_choice", {}).get("type") in {"any", "tool"}
+    if thinking.get("type") == "enabled":
+        budget = thinking["budget_tokens"]
+        if not 1024 <= budget < request["max_tokens"]:
+            yield f"thinking.budget_tokens: {budget} must be less than max_tokens"
+        if is_forced:
+            yield "tool_choice: thinking may not be enabled when tool use is forced"
+    if is_forced and request["model"] == MODELS[BINDING]:
+        yield "tool_choice: this model does not support forced tool use"
+    schema = request.get("output_config", {}).get("format", {}).get("schema")
+    if schema is not None and schema.get("additionalProperties") is not False:
+        yield "output_config.format.schema: additionalProperties must be false"
+    yield from _message_problems(request["messages"])
+    yield from _point_problems(request)
+
+
+def _message_problems(messages: list[dict[str, Any]]) -> Iterator[str]:
+    wanted: list[str] = []
+    for index, message in enumerate(messages):
+        role, content = message["role"], message["content"]
+        if role != ("assistant" if index % 2 else "user"):
+            yield f"messages.{index}: roles must alternate between user and assistant"
+        if not content:
+            yield f"messages.{index}: content must not be empty"
+        if any(block["type"] == "text" and not block["text"] for block in content):
+            yield f"messages.{index}: text content blocks must be non-empty"
+        kinds = [block["type"] for block in content]
+        results = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
+        if role == "user" and (results != wanted or "tool_result" in kinds[len(results) :]):
+            yield f"messages.{index}: `tool_use` ids were found without `tool_result` blocks"
+        wanted = [block["id"] for block in content if block["type"] == "tool_use"]
+    if wanted:
+        yield "messages: the last call has no result"
+
+
+def _point_problems(request: dict[str, Any]) -> Iterator[str]:
+    blocks = [*request.get("tools", ()), *(request.get("system") or ())]
+    blocks += [block for message in request["messages"] for block in message["content"]]
+    points = [block for block in blocks if "cache_control" in block]
+    if len(points) > MAX_POINTS:
+        yield f"A maximum of {MAX_POINTS} blocks with cache_control may be provided"
+    if wrong := [block for block in points if block.get("type", "text") not in POINTS | {"custom"}]:
+        yield f"{wrong[0]['type']} blocks cannot have cache_control"
+    ttls = [block["cache_control"].get("ttl", "5m") for block in points]
+    if ttls != sorted(ttls):
+        yield "a ttl='1h' cache_control block must not come after a ttl='5m' one"
+
+
+def parts_before(request: dict[str, Any], index: int) -> list[Any]:
+    """Return what precedes a message, in the order of the wire."""
+    return [request.get("tools"), request.get("system"), request["messages"][:index]]
+
+
+def bare(value: Any) -> Any:
+    """Return a value without cache points."""
+    if isinstance(value, dict):
+        return {name: bare(each) for name, each in value.items() if name != "cache_control"}
+    return [bare(each) for each in value] if isinstance(value, list) else value
+
+
+def shared(one: str, other: str) -> int:
+    """Return how many characters two texts begin with in common."""
+    return next(
+        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )
+
+
+def halves(text: str) -> tuple[str, str]:
+    """Return a text in two pieces."""
+    return text[: len(text) // 2], text[len(text) // 2 :]
+
+
+@asynccontextmanager
+async def fake_anthropic(mode: str, **options: Any) -> AsyncIterator[FakeAnthropic]:
+    """Serve the API on a port of this machine."""
+    fake = FakeAnthropic(mode, **options)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                lines = head.lower().splitlines()
+                length = next(line for line in lines if line.startswith("content-length:"))
+                body = await reader.readexactly(int(length.partition(":")[2]))
+                status, kind, blocks = fake.answer(head, body)
+                lines = [f"HTTP/1.1 {status} Said", f"content-type: {kind}"]
+                writer.write("\r\n".join([*lines, "transfer-encoding: chunked", "", ""]).encode())
+                for block in blocks:
+                    writer.write(f"{len(block):x}\r\n".encode() + block + b"\r\n")
+                    await writer.drain()
+                writer.write(b"0\r\n\r\n")
+                await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    fake.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    try:
+        yield fake
+    finally:
+        listening.close()
