@@ -66,6 +66,10 @@ SHOWN = {
         "chaos/test_blame.py::test_the_poison_fails_and_the_innocent_are_done",
         "chaos/test_blame.py::test_two_processes_of_one_database_find_the_poison_together",
     ],
+    "a process has no free slot (`limits.activations`) for a task": [
+        "promises/test_lease_renewal.py::test_what_waits_for_a_slot_runs_elsewhere_and_is_no_crash",
+        "contracts/test_launcher.py::test_a_log_that_must_wait_for_a_slot_gets_no_lease",
+    ],
     "repeated `kill -9` that no task causes": [
         "chaos/test_blame.py::test_kills_from_outside_fail_nothing",
     ],

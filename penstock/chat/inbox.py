@@ -10,7 +10,8 @@ takes a short way, and so does a direct call with a log of its own: `Log.begin` 
 TaskStarted and acquires the lease, in one commit instead of three, each of which the reader would
 wait for (docs/decisions/006). The cache may be wrong, because another process has written to the
 log. So the expected head is part of the statement: if it differs, or the log is held, nothing is
-written and the message takes the ordinary way.
+written and the message takes the ordinary way. So does a request that must wait for a free slot of
+the launcher: it holds no lease while it waits.
 
 Relies on: the store orders concurrent appends and refuses a second answer, a taken name and a
 reused key; the checks here only choose the error message. A log is read before an event is appended

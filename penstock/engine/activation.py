@@ -69,8 +69,10 @@ class Activations:
         self._keeper = LeaseKeeper(self._held, world.limits.lease_seconds / RENEWALS)
         self.states = StateCache(log, self._held)
         """States of logs that no activation works on. `observe` follows this process's commits."""
-        self._started: dict[LogId, tuple[Lease, float]] = {}
-        """Leases acquired by `begin`, with the time; the next `run` of the log uses them."""
+        self.free_slots = world.limits.activations
+        """How many more logs may run at once; the launcher takes one for each run."""
+        self.begun: dict[LogId, tuple[Lease, float]] = {}
+        """Leases acquired by `begin`, with the time. Each has a slot; the next `run` uses both."""
         self._unreleased: dict[LogId, Lease] = {}
         """Leases that the store failed to release; released before the log is acquired again."""
         self._blocked: dict[LogId, MissingParts] = {}
@@ -80,8 +82,8 @@ class Activations:
     async def run(self, log_id: LogId) -> Moment | None:
         """Run every task of a log that can run; return when the log is due again, if ever."""
         now = self._clock.monotonic()
-        if log_id in self._started:
-            lease, now = self._started.pop(log_id)
+        if log_id in self.begun:
+            lease, now = self.begun.pop(log_id)
         elif (acquired := await self._acquired(log_id)) is None:
             return None
         else:
@@ -113,17 +115,24 @@ class Activations:
     ) -> Sequence[Record] | None:
         """Write the first events of a task and acquire the lease in one write; `run` continues.
 
-        Returns None, with nothing written, if the log changed or is held: then the caller appends
-        the message and wakes the launcher.
+        Returns None, with nothing written, if the log changed, is held or must wait for a slot:
+        then the caller appends the message and wakes the launcher. A log that waits holds no lease:
+        nothing renews it, and a lease that expires counts as a crash.
         """
-        if self._is_closing:
+        if self._is_closing or not self.free_slots:
             return None
         now = self._clock.monotonic()
-        started = await self._log.begin(log_id, entries, self._owner, head=head)
+        self.free_slots -= 1
+        started = None
+        try:
+            started = await self._log.begin(log_id, entries, self._owner, head=head)
+        finally:
+            if started is None:
+                self.free_slots += 1
         if started is None:
             return None
         lease, records = started
-        self._started[log_id] = (lease, now)
+        self.begun[log_id] = (lease, now)
         if self._is_closing:  # `close` ran during the write and did not see this lease
             await self.close()
         return records
@@ -131,8 +140,8 @@ class Activations:
     async def close(self) -> None:
         """Refuse new work, and release the leases that no `run` has used."""
         self._is_closing = True
-        waiting = [*(lease for lease, _ in self._started.values()), *self._unreleased.values()]
-        self._started.clear()
+        waiting = [*(lease for lease, _ in self.begun.values()), *self._unreleased.values()]
+        self.begun.clear()
         for lease in waiting:
             await self._surrender(lease)
 
@@ -146,7 +155,7 @@ class Activations:
         Raises StoreCorrupt if the log cannot be read, so that the sender gets the error immediately
         and not after the event was accepted.
         """
-        if log_id not in self._started:
+        if log_id not in self.begun:
             await self.states.ensure_readable(log_id)
 
     def awaited(self, log_id: LogId) -> set[LogId]:

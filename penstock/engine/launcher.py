@@ -2,7 +2,8 @@
 
 `InlineLauncher` guarantees: at most `limits.activations` logs run at once; one log never runs twice
 at once here; logs start in the order in which they were woken, and a log that is woken again keeps
-its place. Every log that needs a run gets one, also after a crash of its process.
+its place. Every log that needs a run gets one, also after a crash of its process. A log that waits
+for a slot has no lease, so another process with a free slot can run it.
 
 How: `wake` enqueues a log; a log that is running is refreshed instead and run once more afterwards.
 A sweep every `limits.sweep_seconds` reads pending logs from the store. It finds work that no `wake`
@@ -104,6 +105,8 @@ class InlineLauncher:
             self._woken.add(log_id)
             if self._activations.is_held(log_id):
                 self._keep_task(asyncio.create_task(self._activations.refresh(log_id)))
+        elif log_id in self._activations.begun:
+            self._run(log_id)
         else:
             self._waiting[log_id] = None
             self._start()
@@ -149,17 +152,23 @@ class InlineLauncher:
         await self._activations.rest()
 
     def _start(self) -> None:
-        while self._waiting and not self._closing and len(self._running) < self._limits.activations:
+        while self._waiting and not self._closing and self._activations.free_slots:
             log_id, _ = self._waiting.popitem(last=False)
             if log_id not in self._running:
-                # A callback, not a coroutine around the run: that would be resumed with each step.
-                run = asyncio.create_task(self._activations.run(log_id))
-                run.add_done_callback(partial(self._ended, log_id))
-                self._running[log_id] = run
+                self._activations.free_slots -= 1
+                self._run(log_id)
+
+    def _run(self, log_id: LogId) -> None:
+        """Run a log that has a slot."""
+        # A callback, not a coroutine around the run: that would be resumed with each step.
+        run = asyncio.create_task(self._activations.run(log_id))
+        run.add_done_callback(partial(self._ended, log_id))
+        self._running[log_id] = run
 
     def _ended(self, log_id: LogId, run: "asyncio.Task[Moment | None]") -> None:
         """Continue after a run: report its error, and run the log again if it is due."""
         del self._running[log_id]
+        self._activations.free_slots += 1
         wake_at = None
         if run.cancelled():
             log.debug("the run of log %s was cancelled", log_id)
@@ -172,7 +181,7 @@ class InlineLauncher:
         # Woken while it ran: the activation may have read the log before the event came.
         if log_id in self._woken:
             self._woken.discard(log_id)
-            self._waiting[log_id] = None
+            self.wake(log_id)
         elif wake_at is not None:
             self.wake(log_id, not_before=wake_at)
         self._start()

@@ -285,3 +285,48 @@ async def test_it_is_idle_when_no_work_runs_and_none_waits() -> None:
         gate.set()
         await resting
         assert len(running.worked) == 2
+
+
+async def test_a_log_that_must_wait_for_a_slot_gets_no_lease() -> None:
+    async with opened(limits=Limits(activations=2)) as running:
+        gate = running.stop_at("a")
+        await running.say("a")
+        begun = await asyncio.gather(*(running.begin(name) for name in "bcd"))
+        assert [records is not None for records in begun] == [True, False, False]
+        assert await running.log.head(LogId("c")) == 0
+        gate.set()
+        await settle()
+        assert (len(running.worked), running.most_at_work) == (2, 2)
+        assert await running.begin("c")
+
+
+async def test_a_log_that_waits_gets_the_slot_of_a_begin_that_wrote_nothing() -> None:
+    async with opened(limits=Limits(activations=1)) as running:
+        beginning = asyncio.ensure_future(running.begin("a", head=7))
+        await settle(rounds=1)
+        task_id = await running.say("b")
+        assert await beginning is None
+        await settle()
+        assert running.worked == [task_id]
+
+
+async def test_a_log_that_was_begun_runs_before_those_that_wait() -> None:
+    async with opened(limits=Limits(activations=1)) as running:
+        gates = [running.stop_at(name) for name in "ab"]
+        assert await running.begin("a")
+        for name in "bc":
+            await running.say(name)
+        running.launcher.wake(LogId("a"))
+        await settle()
+        assert running.at_work == 1
+        for gate in gates:
+            gate.set()
+        await settle()
+        assert (len(running.worked), running.most_at_work) == (3, 1)
+
+
+async def test_a_closed_launcher_begins_nothing() -> None:
+    async with opened() as running:
+        await running.launcher.close()
+        assert await running.begin("a") is None
+        assert await running.log.head(LogId("a")) == 0

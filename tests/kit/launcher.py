@@ -1,12 +1,14 @@
 """A launcher, its log, and a body that blocks where the test wants it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from penstock.core.events.events import (
     Entry,
+    Record,
     SessionOpened,
+    TaskStarted,
 )
 from penstock.core.ids import LogId, TaskId, new_id
 from penstock.core.limits import Limits, World
@@ -70,6 +72,14 @@ class LauncherAtWork:
         if wake:
             self.launcher.wake(LogId(name))
         return task_id
+
+    async def begin(self, name: str, *, head: int = 0) -> Sequence[Record] | None:
+        task_id = TaskId(new_id("task"))
+        opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
+        entries = [Entry(opened), Entry(message(), task_id), Entry(TaskStarted(), task_id)]
+        records = await self.activations.begin(LogId(name), entries, head=head)
+        self.launcher.wake(LogId(name))
+        return records
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from penstock.chat.requests import NewCall, NewMessage
 from penstock.core.clock import SystemClock
 from penstock.core.errors import LeaseLost, StoreError
 from penstock.core.events.events import (
@@ -14,6 +15,7 @@ from penstock.core.events.events import (
     Record,
     SessionOpened,
     TaskEnded,
+    TaskResumed,
     TaskStarted,
 )
 from penstock.core.ids import LogId, MessageId, TaskId, new_id
@@ -23,12 +25,15 @@ from penstock.core.task import TaskStatus
 from penstock.engine.held_log import HeldLog, LeaseKeeper
 from penstock.engine.session_state import SessionState
 from penstock.engine.task_state import TaskState
+from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.logs.log import Lease
 from penstock.store.logs.quarantine import SUSPECT
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.activations import ActiveLog, finish
 from tests.kit.session_events import ANN, LOG, ONE, TWO, ended, message
+from tests.kit.tools import Act, Gate
 
 TASK = TaskId("task_1")
 WORLD = World(SystemClock(), Limits(), new_id)
@@ -259,3 +264,34 @@ async def test_operators_read_that_a_log_is_on_probation_once_processes_died_at_
     said = [each.getMessage() for each in caplog.records if "on probation" in each.getMessage()]
     assert len(said) == (deaths >= SUSPECT)
     assert active.worked == [ONE]
+
+
+@pytest.mark.parametrize("kind", ["call", "message"])
+async def test_what_waits_for_a_slot_runs_elsewhere_and_is_no_crash(
+    kind: str,
+) -> None:
+    """A process whose slots are taken holds no lease of it, so nothing can expire."""
+    clock, gate = FakeClock(), Gate()
+    tools = [Act("slow", gate, direct_call=True), look := Act("look", direct_call=True)]
+    full = MemoryStorage(clock=clock, limits=Limits(activations=1, shutdown_seconds=0))
+    idle = MemoryStorage(clock=clock, log=full.log)
+    model = ScriptedModel([call("look", n=1), say("Done")])
+    async with memory_runtime(tools=tools, place=full, model=model) as busy:
+        await busy.start_call(NewCall(tool_id="slow", input={}))
+        await gate.reached()
+        if kind == "call":
+            task_id = await busy.start_call(NewCall(tool_id="look", input={"n": 1}))
+        else:
+            task_id = (await busy.requests.send(NewMessage(content="Look"))).task_id
+        await clock.elapse(20)
+        assert look.runs == []
+        async with memory_runtime(tools=tools, place=idle, model=model) as other:
+            await clock.elapse(20)
+            assert await other.requests.wait(task_id)
+        gate.open()
+        await clock.elapse(20)
+    assert look.runs == [{"n": 1}]
+    task = await full.log.find_task(task_id)
+    assert task is not None
+    written = [record.event for record in await full.log.read(task.log_id)]
+    assert not [event for event in written if isinstance(event, TaskResumed)]
