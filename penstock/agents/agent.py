@@ -49,8 +49,7 @@ OutputT_co = TypeVar("OutputT_co", covariant=True, default=str)
 class ChatSettings(Struct, frozen=True, kw_only=True, dict=True):
     """How an agent works in a chat.
 
-    The same names are used by `settings` of an agent file and by the HTTP API. `docs/settings.md`
-    lists them with their defaults.
+    Agent files and the HTTP API use the same names; `docs/settings.md` lists them with defaults.
 
     Example:
         >>> from penstock import Agent, ChatSettings

@@ -3,8 +3,7 @@
 It guarantees that a task resumes in the middle of a turn: `think` adds a reply to the log before
 any of its calls runs, and `act` runs only those calls that are not settled yet. After a crash the
 guard is fed with the rounds in the log, so that it gives the same verdicts as before. If a crash
-cut a reply of which a client may have seen a part, ReplyRestarted is written first: it tells
-streams to drop that part.
+cut a reply that a client may have seen in part, ReplyRestarted first tells streams to drop it.
 
 The budget of a model call is reserved for its largest size before the request, and settled after
 it: parallel work of the task cannot spend the same tokens twice. It relies on the Dialogue (the

@@ -73,6 +73,7 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     model: str | None = None
     """`provider:model` or a configured name, for this task; None means the agent's model."""
     model_settings: Json | None = None
+    """Settings of the model for this message; see `ModelSettings`."""
     enable_tools: bool = True
     """Whether the model is offered tools in this task."""
     attachments: tuple[StoredFile, ...] = ()
@@ -361,14 +362,12 @@ def reply_of(task: TaskReply, agent: str, recorded: TaskHistory) -> Reply[Any]:
 
 def blocked_error(task: TaskReply) -> ErrorDetail:
     """Return what a blocked task lacks, as an error."""
+    missing = [each.to_wire() for each in task.blocked_on]
     return ErrorDetail(
         code=BLOCKED,
         message=blocked(task.blocked_on),
         retryable=True,
-        details={
-            "blocked_on": [each.to_wire() for each in task.blocked_on],
-            "task_id": task.task_id,
-        },
+        details={"blocked_on": missing, "task_id": task.task_id},
     )
 
 

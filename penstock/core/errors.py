@@ -193,8 +193,7 @@ class TaskError(PenstockError):
         Example:
             >>> import asyncio
             >>> from penstock import TaskError
-            >>> from penstock.models.scripted import ScriptedModel, fail
-            >>> from penstock.testing.runtime import memory_runtime
+            >>> from penstock.testing import ScriptedModel, fail, memory_runtime
             >>> async def main() -> None:
             ...     async with memory_runtime(model=ScriptedModel([fail(400)])) as runtime:
             ...         try:

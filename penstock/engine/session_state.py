@@ -19,8 +19,7 @@ MiB at a time, so that one long log does not block the event loop (docs/decision
 `observe` receiving every commit of this process, in the order of each log, and on `drop_erased` in
 every sweep, since `observe` does not receive an erase by another process.
 
-Shown by tests/engine/test_session_state.py and tests/promises/test_state_cache.py;
-test_held_log.py folds each log again.
+Shown by test_session_state.py and test_state_cache.py; test_held_log.py folds each log again.
 """
 
 from collections import OrderedDict

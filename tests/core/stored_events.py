@@ -392,8 +392,7 @@ STORED: list[tuple[Event, str, str]] = [
     (Erased(), "erased", "{}"),
     (
         MessagesErased(of_task=TASK, user=True, answer=False),
-        "messages_erased",
-        '{"of_task":"task_1","user":true,"answer":false}',
+        *("messages_erased", '{"of_task":"task_1","user":true,"answer":false}'),
     ),
     *STORED_REPLIES,
     *STORED_OF_FLOWS,

@@ -9,8 +9,7 @@ counts its entries in `LeaseProgress.written` at once and returns an awaitable, 
 append again while the first is in flight. Bodies above `limits.body_bytes` become blobs first;
 later appends to the log wait for that, to keep the order.
 Relies on: the writer keeps the order of one log; all calls come from one event loop; each write
-names the lease's epoch, so a holder that lost its lease changes nothing.
-Proof: tests/contracts/test_log.py, tests/store/logs/test_sql_log.py.
+names the lease's epoch, so a holder that lost its lease changes nothing. Proof: test_sql_log.py.
 """
 
 import asyncio

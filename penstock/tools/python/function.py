@@ -8,8 +8,7 @@ DeclarationError if there is an error among them.
 `run` relies on the invoker, which has checked the input against the schema. If all values are
 scalars of exactly the hinted types they are passed on as they are; otherwise pydantic makes the
 typed values from a copy, so a function cannot change the recorded input. A plain `def` runs in a
-thread; an `async def` runs on the event loop, and a step over 0.1 s is reported as blocking.
-Proof: tests/tools/python/test_function.py.
+thread; an `async def` on the event loop, where steps over 0.1 s are reported. Proof: test_function.
 """
 
 import inspect
