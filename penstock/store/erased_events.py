@@ -122,6 +122,7 @@ def _blank(event: Event) -> Event:
             left = replace(event, content="", message_id=MessageId(""), selected_skills=())
             left = replace(left, idempotency_key=None, request_hash=None)
             left = replace(left, attachments=(), output_schema=None, metadata=None)
+            left = replace(left, model_settings=None)
         case CallRequested():
             left = replace(event, input={}, idempotency_key=None, request_hash=None)
         case FlowRequested():

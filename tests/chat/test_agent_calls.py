@@ -121,7 +121,7 @@ async def test_agents_that_call_each_other_come_to_an_end() -> None:
         echo = Agent("echo", model=model, tools=[echo], settings=ChatSettings(max_iterations=1))
     async with memory_runtime(agents=[echo]) as runtime:
         await runtime.chat("Go", agent=echo)
-        inside = [request.messages[-1].content for request in model.requests]
+        inside = [each.content for request in model.requests for each in request.messages]
     assert any("agents are inside each other already" in each for each in inside)
 
 

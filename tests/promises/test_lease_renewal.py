@@ -274,7 +274,7 @@ async def test_what_waits_for_a_slot_runs_elsewhere_and_is_no_crash(
     clock, gate = FakeClock(), Gate()
     tools = [Act("slow", gate, direct_call=True), look := Act("look", direct_call=True)]
     full = MemoryStorage(clock=clock, limits=Limits(activations=1, shutdown_seconds=0))
-    idle = MemoryStorage(clock=clock, log=full.log)
+    idle = MemoryStorage(clock=clock, log=full.log, limits=Limits(shutdown_seconds=0))
     model = ScriptedModel([call("look", n=1), say("Done")])
     async with memory_runtime(tools=tools, place=full, model=model) as busy:
         await busy.start_call(NewCall(tool_id="slow", input={}))
