@@ -135,7 +135,7 @@ def test_a_long_conversation_is_compared_with_a_new_one(warm: float, expected: s
 
 def test_a_streamed_reply_is_compared_with_an_sdk() -> None:
     rows = rows_of([{"bench": "model", "target": "penstock", "stream_share": 0.31}])
-    assert rows["streamed reply, CPU beside an SDK"][:4] == ["≤ 0.3", "0.30", "0.31", "MISSED"]
+    assert rows["streamed chat reply, CPU beside an SDK"][:4] == ["≤ 0.3", "0.30", "0.31", "MISSED"]
 
 
 def test_a_baseline_of_the_machine_is_not_compared() -> None:

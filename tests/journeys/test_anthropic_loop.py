@@ -168,6 +168,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.mark.slow("starts and kills processes")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_process_killed_within_the_loop_sends_the_same_bytes(
     mode: str, tmp_path: Path

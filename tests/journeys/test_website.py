@@ -20,7 +20,7 @@ def test_the_site_builds_without_a_broken_link_or_an_asset_of_elsewhere(tmp_path
     assert built.returncode == 0, built.stdout + built.stderr
     reference = (tmp_path / "site" / "reference" / "penstock.html").read_text()
     assert 'id="penstock.Agent"' in reference
-    assert "Instructions, a model and tools under one name." in reference
+    assert "Instructions, a model, tools and a type of output under one name." in reference
     assert (tmp_path / "site" / "first-hour.html").exists()
 
 

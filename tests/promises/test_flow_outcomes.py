@@ -91,7 +91,7 @@ DECIDES = (
         (DECIDES, [finish()] * 3, "off_map_branch", HARD, "error"),
         (STEP.format(agent="scout", more=""), [fail(400)], "api_error", HARD, "error"),
         (
-            STEP.format(agent="scout", more=", model: openai/without-a-key"),
+            STEP.format(agent="scout", more=", model: absent"),
             [],
             "model_unresolved",
             SOFT,
