@@ -217,8 +217,9 @@ FITS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 async def test_dependencies_that_fit_are_accepted(
     options: dict[str, Any], given: dict[str, Any]
 ) -> None:
-    async with memory_runtime(agents=[Agent("clerk", **options)], **given):
-        pass
+    clerk: Agent[Any, str] = Agent("clerk", **options)
+    async with memory_runtime(agents=[clerk], **given) as runtime:
+        assert runtime.parts.chat.agents.get("clerk") is clerk
 
 
 async def test_tools_of_the_project_need_dependencies_too() -> None:
