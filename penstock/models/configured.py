@@ -70,7 +70,9 @@ class ConfiguredModel:
         used: int | None = None
         try:
             async with aclosing(self.model.stream(request)) as events:
-                async for event in _in_time(events, request.timeout, self.card):
+                seconds = request.timeout
+                timed = events if seconds is None else _in_time(events, seconds, self.card)
+                async for event in timed:
                     if type(event) is Finished:
                         used = event.usage.input_tokens + event.usage.output_tokens
                         self.limiter.succeed()
@@ -128,13 +130,9 @@ def _without_usual_price(finished: Finished, request: ModelRequest) -> Finished:
 
 
 async def _in_time(
-    events: AsyncGenerator[ModelEvent, None], seconds: float | None, card: ModelCard
+    events: AsyncGenerator[ModelEvent, None], seconds: float, card: ModelCard
 ) -> AsyncGenerator[ModelEvent, None]:
     """Yield events until the time is up. Raises ModelUnavailable."""
-    if seconds is None:
-        async for event in events:
-            yield event
-        return
     end = asyncio.get_running_loop().time() + seconds
     while True:
         # A timeout around a `yield` would cancel the reader, which works between two events.
