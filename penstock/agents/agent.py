@@ -1,6 +1,6 @@
 """An agent: instructions, a model and tools under one name, with its settings for chats."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, Self, TypedDict, Unpack, overload
@@ -10,7 +10,6 @@ from typing_extensions import TypeForm, TypeVar
 
 from penstock.agents.agent_parts import (
     EACH,
-    AgentNeeds,
     Every,
     HistoryChoice,
     InstructionParts,
@@ -22,6 +21,7 @@ from penstock.agents.agent_parts import (
     read_tools,
 )
 from penstock.agents.agent_profile import NO_FILE, AgentProfile, Tier
+from penstock.agents.handoffs import transfers_to
 from penstock.agents.output_contract import (
     OUTPUT_RETRIES,
     OutputContract,
@@ -174,6 +174,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     Args:
         name: Its name, unique in a project: a task finds its agent by it after a restart.
         output: The type of what a task returns: text (default), a type, a union, or a function.
+        handoffs: Agents, or their names, that get a conversation by the tool `transfer_to_NAME`.
         **options: `description`, `instructions`, `instructions_every`, `model`, `tools`,
             `deps_type`, `output_mode`, `output_retries`, `settings`, `hooks`, `history`,
             `summary_model`, `model_settings`.
@@ -195,9 +196,9 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     """
 
     __slots__ = (
-        *("__weakref__", "contract", "deps_type", "description", "history", "hooks", "name"),
-        *("instruction_parts", "instructions", "model", "model_settings", "output", "profile"),
-        *("settings", "source_of_deps", "tool_ids", "tools"),
+        *("__weakref__", "contract", "deps_type", "description", "handoffs", "history", "hooks"),
+        *("instruction_parts", "instructions", "model", "model_settings", "name", "output"),
+        *("profile", "settings", "source_of_deps", "tool_ids", "tools", "transfers"),
     )
 
     name: str
@@ -218,6 +219,10 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     """The type of what a task returns, or the function that makes it."""
     contract: OutputContract | None
     """The form of a typed output, with its tools; None if the output is text."""
+    handoffs: tuple[Any, ...]
+    """The agents that it can hand a conversation off to, or their names."""
+    transfers: Mapping[str, str]
+    """Their names, by the tools `transfer_to_…` of its model."""
     settings: ChatSettings
     """How it works in a chat."""
     model_settings: ModelSettings
@@ -236,7 +241,12 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     # One for each kind of output: mypy infers a union wrongly; ty wants TypeForm after functions.
     @overload
     def __init__(
-        self, name: str, *, output: type[OutputT_co], **options: Unpack[AgentOptions[DepsT_contra]]
+        self,
+        name: str,
+        *,
+        output: type[OutputT_co],
+        handoffs: Sequence["Agent[DepsT_contra, OutputT_co] | str"] = ...,
+        **options: Unpack[AgentOptions[DepsT_contra]],
     ) -> None: ...
     @overload
     def __init__(
@@ -244,6 +254,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
         name: str,
         *,
         output: Callable[..., Awaitable[OutputT_co]],
+        handoffs: Sequence["Agent[DepsT_contra, OutputT_co] | str"] = ...,
         **options: Unpack[AgentOptions[DepsT_contra]],
     ) -> None: ...
     @overload
@@ -252,6 +263,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
         name: str,
         *,
         output: Callable[..., OutputT_co],
+        handoffs: Sequence["Agent[DepsT_contra, OutputT_co] | str"] = ...,
         **options: Unpack[AgentOptions[DepsT_contra]],
     ) -> None: ...
     @overload
@@ -260,32 +272,40 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
         name: str,
         *,
         output: TypeForm[OutputT_co],
+        handoffs: Sequence["Agent[DepsT_contra, OutputT_co] | str"] = ...,
         **options: Unpack[AgentOptions[DepsT_contra]],
     ) -> None: ...
     @overload
-    def __init__(self, name: str, **options: Unpack[AgentOptions[DepsT_contra]]) -> None: ...
-    def __init__(self, name: str, *, output: Any = str, **options: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        handoffs: Sequence["Agent[DepsT_contra, str] | str"] = ...,
+        **options: Unpack[AgentOptions[DepsT_contra]],
+    ) -> None: ...
+    def __init__(
+        self, name: str, *, output: Any = str, handoffs: Sequence[Any] = (), **options: Any
+    ) -> None:
         for option in options:
             if option not in AgentOptions.__annotations__:
-                hint = did_you_mean(option, [*AgentOptions.__annotations__, "output"])
+                hint = did_you_mean(option, [*AgentOptions.__annotations__, "output", "handoffs"])
                 raise TypeError(f"Agent has no argument {option!r}.{hint}")
-        self.name = name
-        self.output = output
+        self.name, self.output = name, output
         self.description = options.get("description", "")
         self.model = options.get("model")
         self.settings = options.get("settings", DEFAULTS)
         self.model_settings = options.get("model_settings", NOTHING_SET)
         self.profile = options.get("profile", NO_FILE)
-        self.deps_type = options.get("deps_type")
+        self.deps_type, self.source_of_deps = options.get("deps_type"), None
         self.hooks = checked_hooks(options.get("hooks", ()), f"hooks of the agent {name!r}")
         self.history = read_history(options)
-        self.source_of_deps = None
         self.instructions, self.instruction_parts = read_instructions(
             options.get("instructions", ""), options.get("instructions_every", EACH[0]), name
         )
         self.tools, self.tool_ids = read_tools(options.get("tools"))
         mode = options.get("output_mode", OutputMode.TOOL)
         self.contract = contract_of(output, mode, options.get("output_retries", OUTPUT_RETRIES))
+        self.transfers, self.handoffs = transfers_to(name, handoffs), tuple(handoffs)
 
     @overload
     @classmethod
@@ -321,17 +341,6 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
         for name in self.__slots__[1:]:
             setattr(made, name, changes[name] if name in changes else getattr(self, name))
         return made
-
-    @property
-    def needs(self) -> AgentNeeds:
-        """The needs of its parts, for the check when a project is opened."""
-        return AgentNeeds(
-            agent=self.name,
-            tools=self.tools or (),
-            instructions=self.instruction_parts,
-            deps_type=self.deps_type,
-            source=self.source_of_deps,
-        )
 
     def _needs(self, deps: DepsT_contra, /) -> None:
         """Tell type checkers which dependencies it needs."""
@@ -378,15 +387,6 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     def has_file(self) -> bool:
         """Whether a file defines it. Only such agents take part in flows."""
         return bool(self.profile.file)
-
-    def model_name(self, wanted: str | None) -> str | None:
-        """Return the name of the agent's model; None means the project's default.
-
-        Args:
-            wanted: The model that a message or a step asks for; it wins over the agent's own.
-        """
-        own = self.model if isinstance(self.model, str) else None
-        return wanted or self.settings.llm_model or own
 
     @property
     def source(self) -> str:

@@ -208,6 +208,17 @@ class AgentNeeds(Struct, frozen=True, kw_only=True):
     """Its own dependencies, by `with_deps`."""
 
 
+def needs_of_agent(agent: Any) -> AgentNeeds:
+    """Return the needs of an agent's parts, for the check when a project is opened."""
+    return AgentNeeds(
+        agent=agent.name,
+        tools=agent.tools or (),
+        instructions=agent.instruction_parts,
+        deps_type=agent.deps_type,
+        source=agent.source_of_deps,
+    )
+
+
 def check_needs(agents: Iterable[AgentNeeds], given: GivenDeps) -> None:
     """Raise ConfigError if a part of an agent needs dependencies that are missing or do not fit."""
     for agent in agents:

@@ -1,4 +1,4 @@
-"""The catalog: every agent of a project by name.
+"""The catalog: every agent of a project by name, and the model that answers for it.
 
 A name may occur in several tiers. The project's own agents hide those of packages, and these hide
 the built-in ones. Agents that a program passes to `penstock.open` hide all of them, and stay when
@@ -7,7 +7,7 @@ the files are read again. Flows see only agents that have a file.
 
 import builtins
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from penstock.agents.agent import Agent, AnyAgent
@@ -16,7 +16,14 @@ from penstock.agents.agent_profile import AgentProfile, Tier
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.errors import NameTaken, NotFound
+from penstock.core.events.events import MessageReceived
 from penstock.core.ids import ASSISTANT
+from penstock.engine.session_state import SessionState
+from penstock.engine.task_state import TaskState
+from penstock.models.fallback import Fallback
+from penstock.models.model import Model
+from penstock.models.names import ModelNames, ThinkingModel
+from penstock.models.resolve import ModelRegistry
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +59,7 @@ class Catalog:
     def renew(self, local: Iterable[AnyAgent]) -> None:
         """Replace the project's own agents. Added agents stay."""
         # Lowest tier first: in a dict the last agent of a name wins.
-        agents = (*self._builtin, *self._package, *local, *self._added.values())
+        agents = (*self._builtin, *self._package, *_all_of(local), *self._added.values())
         self._agents = {agent.name: agent for agent in agents}
         # Kept apart, because an agent that a program added must not hide a file's from flows.
         self._of_files = {agent.name: agent for agent in agents if agent.has_file}
@@ -119,11 +126,80 @@ class Catalog:
         self._warns = True
 
     def add(self, agent: AnyAgent) -> AnyAgent:
-        """Add an agent, or replace the one of its name. Return it."""
+        """Add an agent, or replace the one of its name. Return it.
+
+        The agents that it hands off to are added, too, unless the program added one of their name.
+        """
         self._agents[agent.name] = self._added[agent.name] = agent
         if agent.has_file:
             self._of_files[agent.name] = agent
+        for other in agent.handoffs:
+            if not isinstance(other, str) and other.name not in self._added:
+                self.add(other)
         return agent
+
+
+FindModel = Callable[[Agent, str | None], Model]
+"""Returns the model of an agent, or the requested one. Raises ConfigError."""
+
+
+class ModelSelector:
+    """Chooses the model of an agent among the models of a project."""
+
+    def __init__(self, models: ModelRegistry, names: ModelNames) -> None:
+        self._models = models
+        self._names = names
+
+    def choose(self, agent: AnyAgent, requested: str | None) -> Model:
+        """Return the model that answers for an agent. Raises ConfigError for an unknown name.
+
+        A model object that the agent was made with answers, unless another model is requested for
+        this task. Otherwise `model_name` decides; None means the project's default. The level
+        of thinking in the agent's file goes before a level in the name.
+        """
+        own = agent.model
+        if not (own is None or isinstance(own, str)) and requested in {None, own.card.model_id}:
+            return own.bound(self._named) if isinstance(own, Fallback) else own
+        return self._named(model_name(agent, requested), agent.profile.thinking)
+
+    def _named(self, name: str | None, level: str | None = None) -> Model:
+        # A configured name is used as written, even if it looks like `provider:model` or ends like
+        # a level of thinking: the operator's table wins over the syntax of names.
+        if name is None or self._models.has(name):
+            model = self._models.get(name)
+        else:
+            model = self._models.get(self._names.model(name))
+            level = level or self._names.thinking(name)
+        return model if level is None else ThinkingModel(model, level)
+
+    def remark(self, agent: AnyAgent, requested: str | None) -> str:
+        """Return a warning if the model is a role without a model, or an empty text."""
+        role = self._names.unset(model_name(agent, requested))
+        if not role:
+            return ""
+        return (
+            f"the model role @{role} is not set: the project's model is used;"
+            f" write {role} under [models.roles]"
+        )
+
+
+def model_name(agent: Agent, wanted: str | None) -> str | None:
+    """Return the name of an agent's model; None means the project's default.
+
+    Args:
+        agent: The agent.
+        wanted: The model that a message or a step asks for; it wins over the agent's own.
+    """
+    own = agent.model if isinstance(agent.model, str) else None
+    return wanted or agent.settings.llm_model or own
+
+
+def agents_for(state: SessionState, task: TaskState) -> tuple[str, ...]:
+    """Return the agents of a task: those that handed it off, then the one that works on it."""
+    brief, agents = task.brief, state.agents
+    if task.started is None and isinstance(brief, MessageReceived) and brief.supersedes:
+        return agents.at_start(brief.supersedes, state.past, state.messages)
+    return agents.handed or (agents.newest,)
 
 
 def catalog_entries(catalog: Catalog) -> list[Json]:
@@ -132,6 +208,18 @@ def catalog_entries(catalog: Catalog) -> list[Json]:
         catalog.of_files(), key=lambda each: (_TIERS.index(each.profile.tier), each.name)
     )
     return [_entry(each) for each in by_tier]
+
+
+def _all_of(agents: Iterable[AnyAgent]) -> Sequence[AnyAgent]:
+    """Return the agents, and those that they hand off to."""
+    found = {agent.name: agent for agent in agents}
+    every = [*found.values()]
+    for agent in every:
+        for other in agent.handoffs:
+            if not isinstance(other, str) and other.name not in found:
+                found[other.name] = other
+                every.append(other)
+    return every
 
 
 def _missing(name: str, names: Collection[str]) -> NoReturn:

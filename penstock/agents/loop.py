@@ -11,8 +11,11 @@ says whether a reply or its calls come next. Calls that a crash left open run be
 Proof: `tests/agents/test_loop.py::test_it_continues_at_any_state_of_the_task`.
 """
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
+from penstock.agents.handoffs import NO_HANDOFFS, Transfer, transfer_of
 from penstock.agents.loop_guard import MAX_BLOCKED
 from penstock.agents.turn import Turns
 from penstock.core.call_errors import BudgetExceeded
@@ -37,8 +40,18 @@ class FinalReply(Struct, frozen=True):
     """The output of a task that must hand one in."""
 
 
-async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> FinalReply | ErrorDetail:
-    """Continue a task until it has an answer, or an error that ends it.
+End = FinalReply | ErrorDetail | Transfer
+"""How the turns of an agent end: with an answer, an error, or another agent."""
+
+
+async def loop(
+    turns: Turns,
+    task: TaskState,
+    *,
+    max_iterations: int,
+    transfers: Mapping[str, str] = NO_HANDOFFS,
+) -> End:
+    """Continue a task until it has an answer, an error that ends it, or another agent.
 
     Raises Suspend when it waits for a person, Cancel when its cancellation is requested, ModelError
     when the model does not answer.
@@ -50,12 +63,12 @@ async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> FinalRe
             raise Cancel
         reply = turns.dialogue.reply
         if reply is None:
-            if (ending := ending_of(turns)) is not None:
-                if isinstance(ending, ErrorDetail):
+            if (ending := ending_of(turns, transfers)) is not None:
+                if not isinstance(ending, str):
                     return ending
                 closing = ending
                 break
-            if turns.dialogue.iteration >= max_iterations:
+            if turns.dialogue.iteration - turns.dialogue.taken_at >= max_iterations:
                 closing = "max_iterations"
                 break
             reply = await turns.think()
@@ -72,8 +85,10 @@ async def loop(turns: Turns, task: TaskState, *, max_iterations: int) -> FinalRe
     return await _close(turns, closing)
 
 
-def ending_of(turns: Turns) -> str | ErrorDetail | None:
-    """Return why the last calls end the task, or None if another turn follows."""
+def ending_of(
+    turns: Turns, transfers: Mapping[str, str] = NO_HANDOFFS
+) -> str | ErrorDetail | Transfer | None:
+    """Return why the last calls end the agent's turns, or None if another turn follows."""
     if not turns.dialogue.rounds:
         return None
     if turns.blocked >= MAX_BLOCKED:
@@ -83,7 +98,7 @@ def ending_of(turns: Turns) -> str | ErrorDetail | None:
     # A nested budget error ends the task like its own budget: a closing call may still fit.
     if turns.is_spent or any(error.code == BudgetExceeded.code for error in final):
         return "budget_exceeded"
-    return final[0] if final else None
+    return final[0] if final else transfer_of(turns.dialogue, transfers)
 
 
 async def _close(turns: Turns, reason: str) -> FinalReply:

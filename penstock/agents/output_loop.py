@@ -15,13 +15,14 @@ its act brought. Whether a reply has a write is read from the reply and not from
 open, because a restart finds only those. Proof: tests/agents/test_output_loop.py.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from penstock.agents.agent import AnyAgent, ChatSettings
 from penstock.agents.call_runner import CallRunner
-from penstock.agents.loop import FinalReply, ending_of
+from penstock.agents.handoffs import NO_HANDOFFS, Transfer
+from penstock.agents.loop import End, FinalReply, ending_of
 from penstock.agents.loop_guard import LoopGuard
 from penstock.agents.output_contract import OutputContract, OutputMode
 from penstock.agents.tool_offer import (
@@ -232,9 +233,14 @@ class OutputCallRunner(CallRunner):
 
 
 async def output_loop(
-    turns: Turns, ledger: Ledger, offers: OutputOffers, *, max_iterations: int
-) -> FinalReply | ErrorDetail:
-    """Continue a task until it has an output, or an error that ends it.
+    turns: Turns,
+    ledger: Ledger,
+    offers: OutputOffers,
+    *,
+    max_iterations: int,
+    transfers: Mapping[str, str] = NO_HANDOFFS,
+) -> End:
+    """Continue a task until it has an output, an error that ends it, or another agent.
 
     Raises as `loop` does.
     """
@@ -244,8 +250,10 @@ async def output_loop(
             raise Cancel
         reply = dialogue.reply
         if reply is None:
-            asked = await _ask(turns, offers, max_iterations=max_iterations)
-            if isinstance(asked, ErrorDetail):
+            # The turns of an agent that handed the task off do not count.
+            most = max_iterations + dialogue.taken_at
+            asked = await _ask(turns, offers, max_iterations=most, transfers=transfers)
+            if isinstance(asked, ErrorDetail | Transfer):
                 return asked
             reply = asked
         if reply.calls:
@@ -256,12 +264,12 @@ async def output_loop(
 
 
 async def _ask(
-    turns: Turns, offers: OutputOffers, *, max_iterations: int
-) -> ReplyReceived | ErrorDetail:
+    turns: Turns, offers: OutputOffers, *, max_iterations: int, transfers: Mapping[str, str]
+) -> ReplyReceived | ErrorDetail | Transfer:
     """Ask the model for the next reply: for its last ones with no tools but `final_answer`."""
     taken = turns.dialogue.iteration
-    ending = ending_of(turns)
-    if isinstance(ending, ErrorDetail):
+    ending = ending_of(turns, transfers)
+    if isinstance(ending, ErrorDetail | Transfer):
         return ending
     # The corrections come on top of the iterations: a model that used all of its turns for work
     # must still be able to correct its answer.
@@ -275,13 +283,11 @@ async def _ask(
     return reply
 
 
-async def until_passed(
-    hooks: TaskHooks, turns: Turns, run: Callable[[], Awaitable[FinalReply | ErrorDetail]]
-) -> FinalReply | ErrorDetail:
+async def until_passed(hooks: TaskHooks, turns: Turns, run: Callable[[], Awaitable[End]]) -> End:
     """Run a loop until hooks let its answer pass. A fixed notice is not shown to them."""
     while True:
         outcome = await run()
-        if isinstance(outcome, ErrorDetail) or outcome.reply is None:
+        if not isinstance(outcome, FinalReply) or outcome.reply is None:
             return outcome
         output = outcome.text if outcome.output is None else outcome.output.value
         if (sent_back := await hooks.on_output(output, turns.dialogue.path)) is None:

@@ -178,7 +178,8 @@ def offered(agent: Agent, shelf: ToolSource, profile: Profile) -> tuple[Tool, ..
     names, registry = settings.enabled_tools, shelf.registry
     named = registry.offered
     if names is not None:
-        named = tuple([tool for tool in registry if tool.spec.tool_id in names])
+        wanted = (*names, *agent.transfers)
+        named = tuple([tool for tool in registry if tool.spec.tool_id in wanted])
     tools = [tool for tool in named if _may_be_used(tool, agent, profile)]
     if shelf.rules or settings.tool_permissions:
         tools = _not_hidden(tools, shelf.rules, caller_for(agent, profile, ()))

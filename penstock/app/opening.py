@@ -12,7 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.agents.agent import AnyAgent
-from penstock.agents.agent_parts import AgentNeeds, check_needs, check_tool_ids, with_inner
+from penstock.agents.agent_parts import (
+    AgentNeeds,
+    check_needs,
+    check_tool_ids,
+    needs_of_agent,
+    with_inner,
+)
 from penstock.agents.catalog import Catalog
 from penstock.app.authoring import DryRuns, ProjectAgents, ProjectAuthoring
 from penstock.app.flows import code_environment_of, constants_of, flows_of
@@ -77,7 +83,7 @@ class Additions(Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise ConfigError if a tool or an agent needs dependencies that it does not get."""
-        needs = [each.needs for each in with_inner(self.agents)]
+        needs = map(needs_of_agent, with_inner(self.agents))
         check_needs([*needs, AgentNeeds(agent="", tools=self.tools)], self.deps)
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from penstock.agents.agent_parts import with_inner
 from penstock.agents.attachments.keeper import AttachmentKeeper
 from penstock.agents.attachments.reading import AttachmentReader
-from penstock.agents.model_selector import ModelSelector
+from penstock.agents.catalog import ModelSelector
+from penstock.agents.handoffs import check_handoffs
 from penstock.app.runtime import Runtime
 from penstock.app.runtime_parts import (
     ChatParts,
@@ -85,6 +86,7 @@ class Assembly:
         self._project = project_parts
         self._bus = Bus()
         self._slots = Slots(world.limits)
+        check_handoffs(project_parts.agents.catalog.list())
         self._models = ModelSelector(project_parts.agents.models, project_parts.agents.model_names)
 
     def runtime(self) -> Runtime:

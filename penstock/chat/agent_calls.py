@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import AnyAgent
 from penstock.agents.call_runner import CallRunner
-from penstock.agents.loop import FinalReply, loop
+from penstock.agents.handoffs import Transfer
+from penstock.agents.loop import End, FinalReply, loop
 from penstock.agents.output_contract import OutputMode
 from penstock.agents.output_loop import (
     OutputCallRunner,
@@ -104,7 +105,9 @@ class AgentCalls:
             )
             dependencies = invoker.edition.resources.dependencies
             instructions = await agent.instruction_parts.text(held, scope, dependencies)
-        tools = offered(agent, invoker, profile)
+        # Only the agent of a conversation can hand it off.
+        every = offered(agent, invoker, profile)
+        tools = [tool for tool in every if tool.spec.tool_id not in agent.transfers]
         started = AgentStarted(
             agent=agent.name,
             message=request.task,
@@ -128,7 +131,7 @@ class AgentCalls:
             open_turns, dialogue=dialogue, world=self._world, bus=self._bus, is_new=is_new
         )
         most = settings.max_iterations
-        run: Callable[[], Awaitable[FinalReply | ErrorDetail]]
+        run: Callable[[], Awaitable[End]]
         if contract is None:
             agent_model = AgentModel(model, offer, agent, ledger, hooks=around)
             turns = opened(agent_model, CallRunner(invoker, ledger, settings))
@@ -149,7 +152,9 @@ class AgentCalls:
             turns = opened(output_model, call_runner)
             run = partial(output_loop, turns, ledger, offers, max_iterations=most)
         is_shown = contract is not None and contract.mode is OutputMode.TOOL
-        return await run() if hooks is None or is_shown else await until_passed(hooks, turns, run)
+        ended = await run() if hooks is None or is_shown else await until_passed(hooks, turns, run)
+        assert not isinstance(ended, Transfer)  # noqa: S101  its model has no tool for that
+        return ended
 
     def _hooks(self, request: AgentRequest, ledger: Ledger) -> TaskHooks | None:
         """Return the hooks of the agent and of the project."""

@@ -31,7 +31,7 @@ from penstock.core.events.events import (
     TaskEnded,
     TaskStarted,
 )
-from penstock.core.ids import ASSISTANT, CallId, MessageId, QuestionId, SessionId
+from penstock.core.ids import CallId, MessageId, QuestionId, SessionId
 from penstock.core.json_values.json_text import canonical
 from penstock.core.limits import World
 from penstock.core.profile import Profile
@@ -114,9 +114,8 @@ class DirectCalls:
 
     def _settings(self, state: SessionState) -> ChatSettings:
         """Return the settings of the session's agent; the defaults if the agent was removed."""
-        opened = state.opened
         try:
-            return self._participants.agent(opened.agent if opened else ASSISTANT).settings
+            return self._participants.agent(state.agents.newest).settings
         except NotFound:
             return DEFAULTS
 

@@ -23,6 +23,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
+
 from penstock.chat.requests import (
     NewMessage,
     RequestKey,
@@ -111,11 +113,13 @@ class TaskStarter:
         """
         received, task_id = entries[-1].event, entries[-1].task_id
         assert isinstance(received, MessageReceived)  # noqa: S101
-        started = self._start(agent, received, profile)
+        state = self._activations.states.find(log_id)
+        head, handed = (0, ()) if state is None else (state.seq, state.agents.handed)
+        started = self._start(handed[-1] if handed else agent, received, profile)
         if started is None:
             return None
-        state = self._activations.states.find(log_id)
-        head = 0 if state is None else state.seq
+        if handed:
+            started = replace(started, agent=handed[-1])
         records = await self._activations.begin(
             log_id, [*entries, Entry(started, task_id)], head=head
         )

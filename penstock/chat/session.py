@@ -19,8 +19,9 @@ from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.agent_parts import named_tools
 from penstock.agents.attachments.reading import AttachmentReader, ReadableModel
 from penstock.agents.call_runner import CallRunner
-from penstock.agents.loop import FinalReply, loop
-from penstock.agents.model_selector import FindModel
+from penstock.agents.catalog import FindModel, agents_for
+from penstock.agents.handoffs import Transfer, handed_off, handoff_tools
+from penstock.agents.loop import End, FinalReply, loop
 from penstock.agents.output_contract import OutputContract, OutputMode, contract_of_schema
 from penstock.agents.output_loop import (
     OutputCallRunner,
@@ -34,22 +35,20 @@ from penstock.agents.tool_offer import TaskOffers, caller_for, offered
 from penstock.agents.transcript import room
 from penstock.agents.turn import AgentModel, open_turns
 from penstock.chat.summaries import Window, shorten
-from penstock.chat.task_closer import TaskCloser
+from penstock.chat.task_closer import TaskCloser, detail
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import (
     ConfigError,
     HookFailed,
     HookRefused,
     ModelError,
-    ModelUnavailable,
     NotFound,
-    PenstockError,
     PromptNotResolved,
     Suspend,
 )
 from penstock.core.events.events import MessageReceived, PromptResolved, TaskEnded, TaskStarted
 from penstock.core.exhaustion import raise_exhaustion
-from penstock.core.ids import ASSISTANT, MessageId
+from penstock.core.ids import MessageId
 from penstock.core.limits import World
 from penstock.core.profile import LOCAL, Profile
 from penstock.core.task import TaskStatus
@@ -106,13 +105,16 @@ class Participants:
 
     def invoker(self, agent: Agent) -> Invoker:
         """Return the invoker of an agent: the project's, or one over the agent's own tools."""
-        if agent.tools is None:
+        if agent.tools is None and not agent.transfers:
             return self._shared
         own = self._own.get(agent)
         # A reload replaces the registry of the project, of which the agent may have tools by id.
-        if own is None or (agent.tool_ids and own[0] is not self._shared.registry):
+        borrows = agent.tools is None or agent.tool_ids or agent.transfers
+        if own is None or (borrows and own[0] is not self._shared.registry):
             shared = self._shared.registry
-            registry = Registry([*agent.tools, *named_tools(agent.name, agent.tool_ids, shared)])
+            tools = [*shared] if agent.tools is None else [*agent.tools]
+            tools += named_tools(agent.name, agent.tool_ids, shared)
+            registry = Registry([*tools, *handoff_tools(agent.transfers, self.agent)])
             own = self._own[agent] = (shared, self._shared.over(registry))
         return own[1]
 
@@ -165,14 +167,13 @@ class ChatWork:
 
     async def work(self, held: HeldLog, task: TaskState) -> None:
         """Run the task of one message until it ends or waits."""
-        message = _message(task)
         arrivals_before = task.waits.arrivals
         try:
             is_new = task.started is None
-            agent = self._agent(held.state)
-            model = self._begin(held, task, message, agent)
-            offers = await self._offers(held, task, message, agent)
-            outcome = await self._outcome(held, task, model, offers, is_new=is_new)
+            outcome = await self._turns(held, task, is_new=is_new)
+            while isinstance(outcome, Transfer):
+                self._hand_off(held, task, outcome.agent)
+                outcome = await self._turns(held, task, is_new=True)
         except Suspend:
             park(held, task, arrivals_before=arrivals_before)
             return
@@ -190,9 +191,8 @@ class ChatWork:
         """Return the start event for a message to an agent; None if its parts are not available."""
         try:
             agent = self._participants.agent(name)
-            return self._started(
-                agent, self._participants.model(agent, message.model), message, profile
-            )
+            model = self._participants.model(agent, message.model)
+            return self._started(agent, model, message, profile)
         except (ConfigError, NotFound):
             return None
 
@@ -202,18 +202,30 @@ class ChatWork:
         wants_tools = message is None or message.enable_tools
         tools = offered(agent, self._participants.invoker(agent), profile) if wants_tools else ()
         ids = tuple(tool.spec.tool_id for tool in tools)
-        is_new = message is not None and clears_history(message.content)
         contract = None if message and message.output_schema is not None else agent.contract
         return TaskStarted(
             model=model.card.model_id,
             offered=ids,
-            is_fresh=is_new,
+            is_fresh=message is not None and clears_history(message.content),
             agent_schema=None if contract is None else contract.schema,
         )
 
-    def _agent(self, state: SessionState) -> Agent:
-        opened = state.opened
-        return self._participants.agent(opened.agent if opened else ASSISTANT)
+    async def _turns(self, held: HeldLog, task: TaskState, *, is_new: bool) -> End:
+        """Run the turns of the agent that has the conversation."""
+        message = _message(task)
+        agent = self._participants.agent(agents_for(held.state, task)[-1])
+        model = self._begin(held, task, message, agent)
+        offers = await self._offers(held, task, message, agent)
+        return await self._outcome(held, task, model, offers, is_new=is_new)
+
+    def _hand_off(self, held: HeldLog, task: TaskState, name: str) -> None:
+        """Add the event by which another agent takes over, with its model and its tools."""
+        message = _message(task)
+        agent = self._participants.agent(name)
+        # A model that the message names is used by each agent of its task.
+        model = self._participants.model(agent, message.model if message else None)
+        started = self._started(agent, model, message, profile_of(held.state, message))
+        held.add(handed_off(started, name, held.state.agents.newest), task.task_id)
 
     def _begin(
         self, held: HeldLog, task: TaskState, message: MessageReceived | None, agent: Agent
@@ -223,13 +235,15 @@ class ChatWork:
         name = started.model if started else message.model if message else None
         model = self._participants.model(agent, name)
         if started is None:
-            profile = profile_of(held.state, message)
-            held.add(self._started(agent, model, message, profile), task.task_id)
+            started = self._started(agent, model, message, profile_of(held.state, message))
+            if len(agents_for(held.state, task)) > 1:
+                started = replace(started, agent=agent.name)
+            held.add(started, task.task_id)
         return self._participants.readable(model, agent, held.state)
 
     async def _outcome(
         self, held: HeldLog, task: TaskState, model: Model, offers: TaskOffers, *, is_new: bool
-    ) -> FinalReply | ErrorDetail:
+    ) -> End:
         """Run the loop of the task: to an answer in text, or to an output that fits."""
         agent, world = offers.agent, self._world
         settings, contract = agent.settings, _contract(task, agent)
@@ -253,7 +267,8 @@ class ChatWork:
         turns = open_turns(
             agent_model, call_runner, task.main, world=world, bus=self._bus, is_new=is_new
         )
-        run = partial(loop, turns, task, max_iterations=settings.max_iterations)
+        most, transfers = settings.max_iterations, agent.transfers
+        run = partial(loop, turns, task, max_iterations=most, transfers=transfers)
         return await run() if hooks is None else await until_passed(hooks, turns, run)
 
     def _summary_model(self, agent: AnyAgent, model: Model) -> Model:
@@ -275,7 +290,7 @@ class ChatWork:
         *,
         is_new: bool,
         hooks: TaskHooks | None,
-    ) -> FinalReply | ErrorDetail:
+    ) -> End:
         agent = task_offers.agent
         settings, contract = agent.settings, contract.for_model(model.card)
         offers = OutputOffers(task_offers, contract)
@@ -289,8 +304,8 @@ class ChatWork:
             bus=self._bus,
             is_new=is_new,
         )
-        most = settings.max_iterations
-        run = partial(output_loop, turns, ledger, offers, max_iterations=most)
+        most, transfers = settings.max_iterations, agent.transfers
+        run = partial(output_loop, turns, ledger, offers, max_iterations=most, transfers=transfers)
         # A `final_answer` was shown to the hooks before it was accepted.
         is_shown = hooks is None or contract.mode is OutputMode.TOOL
         return await run() if hooks is None or is_shown else await until_passed(hooks, turns, run)
@@ -373,24 +388,6 @@ def _contract(task: TaskState, agent: Agent) -> OutputContract | None:
     if isinstance(brief, MessageReceived) and brief.output_schema is not None:
         return contract_of_schema(brief.output_schema)
     return agent.contract
-
-
-def detail(error: PenstockError) -> ErrorDetail:
-    """Return the detail of an error that ends a task, for its TaskEnded event."""
-    retryable = isinstance(error, ModelError) and error.retryable
-    code = error.code
-    if isinstance(error, ConfigError):
-        code = ModelUnavailable.code
-    elif isinstance(error, NotFound):
-        code = PenstockError.code
-    wait = error.retry_after if isinstance(error, ModelUnavailable) else None
-    return ErrorDetail(
-        code=code,
-        message=str(error),
-        retryable=retryable,
-        continuable=False,
-        details=error.details if wait is None else {"retryAfter": wait},
-    )
 
 
 def profile_of(state: SessionState, message: MessageReceived | None) -> Profile:

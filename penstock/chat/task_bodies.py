@@ -29,6 +29,8 @@ from itertools import chain
 from typing import Protocol
 
 from penstock.agents.agent import Agent
+from penstock.agents.catalog import agents_for
+from penstock.agents.handoffs import transfer_of
 from penstock.chat.direct_calls import CommandWork, DirectCalls
 from penstock.chat.session import ChatWork, GetAgent, Participants
 from penstock.chat.task_closer import TaskCloser
@@ -36,7 +38,7 @@ from penstock.core.call import FINISH, CallPath, is_below, tools_on
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.events.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
 from penstock.core.events.flow_events import AgentStarted, FlowRequested, StepSettled
-from penstock.core.ids import ASSISTANT, LogId
+from penstock.core.ids import LogId
 from penstock.core.profile import Profile
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.dialogue import Dialogue
@@ -123,12 +125,18 @@ class Requirements:
 
     def find_missing(self, state: SessionState, task: TaskState) -> MissingParts | None:
         """Return what the task needs to resume and this process does not have."""
-        needs = tuple(self._lacking(list(_needs(state, task))))
+        needs = tuple(self._lacking([*_needs(state, task), *self._next_agent(state, task)]))
         return MissingParts(needs) if needs else None
 
     def is_available(self, log_id: LogId, lack: MissingParts) -> bool:
         """Return whether this process has the missing parts of a blocked task now."""
         return not any(self._lacking(lack.needs))
+
+    def _next_agent(self, state: SessionState, task: TaskState) -> Iterator[Need]:
+        """Yield the agent that takes over next, if the newest calls hand the task off."""
+        agent = self._agent(Need(Missing(MissingKind.AGENT, ""), state.agents.newest))
+        if agent is not None and (next_one := transfer_of(task.main, agent.transfers)):
+            yield Need(Missing(MissingKind.AGENT, next_one.agent), next_one.agent)
 
     def _lacking(self, needs: Iterable[Need]) -> Iterator[Need]:
         """Yield the missing needs. Without its agent, a model or tool cannot be looked up."""
@@ -174,7 +182,7 @@ def _needs(state: SessionState, task: TaskState) -> Iterator[Need]:
     elif task.is_command or (not started and brief and not is_answered_by_model(brief.content)):
         agent = None
     else:
-        agent = state.opened.agent if state.opened else ASSISTANT
+        agent = agents_for(state, task)[-1]
         yield Need(Missing(MissingKind.AGENT, agent), agent)
         if started:
             yield Need(Missing(MissingKind.MODEL, started.model or ""), agent)

@@ -12,6 +12,14 @@ from msgspec.structs import replace
 from penstock.agents.loop_guard import spelling
 from penstock.core.call import CallPath
 from penstock.core.call_errors import CallError, Cancelled, Interrupted
+from penstock.core.envelope import ErrorDetail
+from penstock.core.errors import (
+    ConfigError,
+    ModelError,
+    ModelUnavailable,
+    NotFound,
+    PenstockError,
+)
 from penstock.core.events.events import CallSettled, TaskEnded, TaskStarted
 from penstock.core.ids import CallId
 from penstock.core.json_values.json_text import compact
@@ -66,3 +74,21 @@ def _error(how: str, *, is_cut: bool) -> CallError:
     if is_cut:
         return Interrupted(f"the task {how} while this ran: it may or may not have happened")
     return Cancelled(f"the task {how}; this was not done")
+
+
+def detail(error: PenstockError) -> ErrorDetail:
+    """Return the detail of an error that ends a task, for its TaskEnded event."""
+    retryable = isinstance(error, ModelError) and error.retryable
+    code = error.code
+    if isinstance(error, ConfigError):
+        code = ModelUnavailable.code
+    elif isinstance(error, NotFound):
+        code = PenstockError.code
+    wait = error.retry_after if isinstance(error, ModelUnavailable) else None
+    return ErrorDetail(
+        code=code,
+        message=str(error),
+        retryable=retryable,
+        continuable=False,
+        details=error.details if wait is None else {"retryAfter": wait},
+    )

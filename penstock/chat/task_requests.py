@@ -19,12 +19,15 @@ from penstock.chat.log_follower import LogSource, follow
 from penstock.chat.requests import NewMessage, SentMessage, TaskReply
 from penstock.chat.task_waiter import TaskWaiter
 from penstock.core.diagnostics import did_you_mean
-from penstock.core.ids import LogId, QuestionId, TaskId
+from penstock.core.errors import SessionBusy
+from penstock.core.events.events import Entry
+from penstock.core.events.flow_events import HandedBack
+from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
 from penstock.core.json_values.schema import Problem
 from penstock.core.profile import Profile
 from penstock.core.task import QuestionRecord, TaskRecord
 from penstock.engine.bus import Live
-from penstock.engine.session_state import SessionState
+from penstock.engine.session_state import SessionState, StateCache
 from penstock.models.resolve import ModelRegistry
 from penstock.store.erasure import Erasure
 from penstock.store.projections import Projections
@@ -97,6 +100,27 @@ class Requests:
         Raises NotFound, TaskOver.
         """
         return await self.inbox.cancel(TaskId(task_id), profile or self.local)
+
+    async def hand_back(self, session_id: str, *, profile: Profile | None = None) -> str:
+        """Undo the newest hand-off of a conversation; return the agent that has it then.
+
+        Without a hand-off nothing changes. Raises NotFound, StoreCorrupt, and SessionBusy while a
+        task has not ended.
+        """
+        caller, log_id = profile or self.local, LogId(session_id)
+        await self.inbox.check_session(SessionId(session_id), caller)
+        # A cache of its own: that of the launcher may not know yet what another process wrote.
+        states = StateCache(self.source.log, ())
+        await states.ensure_readable(log_id)
+        state = states.find(log_id)
+        if state is None or not state.is_idle:
+            raise SessionBusy("a task of this conversation has not ended; wait for it or cancel it")
+        agents = state.agents
+        if agents.handed:
+            agents.hand_back()
+            event = HandedBack(agent=agents.newest, by=caller.profile_id)
+            await self.source.log.send(log_id, [Entry(event)], head=state.seq)
+        return agents.newest
 
     def follow(
         self, log_id: str, *, after: int = 0, task_id: str | None = None

@@ -78,6 +78,8 @@ class Limits:
     """Logs that this process works on at once."""
     agent_turns: int = 100
     """Model calls in one visit of a step; the default of agents."""
+    handoffs: int = 10
+    """Hand-offs from one agent to another in one task."""
     flow_model_calls: int = 10_000
     """Calls of models in one run of a flow, including those of agents that it calls."""
     flow_tool_calls: int = 100_000

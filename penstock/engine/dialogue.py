@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.events.events import CallSettled, ReplyReceived
 from penstock.core.events.history_events import Summarised
-from penstock.core.ids import CallId, TaskId
+from penstock.core.ids import ASSISTANT, CallId, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import (
     AssistantMessage,
@@ -61,6 +61,49 @@ class TaskBoundary(Struct):
     task_id: TaskId
     index: int
     tokens: int
+    agents: tuple[str, ...] = ()
+    """`AgentChain.handed` when the task started."""
+
+
+class AgentChain(Struct):
+    """The agents of a conversation: the one that has it, and those that handed it off.
+
+    A hand-off to an agent that had the conversation before gives it back to that one. So no agent
+    is in the chain twice.
+    """
+
+    first: str = ASSISTANT
+    """The agent that the conversation started with."""
+    newest: str = ASSISTANT
+    """The agent that has it now."""
+    handed: tuple[str, ...] = ()
+    """All of them, the newest last; empty without a hand-off."""
+
+    def hand_off(self, agent: str) -> None:
+        """Give the conversation to an agent."""
+        agents = self.handed or (self.first,)
+        if agent in agents:
+            agents = agents[: agents.index(agent)]
+        self.restore((*agents, agent))
+
+    def hand_back(self) -> None:
+        """Give the conversation to the agent that handed it off; no effect without a hand-off."""
+        self.restore(self.handed[:-1])
+
+    def at_start(
+        self, replaced: TaskId, past: Sequence["MessageList"], newest: "MessageList"
+    ) -> tuple[str, ...]:
+        """Return the agents of a task that replaces another one: it starts where that one did."""
+        for messages in (newest, *reversed(past)):
+            handed = _agents_at(replaced, messages)
+            if handed is not None:
+                return handed or (self.first,)
+        return self.handed or (self.newest,)
+
+    def restore(self, handed: tuple[str, ...]) -> None:
+        """Set the chain; empty means the first agent."""
+        self.handed = handed if len(handed) > 1 else ()
+        self.newest = handed[-1] if handed else self.first
 
 
 class Trimming(Struct):
@@ -125,12 +168,12 @@ class MessageList(Struct):
     is_refused: bool = False
     """The newest task ended with a refusal, or a hook refused it: later tasks do not read it."""
 
-    def begin(self, task_id: TaskId) -> None:
-        """Record that the following messages belong to a task."""
+    def begin(self, task_id: TaskId, agents: tuple[str, ...] = ()) -> None:
+        """Record that the following messages belong to a task, and who has the conversation."""
         if self.is_refused:
             self.is_refused = False
             self.forget(self.boundaries[-1].task_id)
-        self.boundaries.append(TaskBoundary(task_id, len(self.entries), self.tokens))
+        self.boundaries.append(TaskBoundary(task_id, len(self.entries), self.tokens, agents))
 
     def add(self, message: Message, text: str) -> None:
         """Add a message; `text` is everything that a model reads of it, without its files."""
@@ -243,6 +286,10 @@ class Dialogue(Struct):
     """The usage of each reply."""
     reminders: int = 0
     """How often the agent was reminded to finish."""
+    handoffs: int = 0
+    """How often an agent handed the conversation off in the task."""
+    taken_at: int = 0
+    """The iteration after which the present agent took over."""
 
     def add_reply(self, reply: ReplyReceived, selected: tuple[str, ...]) -> None:
         """Add a reply of the model."""
@@ -269,6 +316,12 @@ class Dialogue(Struct):
         self.reminders += 1
         self.messages.add(UserMessage(text), text)
 
+    def hand_off(self) -> None:
+        """Begin the turns of another agent, which reads the same messages."""
+        self.reply, self.reminders, self.taken_at = None, 0, self.iteration
+        self.rounds = []
+        self.handoffs += 1
+
     def settle(self, call_id: CallId, settled: CallSettled) -> None:
         """Add the outcome of a call; the last one of a round adds all its tool messages."""
         if not self.rounds:
@@ -288,13 +341,24 @@ class Dialogue(Struct):
                     self.messages.add_files(shown, is_of_tool=True)
 
 
-def back_to(task_id: TaskId, past: list[MessageList], newest: MessageList) -> MessageList:
-    """Return the messages before a task that is superseded.
+def back_to(
+    task_id: TaskId, past: list[MessageList], newest: MessageList, agents: AgentChain
+) -> MessageList:
+    """Return the messages before a task that is superseded, and restore its agents.
 
     If the task is older than a fresh start, `past` is cut to that point, too.
     """
     for depth, messages in reversed(list(enumerate([*past, newest]))):
+        had = _agents_at(task_id, messages)
         if messages.forget(task_id):
+            agents.restore(had or ())
             del past[depth:]
             return messages
     return newest
+
+
+def _agents_at(task_id: TaskId, messages: MessageList) -> tuple[str, ...] | None:
+    for boundary in messages.boundaries:
+        if boundary.task_id == task_id:
+            return boundary.agents
+    return None

@@ -60,6 +60,8 @@ from penstock.core.events.flow_events import (
     FlowNotified,
     FlowRequested,
     FlowStarted,
+    HandedBack,
+    HandedOff,
     RunEnded,
     StepSettled,
     StepStarted,
@@ -67,10 +69,9 @@ from penstock.core.events.flow_events import (
 from penstock.core.events.history_events import Summarised
 from penstock.core.events.hook_events import HookDecided
 from penstock.core.ids import LogId, TaskId
-from penstock.core.json_values.json_text import compact
 from penstock.core.limits import MIB
 from penstock.core.messages import AssistantMessage, UserMessage
-from penstock.engine.dialogue import MessageList, back_to
+from penstock.engine.dialogue import AgentChain, MessageList, back_to
 from penstock.engine.slash_commands import text_for_model
 from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Lease, Log
@@ -81,6 +82,7 @@ class SessionState:
 
     __slots__ = (
         "__weakref__",
+        "agents",
         "current",
         "last_at",
         "log_id",
@@ -101,6 +103,7 @@ class SessionState:
         """Number of applied events; orders events that have no `seq` yet."""
         self.last_at = 0
         self.opened: SessionOpened | None = None
+        self.agents = AgentChain()
         self.selected: tuple[str, ...] = ()
         """Skills selected for the session. Replaced when it grows, so rounds can keep the old one.
         """
@@ -157,12 +160,12 @@ class SessionState:
                 self._select(event)
             case PromptResolved() | SecretGiven() | StateWritten() | HookDecided() | Summarised():
                 task.record_value(event, path)
-            case TaskSuspended() | TaskBlocked():
+            case TaskSuspended() | TaskBlocked() | TaskResumed():
                 task.suspend_or_block(event)
             case RunEnded():
                 task.end_run(event.run_id)
-            case TaskResumed():
-                task.is_suspended, task.blocked_on = False, ()
+            case HandedOff():
+                task.hand_off(event, self.agents)
             case ReplyRestarted():
                 task.dialogue_at(path).reply = None
             case CancelRequested():
@@ -172,11 +175,11 @@ class SessionState:
             case NoteEmitted() if path:
                 for note in ((path, event.event_type), (path, event.line)):
                     task.records.notes[note] = task.records.notes.get(note, 0) + 1
-            case CallStarted() | CallRetried() | NoteEmitted():
+            case CallStarted() | CallRetried() | NoteEmitted() | TaskStarted():
                 pass
-            case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested():
+            case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested() | Erased():
                 pass
-            case TaskStarted() | Erased() | MessagesErased():
+            case MessagesErased() | HandedBack():
                 pass
             case _:
                 assert_never(event)
@@ -204,17 +207,14 @@ class SessionState:
                 self.queue[task_id].blocked_on = event.blocked_on
             case SessionOpened():
                 self.opened = event
+                self.agents.first = self.agents.newest = event.agent
+            case HandedBack():
+                self.agents.hand_back()
             case SkillsSelected():
                 self._select(event)
-            case (
-                MessageReceived()
-                | CallRequested()
-                | FlowRequested()
-                | TaskBlocked()
-                | TaskStarted()
-                | TaskResumed()
-                | TaskEnded()
-            ):
+            case MessageReceived() | CallRequested() | FlowRequested() | TaskBlocked():
+                pass
+            case TaskStarted() | TaskResumed() | TaskEnded() | StepStarted():
                 pass
             case ReplyReceived() | ReplyRestarted() | TaskSuspended() | CancelRequested():
                 pass
@@ -222,7 +222,7 @@ class SessionState:
                 pass
             case QuestionAsked() | QuestionAnswered() | Erased() | MessagesErased() | Summarised():
                 pass
-            case HookDecided() | PromptResolved() | SecretGiven() | FlowStarted() | StepStarted():
+            case HookDecided() | PromptResolved() | SecretGiven() | FlowStarted() | HandedOff():
                 pass
             case StepSettled() | FlowNotified() | AgentStarted() | AgentReminded() | RunEnded():
                 pass
@@ -243,9 +243,9 @@ class SessionState:
             self.messages, self.selected = MessageList(), ()
         brief = task.brief
         if isinstance(brief, MessageReceived) and brief.supersedes is not None:
-            self.messages = back_to(brief.supersedes, self.past, self.messages)
+            self.messages = back_to(brief.supersedes, self.past, self.messages, self.agents)
         if not isinstance(brief, CallRequested | FlowRequested):  # these add no messages
-            self.messages.begin(task_id)
+            self.messages.begin(task_id, self.agents.handed)
         task.main.messages = self.messages
         if isinstance(brief, MessageReceived) and brief.message_id:
             text = text_for_model(brief.content)
@@ -256,13 +256,7 @@ class SessionState:
 
     def _end(self, task: TaskState, event: TaskEnded) -> None:
         task.is_ended = True
-        # No model replied to a command, so no other event brings its answer to the messages.
-        if event.content and task.is_command:
-            self.messages.add(AssistantMessage(event.content), event.content)
-        # An output that was handed in by a call is followed by its text: the next message then
-        # continues a complete turn, as every provider wants it.
-        if event.output is not None and task.main.reply is None:
-            text = compact(event.output.value)
+        if (event.content or event.output) and (text := task.text_without_reply(event)):
             self.messages.add(AssistantMessage(text), text)
 
 

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from msgspec.structs import replace
+
 from penstock.core.call import CallPath, frame_above
 from penstock.core.envelope import Json
 from penstock.core.events.events import (
@@ -30,6 +32,8 @@ from penstock.core.events.events import (
     SecretGiven,
     StateWritten,
     TaskBlocked,
+    TaskEnded,
+    TaskResumed,
     TaskStarted,
     TaskSuspended,
 )
@@ -38,13 +42,15 @@ from penstock.core.events.flow_events import (
     AgentStarted,
     FlowEvent,
     FlowRequested,
+    HandedOff,
 )
 from penstock.core.events.history_events import Summarised
 from penstock.core.events.hook_events import HookDecided, Verdict
 from penstock.core.ids import ProfileId, QuestionId, TaskId
+from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Usage, UserMessage
 from penstock.core.task import Missing, Question, is_withdrawn
-from penstock.engine.dialogue import Dialogue, MessageList, Round
+from penstock.engine.dialogue import AgentChain, Dialogue, MessageList, Round
 from penstock.engine.slash_commands import is_informational
 
 Brief = MessageReceived | CallRequested | FlowRequested
@@ -232,6 +238,21 @@ class TaskState:
         self.agents, self.entered, self.entries = {}, {}, {}
         self.waits, self.records = Waits(), ToolRecords()
 
+    def text_without_reply(self, event: TaskEnded) -> str:
+        """Return the answer of an ended task if no reply brought it to the messages, else ''."""
+        if event.output is not None and self.main.reply is None:
+            return compact(event.output.value)
+        # No model replied to a command, so no other event brings its answer to the messages.
+        return event.content if self.is_command else ""
+
+    def hand_off(self, event: HandedOff, agents: AgentChain) -> None:
+        """Continue with another agent, its model and its tools."""
+        agents.hand_off(event.agent)
+        self.main.hand_off()
+        if self.started is not None:
+            names = ("agent", "model", "offered", "agent_schema")
+            self.started = replace(self.started, **{name: getattr(event, name) for name in names})
+
     def dialogue_at(self, frame: CallPath | None) -> Dialogue:
         """Return the dialogue of the agent in a frame; without a frame, of the main agent."""
         return self.main if frame is None else self.agents[frame]
@@ -354,8 +375,11 @@ class TaskState:
         elif event.method == ON_INPUT and event.verdict is Verdict.EDIT:
             self.dialogue_at(path).messages.edit_last(event.value["content"])
 
-    def suspend_or_block(self, event: TaskSuspended | TaskBlocked) -> None:
-        """Record that the task waits for answers or runs, or that this process lacks something."""
+    def suspend_or_block(self, event: TaskSuspended | TaskBlocked | TaskResumed) -> None:
+        """Record that the task waits, that this process lacks something, or that neither is so."""
+        if isinstance(event, TaskResumed):
+            self.is_suspended, self.blocked_on = False, ()
+            return
         if isinstance(event, TaskBlocked):
             self.blocked_on = event.blocked_on
             return

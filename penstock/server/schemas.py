@@ -119,16 +119,9 @@ _CHECKS = record(
 _TASK_STATUS = {
     "enum": ["queued", "blocked", "running", "suspended", "succeeded", "failed", "cancelled"]
 }
-_FINISH = {
-    "enum": [
-        "stop",
-        "length",
-        "content_filter",
-        "max_iterations",
-        "loop_detected",
-        "budget_exceeded",
-    ]
-}
+_LIMITS = ("max_iterations", "loop_detected", "budget_exceeded")
+_FINISH = {"enum": ["stop", "length", "content_filter", *_LIMITS]}
+_HANDED_OFF = dict.fromkeys(("taskId", "agentId", "previousAgentId"), STRING)
 _TOLD = ("event", "level", "toolName", "title", "message")
 _NOTE = dict.fromkeys(_TOLD, STRING) | {"payload": ANYTHING}
 
@@ -140,8 +133,11 @@ FRAMES: dict[str, Schema] = {
             "taskId": STRING,
             "userMessageId": TEXT_OR_NULL,
             "model": TEXT_OR_NULL,
+            "agentId": STRING,
         },
+        "agentId",
     ),
+    "HandedOff": frame("handed_off", _HANDED_OFF),
     "Thinking": frame(
         "thinking",
         {"iteration": INTEGER, "maxIterations": INTEGER, "delta": STRING},
@@ -207,6 +203,7 @@ FRAMES: dict[str, Schema] = {
 
 MAPPING = {
     "message_start": "MessageStart",
+    "handed_off": "HandedOff",
     "thinking": "Thinking",
     "content_delta": "ContentDelta",
     "content_reset": "ContentReset",

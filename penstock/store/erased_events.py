@@ -48,6 +48,8 @@ from penstock.core.events.flow_events import (
     FlowNotified,
     FlowRequested,
     FlowStarted,
+    HandedBack,
+    HandedOff,
     RunEnded,
     StepSettled,
     StepStarted,
@@ -106,7 +108,7 @@ def _half(event: Event) -> ErasedPart:
         case (
             (SessionOpened() | TaskStarted() | TaskResumed() | ReplyRestarted() | SkillsSelected())
             | (TaskSuspended() | CancelRequested() | StepStarted() | RunEnded())
-            | (Erased() | MessagesErased())
+            | (Erased() | MessagesErased() | HandedOff() | HandedBack())
         ):
             return ErasedPart.NONE
         case _:

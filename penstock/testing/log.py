@@ -14,13 +14,13 @@ from penstock.core.clock import Clock, Moment
 from penstock.core.errors import NotFound, SessionBusy
 from penstock.core.events.codec import encode
 from penstock.core.events.events import (
+    REPEATED,
     CallRequested,
     Entry,
     MessagesErased,
     Record,
     SessionOpened,
     TaskEnded,
-    are_repeated,
     is_outside,
 )
 from penstock.core.events.flow_events import FlowRequested
@@ -180,7 +180,7 @@ class MemoryLog(MemoryProjections):
         in_time = [entry for entry in entries if not self.is_late(entry.event)]
         records = self._write(log, in_time)
         self.live_text.drop(lease.log_id, records)
-        if are_repeated(records):
+        if _are_repeated(records):
             log.held_from += len(records)
         log.lease_until = records[-1].at + self._lease_ms if records else log.lease_until
         log.known = len(log.records)
@@ -372,3 +372,8 @@ class _Lost:
     def __await__(self) -> Generator[None, None, Sequence[Record]]:
         yield from ()
         raise lost(self._log_id)
+
+
+def _are_repeated(records: Sequence[Record]) -> bool:
+    """Whether none of these events is progress of a task."""
+    return all(type(each.event) in REPEATED for each in records)

@@ -7,7 +7,13 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent, AnyAgent
-from penstock.agents.agent_parts import AgentNeeds, check_needs, check_tool_ids, with_inner
+from penstock.agents.agent_parts import (
+    AgentNeeds,
+    check_needs,
+    check_tool_ids,
+    needs_of_agent,
+    with_inner,
+)
 from penstock.agents.catalog import Catalog
 from penstock.app.runtime import Runtime
 from penstock.app.runtime_parts import (
@@ -208,6 +214,6 @@ def memory_runtime_sync(*, agents: Sequence[AnyAgent] = (), **options: Any) -> S
 def _check(agents: Sequence[AnyAgent], tools: Sequence[Tool], given: GivenDeps) -> None:
     """Raise ConfigError if an agent or a tool needs something that is missing."""
     check_needs(
-        [*[each.needs for each in with_inner(agents)], AgentNeeds(agent="", tools=tools)], given
+        [*map(needs_of_agent, with_inner(agents)), AgentNeeds(agent="", tools=tools)], given
     )
     check_tool_ids(agents, Registry(tools))

@@ -1,13 +1,19 @@
 """Every agent by name."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import Agent, ChatSettings
 from penstock.agents.agent_folders import load_agents
-from penstock.agents.catalog import Catalog, catalog_entries
-from penstock.core.errors import NotFound
+from penstock.agents.agent_profile import AgentProfile
+from penstock.agents.catalog import Catalog, ModelSelector, catalog_entries, model_name
+from penstock.core.errors import ConfigError, NotFound
+from penstock.models.model import Model
+from penstock.models.names import ModelNames, ThinkingModel
+from penstock.models.resolve import ModelRegistry
+from penstock.models.scripted import SCRIPTED, ScriptedModel
 
 
 def test_every_project_has_the_assistant() -> None:
@@ -155,3 +161,61 @@ def test_a_flow_may_name_only_agents_of_files(tmp_path: Path) -> None:
     catalog.add(Agent("made-by-a-program"))
     names = ("a", "flow-decision", "assistant", "made-by-a-program", "none")
     assert [name for name in names if catalog.find(name)] == ["a", "flow-decision"]
+
+
+OWN = ScriptedModel([])
+
+
+def selector(**roles: str) -> ModelSelector:
+    models = ModelRegistry()
+    models.add(OWN)
+    return ModelSelector(models, ModelNames(roles=roles))
+
+
+CHOICES: list[tuple[dict[str, Any], str | None, str]] = [
+    ({}, None, "offline"),
+    ({"model": OWN}, None, "scripted"),
+    ({"model": OWN}, "scripted", "scripted"),
+    ({"model": OWN}, "offline", "offline"),
+    ({"model": "scripted"}, None, "scripted"),
+    ({"model": "offline", "settings": ChatSettings(llm_model="scripted")}, None, "scripted"),
+    ({"model": "@small"}, None, "scripted"),
+]
+
+
+@pytest.mark.parametrize(("options", "requested", "chosen"), CHOICES)
+def test_a_request_goes_before_the_settings_and_these_before_the_agent(
+    options: dict[str, Any], requested: str | None, chosen: str
+) -> None:
+    model: Model = selector(small="scripted").choose(Agent("a", **options), requested)
+    assert model.card.model_id == chosen
+
+
+def test_the_level_of_thinking_in_a_file_goes_with_the_model() -> None:
+    profile = AgentProfile(thinking="high")
+    made = selector().choose(Agent("a", model="scripted", profile=profile), None)
+    assert isinstance(made, ThinkingModel)
+    assert made.card.model_id == SCRIPTED.model_id
+
+
+def test_an_unknown_model_and_a_role_without_one_are_named() -> None:
+    with pytest.raises(ConfigError, match="nowhere"):
+        selector().choose(Agent("a", model="nowhere"), None)
+    assert selector().remark(Agent("a"), None) == ""
+    assert "the model role @fast" in selector().remark(Agent("a", model="@fast"), None)
+
+
+@pytest.mark.parametrize(
+    ("agent", "wanted", "name"),
+    [
+        (Agent("a"), None, None),
+        (Agent("a", model="m"), None, "m"),
+        (Agent("a", model="m", settings=ChatSettings(llm_model="s")), None, "s"),
+        (Agent("a", model="m"), "w", "w"),
+        (Agent("a", model=OWN), None, None),
+    ],
+)
+def test_the_name_of_a_model_is_that_of_the_message_the_settings_or_the_agent(
+    agent: Agent, wanted: str | None, name: str | None
+) -> None:
+    assert model_name(agent, wanted) == name

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.agents.call_runner import CallRunner
+from penstock.agents.handoffs import Transfer
 from penstock.agents.loop import BUDGET_NOTICE, FinalReply, loop
 from penstock.agents.tool_offer import TaskOffers, caller_for
 from penstock.agents.transcript import Transcript
@@ -63,7 +64,9 @@ async def enter(
         agent_model, call_runner, transcript, world=world, bus=bus or Bus(), restart=False
     )
     most = someone.settings.max_iterations
-    return await loop(turns, ledger.task, max_iterations=most), model
+    ended = await loop(turns, ledger.task, max_iterations=most)
+    assert not isinstance(ended, Transfer)
+    return ended, model
 
 
 DONE: list[Event] = [reply(1, "a"), outcome("a")]

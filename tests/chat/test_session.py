@@ -4,23 +4,21 @@ from typing import Any
 
 import pytest
 
-from penstock.agents.agent import Agent, ChatSettings
-from penstock.builtins import SKILLS
+from penstock.agents.agent import Agent
 from penstock.chat.requests import NewMessage
-from penstock.chat.session import detail, profile_of
-from penstock.chat.task_requests import unknown_skills
+from penstock.chat.session import profile_of
+from penstock.chat.task_closer import detail
 from penstock.core.call import Effect
 from penstock.core.call_errors import ScriptLoadError
 from penstock.core.errors import ContextTooLarge, ModelUnavailable
 from penstock.core.events.events import TaskStarted
 from penstock.core.ids import ProfileId
 from penstock.core.messages import AssistantMessage, UserMessage
-from penstock.core.profile import CHAT, LOCAL_PROFILE, Profile
+from penstock.core.profile import CHAT, Profile
 from penstock.core.task import Missing, MissingKind, TaskStatus
 from penstock.models.model import ModelCard
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say
 from penstock.testing.runtime import MemoryStorage, memory_runtime
-from penstock.tools.skills import Skills
 from tests.kit.asking import ask
 from tests.kit.assistant import agent, assert_whole
 from tests.kit.logs import code, events, kinds, settled
@@ -200,25 +198,3 @@ async def test_an_error_within_a_round_leaves_no_call_open(
     assert "nowhere" not in first.error.message
     assert "nowhere" in caplog.text
     assert_whole(model.requests[-1])
-
-
-ALL = Skills(SKILLS)
-SOME = next(iter(SKILLS))
-
-
-def test_a_selectable_skill_is_accepted() -> None:
-    assert unknown_skills([SOME], ALL, Agent("assistant"), LOCAL_PROFILE) == []
-    assert unknown_skills([], ALL, Agent("assistant"), LOCAL_PROFILE) == []
-
-
-def test_an_unknown_skill_is_reported_with_its_path_and_the_nearest() -> None:
-    (problem,) = unknown_skills([SOME, f"{SOME}x"], ALL, Agent("assistant"), LOCAL_PROFILE)
-    assert problem.path == "/selectedSkillIds/1"
-    assert problem.message == f"no skill '{SOME}x'. Did you mean {SOME!r}?"
-
-
-def test_a_skill_that_the_agent_cannot_select_is_unknown() -> None:
-    agent = Agent("assistant", settings=ChatSettings(skills=()))
-    assert [each.path for each in unknown_skills([SOME], ALL, agent, LOCAL_PROFILE)] == [
-        "/selectedSkillIds/0"
-    ]

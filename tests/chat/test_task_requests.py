@@ -4,14 +4,19 @@ from contextlib import aclosing
 
 import pytest
 
+from penstock.agents.agent import Agent, ChatSettings
+from penstock.builtins import SKILLS
 from penstock.chat.requests import NewMessage
+from penstock.chat.task_requests import unknown_skills
 from penstock.core.call import Effect
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.events.codec import kind_of
 from penstock.core.events.events import Record
+from penstock.core.profile import LOCAL_PROFILE
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.runtime import memory_runtime
+from penstock.tools.skills import Skills
 from tests.kit.tools import Act, echo
 
 
@@ -57,3 +62,25 @@ async def test_a_task_is_answered_and_cancelled_by_ids() -> None:
         reply = await requests.wait(sent.task_id)
     assert reply
     assert reply.status is TaskStatus.CANCELLED
+
+
+ALL = Skills(SKILLS)
+SOME = next(iter(SKILLS))
+
+
+def test_a_selectable_skill_is_accepted() -> None:
+    assert unknown_skills([SOME], ALL, Agent("assistant"), LOCAL_PROFILE) == []
+    assert unknown_skills([], ALL, Agent("assistant"), LOCAL_PROFILE) == []
+
+
+def test_an_unknown_skill_is_reported_with_its_path_and_the_nearest() -> None:
+    (problem,) = unknown_skills([SOME, f"{SOME}x"], ALL, Agent("assistant"), LOCAL_PROFILE)
+    assert problem.path == "/selectedSkillIds/1"
+    assert problem.message == f"no skill '{SOME}x'. Did you mean {SOME!r}?"
+
+
+def test_a_skill_that_the_agent_cannot_select_is_unknown() -> None:
+    agent = Agent("assistant", settings=ChatSettings(skills=()))
+    assert [each.path for each in unknown_skills([SOME], ALL, agent, LOCAL_PROFILE)] == [
+        "/selectedSkillIds/0"
+    ]

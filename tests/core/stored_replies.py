@@ -8,7 +8,8 @@ from penstock.core.events.events import (
     TaskEnded,
     TaskStarted,
 )
-from penstock.core.ids import BlobId, MessageId
+from penstock.core.events.flow_events import HandedBack, HandedOff
+from penstock.core.ids import BlobId, MessageId, ProfileId
 from penstock.core.messages import Carry, StoredFile, Usage
 from penstock.core.task import TaskOutput, TaskStatus
 
@@ -83,6 +84,23 @@ STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
         "prompt_resolved",
         '{"text":"Be brief.","agent":"clerk"}',
     ),
+    (
+        HandedOff(
+            agent="billing",
+            previous="triage",
+            model="m",
+            offered=("pay",),
+            agent_schema={},
+        ),
+        "handed_off",
+        '{"agent":"billing","previous":"triage","model":"m","offered":["pay"],"agent_schema":{}}',
+    ),
+    (
+        HandedBack(agent="triage", by=ProfileId("ann")),
+        "handed_back",
+        '{"agent":"triage","by":"ann"}',
+    ),
+    (TaskStarted(agent="billing"), "task_started", '{"agent":"billing"}'),
     (
         TaskStarted(agent_schema={"type": "integer"}),
         "task_started",

@@ -15,7 +15,14 @@ from penstock.core.events.events import (
 from penstock.core.events.flow_events import AgentReminded, AgentStarted, FlowNotified
 from penstock.core.ids import CallId, MessageId, TaskId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
-from penstock.engine.dialogue import Dialogue, MessageList, TaskBoundary, Trimming, back_to
+from penstock.engine.dialogue import (
+    AgentChain,
+    Dialogue,
+    MessageList,
+    TaskBoundary,
+    Trimming,
+    back_to,
+)
 from penstock.engine.session_state import SessionState
 from tests.kit.session_events import LOG, ONE, message, outcome, reply
 
@@ -174,7 +181,7 @@ def test_a_repeated_answer_reads_the_messages_before_it(
 ) -> None:
     """A fresh start lies between b and c; a task that is nowhere changes nothing."""
     past, now = [said_in("a", "b")], said_in("c", "d")
-    found = back_to(TaskId(task), past, now)
+    found = back_to(TaskId(task), past, now, AgentChain())
     assert [each.content for each in found.entries] == kept
     assert len(past) == past_left
 

@@ -153,6 +153,8 @@ def test_every_kind_of_event_was_thought_of() -> None:
     unknown = {each.__name__ for each in get_args(Event) if each not in known}
     assert unknown == {
         "AgentStarted",
+        "HandedOff",
+        "HandedBack",
         "AgentReminded",
         "CallRetried",
         "FlowStarted",

@@ -11,6 +11,7 @@ from penstock.chat.python.recorded_task import RecordedTask
 from penstock.chat.requests import TaskReply, question_of, reply_of
 from penstock.chat.task_records import records_of
 from penstock.chat.task_requests import Requests
+from penstock.chat.task_waiter import answered_by
 from penstock.core.errors import NotFound, RuntimeMisuse, TaskOver
 from penstock.core.ids import LogId, QuestionId, TaskId
 from penstock.core.reply import Question, Reply
@@ -47,7 +48,8 @@ class ReplyReader:
         """Return the reply of a task with its events from the log."""
         task = await self.find_task(reply.task_id)
         records = await records_of(self._requests.source.log, task)
-        return reply_of(reply, task.agent, replace(form, records=records))
+        agent = answered_by(records, task.agent)
+        return reply_of(reply, agent, replace(form, records=records))
 
     async def find_task(self, task_id: str) -> TaskRecord:
         """Return the record of a task. Raises NotFound."""

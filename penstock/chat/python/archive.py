@@ -111,6 +111,21 @@ class Archive(Answering):
                 shown[task.task_id] = RecordedTask(records).messages()
         return [message for messages in shown.values() for message in messages]
 
+    async def hand_back(self, session: str) -> str:
+        """Give a conversation back to the agent that handed it off.
+
+        Args:
+            session: The conversation. None of its tasks may be running.
+
+        Returns:
+            The name of the agent that answers the next message. Without a hand-off nothing changes.
+
+        Raises:
+            NotFound: There is no such conversation.
+            SessionBusy: A task of the conversation has not ended.
+        """
+        return await self.requests.hand_back(session)
+
     async def delete(self, session: str) -> None:
         """Delete a conversation: its work is cancelled, and its contents are erased from the disk.
 

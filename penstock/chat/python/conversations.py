@@ -19,7 +19,7 @@ from typing_extensions import TypeForm
 
 from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.attachments.content import Content
-from penstock.agents.output_contract import OutputContract, contract_of
+from penstock.agents.output_contract import contract_of
 from penstock.chat.python.answering import OutputT
 from penstock.chat.python.archive import Archive
 from penstock.chat.python.message_options import (
@@ -28,11 +28,13 @@ from penstock.chat.python.message_options import (
     hash_of,
     metadata_of,
 )
-from penstock.chat.python.recorded_task import RecordedTask
+from penstock.chat.python.recorded_task import RecordedTask, form_of
 from penstock.chat.python.run import Run
 from penstock.chat.requests import NewMessage, RequestKey, reply_of
+from penstock.chat.task_waiter import answered_by
 from penstock.core.errors import RuntimeMisuse
 from penstock.core.events.events import MessageReceived, Record, TaskResumed
+from penstock.core.events.flow_events import HandedOff
 from penstock.core.ids import ASSISTANT, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.late import late
@@ -44,6 +46,9 @@ _OTHER_LOOP = (
 )
 _AHEAD = 4
 """A slow input lets at most so many times `concurrency` others be started after it."""
+
+
+_TEXT = RecordedTask(())
 
 
 class Conversations(Archive):
@@ -107,14 +112,17 @@ class Conversations(Archive):
             NameTaken: The runtime has another agent of this name.
             RuntimeMisuse: The runtime was opened in another event loop.
         """
-        message, contract = await self._message(content, agent, output, options)
+        message, form = await self._message(content, agent, output, options)
         requests, records = self.requests, list[Record]()
         task_id, profile = TaskId(self._new_id("task")), options.get("profile") or requests.local
         request = requests.inbox.request_reply(message, profile, task_id)
         reply = await requests.waiter.reply_to(task_id, request, records)
         if _is_whole(records):
-            return reply_of(reply, message.agent, RecordedTask(records, contract))
-        return await self._replies.read(reply, RecordedTask((), contract))
+            agent_name = message.agent
+            if message.session_id or any(type(each.event) is HandedOff for each in records):
+                agent_name = answered_by(records, agent_name)
+            return reply_of(reply, agent_name, replace(form, records=records))
+        return await self._replies.read(reply, form)
 
     @overload
     async def start(
@@ -179,11 +187,10 @@ class Conversations(Archive):
             >>> asyncio.run(main())
             Hi.
         """
-        message, contract = await self._message(content, agent, output, options)
+        message, form = await self._message(content, agent, output, options)
         sent = await self.requests.inbox.send(
             message, options.get("profile") or self.requests.local
         )
-        form = RecordedTask((), contract)
         return Run(self, self._replies, sent.task_id, form, session=sent.session_id)
 
     @overload
@@ -209,8 +216,9 @@ class Conversations(Archive):
         """
         if output is None and agent is None:
             return Run(self, self._replies, task_id, RecordedTask((), is_json=True))
-        contract = agent.contract if agent and output is None else contract_of(output)
-        return Run(self, self._replies, task_id, RecordedTask((), contract))
+        form = self._form(agent) if agent and output is None else None
+        form = form or RecordedTask((), contract_of(output))
+        return Run(self, self._replies, task_id, form)
 
     @overload
     def map(
@@ -316,13 +324,13 @@ class Conversations(Archive):
 
     async def _message(
         self, content: Content, agent: str | AnyAgent, output: Any, options: MessageOptions
-    ) -> tuple[NewMessage, OutputContract | None]:
-        """Return the message, and the form of the output that the program expects."""
+    ) -> tuple[NewMessage, RecordedTask]:
+        """Return the message, and what reads the output as the program expects it."""
         if asyncio.get_running_loop() is not self._loop:
             raise RuntimeMisuse(_OTHER_LOOP)
-        contract = None if isinstance(agent, str) else agent.contract
+        form = _TEXT if isinstance(agent, str) else self._form(agent)
         if not options and output is None and isinstance(content, str):
-            return NewMessage(content=content, agent=self._agent(agent)), contract
+            return NewMessage(content=content, agent=self._agent(agent)), form
         check_options(options)
         if (model := options.get("model")) is not None:
             await self.requests.check_model(model)
@@ -340,7 +348,13 @@ class Conversations(Archive):
         )
         if (key := options.get("key")) is not None:
             message = replace(message, idempotency=RequestKey(key, hash_of(message)))
-        return message, wanted or contract
+        return message, form if wanted is None else RecordedTask((), wanted)
+
+    def _form(self, agent: AnyAgent) -> RecordedTask:
+        """Return what reads the outputs of an agent, and of those that it hands off to."""
+        if agent.handoffs:
+            return form_of(agent, self.requests.known.agents.look_up)
+        return RecordedTask((), agent.contract) if agent.contract else _TEXT
 
 
 def _is_whole(records: Sequence[Record]) -> bool:

@@ -1,10 +1,12 @@
 """Reads the events of a task for its Reply: the calls as a tree, the messages, the output."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, field
 
+from penstock.agents.agent import AnyAgent
 from penstock.agents.output_contract import OutputContract
 from penstock.core.envelope import Json
 from penstock.core.errors import OutputChanged, TaskCancelled, TaskFailed, TaskSuspended
@@ -25,6 +27,9 @@ from penstock.core.reply import (
 )
 from penstock.tools.python.output_type import Misfit
 
+Outputs = Mapping[str, OutputContract | None]
+"""The forms of the outputs of agents, by their names; None is text."""
+NO_HANDOFFS: Outputs = MappingProxyType({})
 _ERRORS = {"failed": TaskFailed, "cancelled": TaskCancelled, "suspended": TaskSuspended}
 
 
@@ -36,6 +41,8 @@ class RecordedTask(Struct, frozen=True):
     """None if the output is text, or if the program knows no type."""
     is_json: bool = False
     """Whether an output without a known type is read as JSON, not as text."""
+    handed: Outputs = NO_HANDOFFS
+    """The forms of the agents that the program's agent hands off to, by name."""
 
     def __repr__(self) -> str:
         """Return how much is recorded: a reply is printed often, and its events are many."""
@@ -64,13 +71,15 @@ class RecordedTask(Struct, frozen=True):
         self.check(reply)
         ended = self.records[-1].event if self.records else None
         recorded = ended.output if isinstance(ended, TaskEnded) else None
-        if self.contract is None:
+        # The output has the form of the agent that gave it.
+        contract = self.handed.get(reply.agent, self.contract) if self.handed else self.contract
+        if contract is None:
             return recorded.value if recorded and self.is_json else reply.content
         if recorded is None:
-            raise OutputChanged(reply, None, self.contract.schema)
-        value = self.contract.read(recorded)
+            raise OutputChanged(reply, None, contract.schema)
+        value = contract.read(recorded)
         if isinstance(value, Misfit):
-            raise OutputChanged(reply, self._schema(), self.contract.schema)
+            raise OutputChanged(reply, self._schema(), contract.schema)
         return value
 
     def _schema(self) -> Json | None:
@@ -89,6 +98,19 @@ class RecordedTask(Struct, frozen=True):
         """Raise TaskError if the task did not succeed."""
         if (error := _ERRORS.get(reply.status)) is not None:
             raise error(reply)
+
+
+def form_of(agent: AnyAgent, find: Callable[[str], AnyAgent | None]) -> RecordedTask:
+    """Return what reads the outputs of an agent, and of those that it hands off to."""
+    found: dict[str, OutputContract | None] = {}
+    agents = [agent]
+    for each in agents:
+        for other in each.handoffs:
+            one = find(other) if isinstance(other, str) else other
+            if one is not None and one.name not in found:
+                found[one.name] = one.contract
+                agents.append(one)
+    return RecordedTask((), agent.contract, handed=found)
 
 
 class _Node(Struct):

@@ -20,6 +20,7 @@ from penstock.chat.python.public_events import (
     Asked,
     Ended,
     Event,
+    HandedOff,
     Notice,
     StepEnded,
     StepStarted,
@@ -202,8 +203,12 @@ class RunEvents:
             yield Text(event.content)  # no model wrote it: a command, or the end of a budget
         yield Ended(ENDS[event.status])
 
+    def _handed_off(self, record: log.Record, event: flow_log.HandedOff) -> Iterator[Event]:
+        yield HandedOff(event.agent)
+
     table: ClassVar[Mapping[type, Row]] = {
         log.TaskStarted: Row(frames=("message_start",)),
+        flow_log.HandedOff: Row(_handed_off, (HandedOff,), ("handed_off",)),
         log.ReplyReceived: Row(
             _reply, (Thinking, Text, ToolCalled), ("thinking", "content_delta", "tool_call")
         ),

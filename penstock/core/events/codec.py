@@ -56,6 +56,8 @@ from penstock.core.events.flow_events import (
     FlowNotified,
     FlowRequested,
     FlowStarted,
+    HandedBack,
+    HandedOff,
     Outcome,
     RunEnded,
     StepResult,
@@ -308,6 +310,8 @@ _FORMS = (
     ),
     _Form("call_requested", CallRequested, permissions=_MAYBE_LIST, selected_skills=_LIST),
     _Form("task_started", TaskStarted, offered=_LIST),
+    _Form("handed_off", HandedOff, offered=_LIST),
+    _Form("handed_back", HandedBack),
     _Form("task_resumed", TaskResumed),
     _Form(
         "reply_received",

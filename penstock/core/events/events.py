@@ -1,6 +1,6 @@
 """The kinds of events that a log contains; those of flows are in `flow_events.py`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -13,6 +13,8 @@ from penstock.core.events.flow_events import (
     AgentStarted,
     FlowEvent,
     FlowRequested,
+    HandedBack,
+    HandedOff,
     RunEnded,
 )
 from penstock.core.events.history_events import Summarised
@@ -100,6 +102,8 @@ class TaskStarted(Struct, frozen=True, kw_only=True, gc=False):
     """The model reads no earlier message, and no skill is selected any more."""
     agent_schema: Json | None = None
     """JSON Schema of the output that the agent declares; None if it is text or the message's."""
+    agent: str = ""
+    """The agent that works on it; empty for the one that the conversation started with."""
 
 
 class TaskResumed(Struct, frozen=True, kw_only=True, gc=False):
@@ -323,6 +327,8 @@ Event = (
     | CallRequested
     | FlowRequested
     | TaskStarted
+    | HandedOff
+    | HandedBack
     | TaskResumed
     | ReplyReceived
     | ReplyRestarted
@@ -379,12 +385,6 @@ REPEATED = frozenset({CallStarted, CallRetried, StateWritten, SecretGiven} | _WR
 that dies after them counts as having died at the same position."""
 
 
-def are_repeated(entries: Sequence[Entry | Record]) -> bool:
-    """Whether none of these events is progress of a task."""
-    is_first = not entries or type(entries[0].event) in REPEATED
-    return is_first and all(type(each.event) in REPEATED for each in entries)
-
-
 def is_outside(event: Event) -> bool:
     """Whether the event needs no lease: a person or a client sent it, not the holder."""
     if type(event) is QuestionAnswered:
@@ -394,6 +394,6 @@ def is_outside(event: Event) -> bool:
 
 OUTSIDE = frozenset(
     {SessionOpened, MessageReceived, CallRequested, FlowRequested}
-    | {RunEnded, CancelRequested, MessagesErased, QuestionAnswered}
+    | {RunEnded, CancelRequested, MessagesErased, QuestionAnswered, HandedBack}
 )
 """The types of outside events. A QuestionAnswered without a person is the holder's own."""

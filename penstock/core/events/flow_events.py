@@ -1,4 +1,4 @@
-"""The events of flows, and the results of steps that logs keep and templates read."""
+"""The events of flows and hand-offs, and the results of steps that logs keep and templates read."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -252,6 +252,26 @@ class AgentReminded(Struct, frozen=True, kw_only=True):
     """An agent that replied without a call was reminded to finish."""
 
     message: str
+
+
+class HandedOff(Struct, frozen=True, kw_only=True, gc=False):
+    """An agent handed the conversation to another, which works from the next turn on."""
+
+    agent: str
+    """The agent that took over."""
+    previous: str
+    model: str | None = None
+    """As in TaskStarted, and so are the next two: they apply to the rest of the task."""
+    offered: tuple[str, ...] = ()
+    agent_schema: Json | None = None
+
+
+class HandedBack(Struct, frozen=True, kw_only=True, gc=False):
+    """A person or a program undid the newest hand-off. An outside event."""
+
+    agent: str
+    """The agent that has the conversation again."""
+    by: ProfileId | None = None
 
 
 FlowEvent = FlowStarted | StepStarted | StepSettled | FlowNotified

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import DEFAULTS, Agent, ChatSettings
 from penstock.agents.agent_profile import AgentProfile
-from penstock.agents.model_selector import FindModel
+from penstock.agents.catalog import FindModel, model_name
 from penstock.agents.tool_offer import (
     REPLY_TOKENS,
     ToolOffer,
@@ -138,7 +138,7 @@ class AgentRunner:
             model = self._model(visit.agent, started.model if started else visit.model)
         except ConfigError as error:
             raise_exhaustion(error)
-            name = visit.agent.model_name(started.model if started else visit.model)
+            name = model_name(visit.agent, started.model if started else visit.model)
             missing = Missing(MissingKind.MODEL, name or "")
             return failed("model_unresolved", str(error), missing=missing)
         session = self._session(visit, ledger, model)

@@ -41,7 +41,7 @@ from penstock.core.events.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.events.flow_events import RunEnded
+from penstock.core.events.flow_events import HandedOff, RunEnded
 from penstock.core.events.subagent_filter import SubagentFilter
 from penstock.core.ids import CallId, MessageId, SessionId, TaskId
 from penstock.core.task import Question, QuestionStatus, TaskStatus
@@ -204,6 +204,9 @@ class ChatFrames:
                 self._ask(seq, question)
             case QuestionAnswered():
                 self._answered(seq, event)
+            case HandedOff():
+                agents = {"agentId": event.agent, "previousAgentId": event.previous}
+                self._unseen.add(Position(seq), {"type": "handed_off", "taskId": task_id} | agents)
             case TaskSuspended():
                 self._suspend(seq, task_id, event)
             case TaskBlocked():
@@ -231,6 +234,7 @@ class ChatFrames:
             "taskId": task_id,
             "userMessageId": self._queue.pop(task_id, None),
             "model": event.model,
+            **({"agentId": event.agent} if event.agent else {}),
         }
         self._unseen.add(Position(seq), frame)
 

@@ -28,7 +28,7 @@ from penstock.server.streams.wire import ChatFrames, StreamView
 from penstock.testing.runtime import memory_runtime
 from tests.kit.tools import Act, echo
 
-LATER = {OutputDelta, HandedOff}
+LATER = {OutputDelta}
 """Kinds that no event of the log leads to yet."""
 
 

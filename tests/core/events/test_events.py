@@ -24,9 +24,10 @@ OUTSIDE = {
     "RunEnded",
     "CancelRequested",
     "MessagesErased",
+    "HandedBack",
 }
 PROGRESS = """
-AgentReminded AgentStarted CallSettled Erased FlowNotified FlowStarted PromptResolved
+AgentReminded AgentStarted CallSettled Erased FlowNotified FlowStarted HandedOff PromptResolved
 HookDecided QuestionAnswered QuestionAsked ReplyReceived SkillsSelected StepSettled StepStarted
 Summarised TaskEnded TaskStarted TaskSuspended
 """.split()  # noqa: SIM905
@@ -34,17 +35,19 @@ Summarised TaskEnded TaskStarted TaskSuspended
 PASSED_OVER = {
     "server/streams/wire.py": """
         AgentReminded AgentStarted CallRetried CallStarted Erased FlowNotified FlowRequested
-        FlowStarted HookDecided MessagesErased PromptResolved SecretGiven SessionOpened
+        FlowStarted HandedBack HookDecided MessagesErased PromptResolved SecretGiven SessionOpened
         SkillsSelected StateWritten StepSettled StepStarted Summarised
     """,
     "app/run_feed.py": """
         AgentReminded CallRequested CallRetried CallStarted CancelRequested Erased FlowRequested
+        HandedBack HandedOff
         HookDecided MessageReceived MessagesErased NoteEmitted PromptResolved ReplyRestarted
         RunEnded SecretGiven SessionOpened SkillsSelected StateWritten Summarised TaskResumed
         TaskStarted TaskSuspended
     """,
     "core/events/subagent_filter.py": """
         CallRequested CallStarted CancelRequested Erased FlowNotified FlowRequested FlowStarted
+        HandedBack HandedOff
         HookDecided MessageReceived MessagesErased NoteEmitted PromptResolved QuestionAnswered
         QuestionAsked RunEnded SecretGiven SessionOpened SkillsSelected StateWritten StepSettled
         StepStarted Summarised TaskBlocked TaskEnded TaskResumed TaskStarted TaskSuspended

@@ -1,0 +1,176 @@
+"""Hand-offs: the tools by which the model of an agent gives the conversation to another agent.
+
+`transfer_to_billing` runs like every tool, so rules, approvals and hooks apply to it. It does
+nothing itself: when all calls of its reply are settled, the loop of the agent ends with a Transfer,
+and `chat/session` appends HandedOff and continues the task with the other agent. After a crash in
+between, the settled call leads to the same Transfer. `chat/task_bodies` asks `transfer_of`, too:
+a process that lacks the other agent leaves the task to one that has it.
+
+Only the model of a conversation hands off, not a tool, a subagent or a step of a flow. A task has
+at most `limits.handoffs`, so agents that hand off to each other come to an end.
+Proof: tests/agents/test_handoffs.py and tests/journeys/test_handoffs.py.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from penstock.core.call import Effect
+from penstock.core.call_errors import NotPermitted
+from penstock.core.diagnostics import did_you_mean
+from penstock.core.envelope import Json
+from penstock.core.errors import ConfigError, NotFound
+from penstock.core.events.events import TaskStarted
+from penstock.core.events.flow_events import HandedOff
+from penstock.engine.dialogue import Dialogue
+from penstock.tools.invocation import Invocation
+from penstock.tools.spec import ToolSpec
+from penstock.tools.tool import Tool
+
+PREFIX = "transfer_to_"
+NO_HANDOFFS: Mapping[str, str] = MappingProxyType({})
+_MOST_CHARACTERS = 64
+"""Of the name of a tool, as providers allow."""
+_NO_INPUT: Json = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+class Transfer(Struct, frozen=True):
+    """The end of an agent's turns in a task: another agent continues."""
+
+    agent: str
+
+
+class Described(Protocol):
+    """An agent, as a hand-off to it needs it."""
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """Return one sentence about it."""
+        ...
+
+
+class HandoffTool(Struct, frozen=True):
+    """The tool that gives the conversation to one agent."""
+
+    spec: ToolSpec
+    agent: str
+    """The agent that takes over."""
+
+    async def run(self, input: Json, invocation: Invocation) -> Any:
+        """Return what the model reads; the loop of the task does the rest."""
+        task, call = invocation.ledger.task, invocation.call
+        # In a frame the call would succeed, and the conversation would keep its agent.
+        if call.call_id is None or task.dialogue_of(call.path) is not task.main:
+            raise NotPermitted("only the model of a conversation's agent can hand it off")
+        handoffs = task.main.handoffs
+        if handoffs >= invocation.edition.world.limits.handoffs:
+            raise NotPermitted(
+                f"the task was handed off {handoffs} times, and not once more is allowed "
+                "(limits.handoffs); answer yourself, from what you have"
+            )
+        return f"{self.agent} has the conversation now."
+
+    def preview(self, output: Any) -> str | None:
+        """Return one line for people."""
+        return f"handed off to {self.agent}"
+
+
+def transfers_to(agent: str, others: Iterable[Any]) -> Mapping[str, str]:
+    """Return the agents that an agent hands off to, by the ids of the tools.
+
+    Raises ConfigError if two of them have one tool, or an agent hands off to itself.
+    """
+    if isinstance(others, str):
+        raise ConfigError(f"handoffs= takes a list, such as handoffs=[billing]; found {others!r}")
+    found: dict[str, str] = {}
+    for other in others:
+        name = other if isinstance(other, str) else other.name
+        tool_id = (PREFIX + re.sub(r"[^A-Za-z0-9_-]", "_", name))[:_MOST_CHARACTERS]
+        if name == agent:
+            raise ConfigError(f"agent {agent!r} hands off to itself; remove it from `handoffs`")
+        if found.setdefault(tool_id, name) != name:
+            raise ConfigError(
+                f"agent {agent!r} hands off to {found[tool_id]!r} and {name!r}, and both would be "
+                f"the tool {tool_id!r}; rename one of them"
+            )
+    return MappingProxyType(found) if found else NO_HANDOFFS
+
+
+def handoff_tools(transfers: Mapping[str, str], find: Callable[[str], Described]) -> Iterator[Tool]:
+    """Yield the tools of an agent's hand-offs. Agents that do not exist are left out."""
+    for tool_id, name in transfers.items():
+        # A file may be gone since the project was opened; the model then answers itself.
+        try:
+            other = find(name)
+        except NotFound:
+            continue
+        described = f" {other.description}" if other.description else ""
+        spec = ToolSpec(
+            tool_id=tool_id,
+            description=f"Hand the conversation off to {name}, who answers from now on.{described}",
+            input_schema=_NO_INPUT,
+            effect=Effect.NONE,
+            kind="handoff",
+        )
+        yield HandoffTool(spec, name)
+
+
+def transfer_of(dialogue: Dialogue, transfers: Mapping[str, str]) -> Transfer | None:
+    """Return the hand-off that the newest calls of an agent ask for, once all are settled.
+
+    Of several in one reply the first one counts.
+    """
+    if not (transfers and dialogue.rounds and dialogue.rounds[-1].is_settled):
+        return None
+    newest = dialogue.rounds[-1]
+    for call in newest.reply.calls:
+        if call.name in transfers and newest.settled[call.call_id].envelope.ok:
+            return Transfer(transfers[call.name])
+    return None
+
+
+def handed_off(started: TaskStarted, agent: str, previous: str) -> HandedOff:
+    """Return the event by which an agent takes over; `started` is how it would start the task."""
+    return HandedOff(
+        agent=agent,
+        previous=previous,
+        model=started.model,
+        offered=started.offered,
+        agent_schema=started.agent_schema,
+    )
+
+
+def check_handoffs(agents: Sequence[Any]) -> None:
+    """Raise ConfigError if an agent of a program hands off to one that does not exist.
+
+    Files have findings instead. Two agents of one name are refused, too: only one can take over.
+    """
+    known = {agent.name: agent for agent in agents}
+    for agent in agents:
+        for own in (agent.tools or ()) if agent.transfers else ():
+            if own.spec.tool_id in agent.transfers:
+                raise ConfigError(
+                    f"agent {agent.name!r} has a tool {own.spec.tool_id!r}, which is also its "
+                    f"hand-off to {agent.transfers[own.spec.tool_id]!r}; rename the tool"
+                )
+        for other in () if agent.has_file else agent.handoffs:
+            name = other if isinstance(other, str) else other.name
+            if name not in known:
+                raise ConfigError(
+                    f"agent {agent.name!r} hands off to {name!r}, but there is no agent "
+                    f"{name!r}.{did_you_mean(name, known)} Pass it to "
+                    "penstock.open(agents=[...]), or write its file"
+                )
+            if not isinstance(other, str) and known[name] is not other:
+                raise ConfigError(
+                    f"agent {agent.name!r} hands off to an agent {name!r} that is not the "
+                    f"project's agent {name!r}; pass one of them to both, or rename one"
+                )
