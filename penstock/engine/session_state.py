@@ -235,7 +235,7 @@ class SessionState:
             self.queue[task_id].started = event
             return
         self.current = task = self.queue.pop(task_id, None) or TaskState(task_id, None)
-        task.start(event)
+        task.started = event
         self.last_at = at
         # Kept in `past`: superseding an older message restores the messages before it.
         if event.is_fresh:

@@ -5,16 +5,12 @@ suspend), `spent` the amounts (read by the budget), `records` what tools left (r
 SessionState routes events here; each method applies one kind of event at a cost that does not grow
 with the history. `tick` numbers order what has no place in the log yet.
 
-A process caches up to 512 folded logs, with their queued tasks. So fields that a task needs only
-once it runs are created when it starts (`start`), and fields that few tasks need on first access
-(`_first_use`): a thousand queued tasks then take a megabyte less. Shown by
-tests/engine/test_task_state.py and test_session_state.py.
+Shown by tests/engine/test_task_state.py and test_session_state.py.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Mapping
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.core.call import CallPath, frame_above
@@ -60,17 +56,7 @@ OF_CALLS = frozenset({"before_call", "after_call"})
 """Those that see calls of tools."""
 
 
-def _first_use(owner: object, name: str) -> Any:
-    """Create a rarely used field on first access."""
-    if (make := _SELDOM.get(name)) is None:
-        raise AttributeError(name, name=name, obj=owner)
-    made = make()
-    setattr(owner, name, made)
-    return made
-
-
-@dataclass(slots=True)
-class Spent:
+class Spent(Struct):
     """Usage of a task so far. The budget compares it with the allowance."""
 
     input_tokens: int = 0
@@ -113,8 +99,7 @@ class Spent:
         )
 
 
-@dataclass(slots=True)
-class Waits:
+class Waits(Struct):
     """Answers, ends of flow runs and next attempts that the calls of a task wait for.
 
     Answers and ends of runs may arrive before the event that says the task waits for them, so both
@@ -173,8 +158,7 @@ class Waits:
         return True
 
 
-@dataclass(slots=True)
-class ToolRecords:
+class ToolRecords(Struct):
     """Records of tools and scripts of a task in the log, in addition to the outcomes of calls."""
 
     delivered: dict[CallPath, tuple[int, int]] = field(default_factory=dict)
@@ -195,8 +179,7 @@ AS_TOOL = "as_tool"
 """The member of the charter of an agent in a frame that is a tool of the agent that calls it."""
 
 
-@dataclass(slots=True)
-class TaskState:
+class TaskState(Struct):
     """One task after the events applied so far."""
 
     task_id: TaskId
@@ -205,19 +188,19 @@ class TaskState:
     started: TaskStarted | None = None
     main: Dialogue = field(default_factory=lambda: Dialogue(MessageList()))
     """The dialogue of the task's main agent."""
-    agents: dict[CallPath, Dialogue] = field(init=False)
+    agents: dict[CallPath, Dialogue] = field(default_factory=dict)
     """Dialogues of agents that work for the task, by frame."""
-    started_agents: dict[CallPath, AgentStarted] = field(init=False)
+    started_agents: dict[CallPath, AgentStarted] = field(default_factory=dict)
     """How the agents in frames were started."""
-    flow_events: list[tuple[CallPath | None, FlowEvent]] = field(init=False)
+    flow_events: list[tuple[CallPath | None, FlowEvent]] = field(default_factory=list)
     """Events of a flow run, from which the run's own state is folded."""
     settled: dict[CallPath, CallSettled] = field(default_factory=dict)
-    entered: dict[CallPath, int] = field(init=False)
+    entered: dict[CallPath, int] = field(default_factory=dict)
     """Write calls, with the session's tick of their last entry."""
-    entries: dict[CallPath, int] = field(init=False)
-    waits: Waits = field(init=False)
+    entries: dict[CallPath, int] = field(default_factory=dict)
+    waits: Waits = field(default_factory=Waits)
     spent: Spent = field(default_factory=Spent)
-    records: ToolRecords = field(init=False)
+    records: ToolRecords = field(default_factory=ToolRecords)
     is_suspended: bool = False
     blocked_on: tuple[Missing, ...] = ()
     """The parts that the last process that tried to resume the task lacked."""
@@ -229,14 +212,6 @@ class TaskState:
     """Text of the project's prompt script; None until it has run."""
     instructions: Mapping[str, str] | None = None
     """Texts that functions among the instructions returned in this task, by agent."""
-
-    __getattr__ = _first_use
-
-    def start(self, event: TaskStarted) -> None:
-        """Record the start, and create what a running task reads in every call."""
-        self.started = event
-        self.agents, self.entered, self.entries = {}, {}, {}
-        self.waits, self.records = Waits(), ToolRecords()
 
     def text_without_reply(self, event: TaskEnded) -> str:
         """Return the answer of an ended task if no reply brought it to the messages, else ''."""
@@ -390,11 +365,3 @@ class TaskState:
         """Record the end of a run; the task resumes if it waited for it."""
         if self.waits.end_run(run_id):
             self.is_suspended = False
-
-
-_SELDOM: Mapping[str, Callable[[], Any]] = {
-    **{each.name: dict for each in fields(TaskState) if not each.init},
-    "flow_events": list,
-    "waits": Waits,
-    "records": ToolRecords,
-}

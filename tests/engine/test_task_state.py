@@ -12,7 +12,7 @@ from penstock.core.events.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.events.flow_events import RunEnded
+from penstock.core.events.flow_events import FlowNotified, RunEnded
 from penstock.core.ids import TaskId
 from penstock.core.messages import Usage
 from penstock.engine.task_state import TaskState
@@ -83,12 +83,13 @@ def test_a_task_waits_while_none_of_its_runs_has_ended(
     assert (state.current.is_suspended, set(state.current.waits.awaited)) == (waits, awaited)
 
 
-def test_rare_parts_of_a_task_are_created_at_first_use() -> None:
-    task = TaskState(ONE, None)
-    assert task.waits.parked is task.waits.parked
-    assert (task.waits.parked, task.flow_events) == ({}, [])
-    with pytest.raises(AttributeError, match="parket"):
-        _ = getattr(task, "parket")  # noqa: B009  mypy knows that there is none
+def test_tasks_share_no_part() -> None:
+    task, other = TaskState(ONE, None), TaskState(ONE, None)
+    task.waits.parked[path_of("a")] = ParkedCall(path_of("a"), 5)
+    task.records.notes[path_of("a"), "step"] = 1
+    task.flow_events.append((None, FlowNotified(kind="flow_jump")))
+    assert task != other
+    assert other == TaskState(ONE, None)
 
 
 def test_an_outcome_ends_only_the_wait_of_its_own_call() -> None:
