@@ -20,7 +20,7 @@ from typer import Context
 from penstock.agents import agent_fields
 from penstock.agents.agent import ChatSettings
 from penstock.agents.agent_fields import LenientRecord
-from penstock.agents.agent_settings import AgentSettings
+from penstock.agents.agent_settings import AgentSettings, RequestSettings
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings
 from penstock.app.settings_sections import ModelEntry, NotificationEntry, RuleEntry
@@ -347,7 +347,7 @@ def _manifest(fields: Sequence[ManifestField], section: str) -> Rows:
         inner, mark = each.kind, "."
         if isinstance(inner, ListOf):
             inner, mark = inner.item, "[]."
-        if isinstance(inner, RecordKind | LenientRecord | AgentSettings):
+        if isinstance(inner, RecordKind | LenientRecord | AgentSettings | RequestSettings):
             yield from _manifest(inner.fields, f"{section}{each.key}{mark}")
 
 

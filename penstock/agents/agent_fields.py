@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.agents.agent_profile import AgentInput, ArchitectNotes, DisplayCard
-from penstock.agents.agent_settings import AgentSettings, parse_settings
+from penstock.agents.agent_settings import AgentSettings, RequestSettings, parse_settings
 from penstock.core.json_values.json_text import compact
 from penstock.manifest.authored_kinds import (
     IDENTIFIER,
@@ -20,6 +20,8 @@ from penstock.manifest.authored_kinds import (
 )
 from penstock.manifest.fields import WRONG, Field, Invalid, Kind, Node, quoted
 from penstock.manifest.kinds import Boolean, OneOf, Text
+from penstock.models.names import THINKING
+from penstock.models.settings import NOTHING_SET
 from penstock.resources.project.access import OPEN, Access
 
 INPUT_FIELDS = ("name", "description")
@@ -79,8 +81,9 @@ def read_table(node: Node, fields: Sequence[Field], title: str) -> dict[str, Any
 def converted(values: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the texts of typed fields, in front matter that was read line by line."""
     changed = {key: _typed_value(values[key]) for key in _CONVERTED if key in values}
-    if isinstance(values.get("settings"), dict):
-        changed["settings"] = parse_settings(values["settings"])
+    for key in ("settings", "model_settings"):
+        if isinstance(values.get(key), dict):
+            changed[key] = parse_settings(values[key])
     outputs = values.get("outputs")
     if isinstance(outputs, list):
         changed["outputs"] = [_with_flag(each) for each in outputs]
@@ -130,7 +133,6 @@ def _typed_value(value: Any) -> Any:
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MAX_TURNS = 1000
-THINKING = ("off", "minimal", "low", "medium", "high", "xhigh")
 SELECTED = "selected_skills"
 _TEXT = Text(expected="text")
 _PATTERNS = Names(expected="a list of patterns", item_expected="a pattern")
@@ -235,6 +237,12 @@ FIELDS = (
         (),
     ),
     _row("settings", AgentSettings(), "Its limits, budgets and permissions.", {}),
+    _row(
+        "model_settings",
+        RequestSettings(),
+        "Settings of its requests to the model; they take precedence over those of the project.",
+        NOTHING_SET,
+    ),
 )
 """In the order of the page. Skills and labels are read by chats alone, `model` and `tools` by both,
 and of the settings budgets and iterations by chats alone."""

@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.agents.agent import DEFAULTS, Agent, ChatSettings
-from penstock.agents.agent_fields import FIELDS, NAME, SELECTED, THINKING, converted, read_table
+from penstock.agents.agent_fields import FIELDS, NAME, SELECTED, converted, read_table
 from penstock.agents.agent_profile import AgentProfile, Tier
 from penstock.core.call import SUBAGENT
 from penstock.core.diagnostics import Diagnostic, Severity, has_error, in_file_order, nearest
@@ -35,7 +35,7 @@ from penstock.manifest.files import NO_FOLDER
 from penstock.manifest.front_matter import FrontMatter, parse_front_matter
 from penstock.manifest.template import ValueSource, parse, single_braces
 from penstock.manifest.yaml_document import SourceRange
-from penstock.models.names import ROLES
+from penstock.models.names import ROLES, THINKING
 from penstock.tools.policy import ALWAYS, ARCHITECT, AUTHORING
 
 _TOP = SourceRange(line=1, column=1)
@@ -62,6 +62,12 @@ NOTHING_KNOWN = KnownNames()
 
 
 WHAT = "the agent"
+_HIDDEN = {
+    ("thinking",): "thinking",
+    ("settings", "llm_temperature"): "temperature",
+    ("settings", "llm_max_tokens"): "max_tokens",
+}
+"""Fields that have no effect beside a setting in `model_settings`."""
 MAX_CHAT_TURNS = 50
 """Limit of a chat on `max_turns`, which is meant for flows."""
 
@@ -144,6 +150,7 @@ def _agent(fields: Mapping[str, Any], matter: FrontMatter, agent_profile: AgentP
         instructions=matter.body,
         model=fields["model"],
         settings=replace(settings, **fields["settings"]),
+        model_settings=fields["model_settings"],
         profile=agent_profile,
     )
 
@@ -166,6 +173,11 @@ def check_names(node: Node, name: str, known: KnownNames) -> None:
         _check_patterns(node.at("access", key))
     if "fork_session" in node.value:
         _warn(node.at("fork_session"), "no-effect", '"fork_session" is accepted and has no effect')
+    for hidden, wins in _HIDDEN.items():
+        if node.at(*hidden).value is not None and node.at("model_settings", wins).value is not None:
+            shadowed = node.at(*hidden)
+            message = f'"{shadowed.name}" has no effect beside "model_settings.{wins}"'
+            _warn(shadowed, "no-effect", message)
 
 
 def check_body(matter: FrontMatter, agent_profile: AgentProfile) -> None:

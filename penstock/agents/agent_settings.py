@@ -1,4 +1,4 @@
-"""The fields under `settings` in agent files, with their types and ranges."""
+"""The fields under `settings` and `model_settings` in agent files, with their types and ranges."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,17 @@ from msgspec.structs import replace
 
 from penstock.manifest.authored_kinds import AuthoredInteger, Names
 from penstock.manifest.fields import Field, Invalid, Kind, Node, quoted, read_fields
-from penstock.manifest.kinds import Boolean, Number
+from penstock.manifest.kinds import Boolean, ListOf, Number, OneOf, Text
+from penstock.models.names import THINKING
+from penstock.models.settings import (
+    CACHE_TTLS,
+    MAX_STOP_CHARS,
+    MAX_STOPS,
+    MAX_TOKENS,
+    NOTHING_SET,
+    RANGES,
+    ModelSettings,
+)
 
 ELSEWHERE = {
     "enabled_tools": '"tools"',
@@ -75,6 +85,39 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
         own = {key: value for key, value in node.value.items() if key not in ELSEWHERE}
         read = read_fields(replace(node, value=own), SETTINGS)
         return {key: read[key] for key in own if key in read}
+
+
+class JsonMapping(Struct, frozen=True, kw_only=True):
+    """A mapping of JSON."""
+
+    expected: str = "a mapping"
+
+    def read(self, node: Node) -> dict[str, Any] | Invalid:
+        """Return it as written."""
+        return node.value if isinstance(node.value, dict) else node.wrong_type(self.expected)
+
+
+class RequestSettings(Struct, frozen=True, kw_only=True):
+    """The settings of an agent's requests to its model; null leaves one to the next level."""
+
+    expected: str = "a mapping"
+
+    @property
+    def fields(self) -> Sequence[Field]:
+        """The field's kind."""
+        return MODEL_SETTINGS
+
+    def read(self, node: Node) -> ModelSettings | Invalid:
+        """Return the given settings; report unknown names and values out of range."""
+        if not isinstance(node.value, dict):
+            return node.wrong_type(self.expected)
+        given = {key: value for key, value in node.value.items() if value is not None}
+        read = read_fields(replace(node, value=given), MODEL_SETTINGS)
+        values = {key: value for key, value in read.items() if value is not None}
+        try:
+            return ModelSettings(**values) if values else NOTHING_SET
+        except ValueError as error:  # what the table cannot say, such as an `extra` with a date
+            return node.refuse("bad-value", f'"{node.name}": {error}')
 
 
 def parse_settings(texts: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,3 +214,40 @@ SETTINGS = (
         "Seconds that a question waits for a person.",
     ),
 )
+
+
+def _number(name: str) -> Number:
+    low, high = RANGES[name]
+    return Number(low=low, high=high)
+
+
+MODEL_SETTINGS = (
+    _row("temperature", _number("temperature"), "Sampling temperature."),
+    _row("top_p", _number("top_p"), "Share of the probability mass for sampling."),
+    _row(
+        "max_tokens",
+        AuthoredInteger(low=1, high=MAX_TOKENS),
+        "Longest reply in tokens, without the room that a level of thinking adds.",
+    ),
+    _row(
+        "stop",
+        ListOf(
+            item=Text(expected="a text", least=1, most=MAX_STOP_CHARS),
+            expected=f"a list of at most {MAX_STOPS} texts",
+            most=MAX_STOPS,
+        ),
+        "Texts that end the reply.",
+    ),
+    _row("seed", AuthoredInteger(low=-(2**63), high=2**63 - 1), "Seed for sampling."),
+    _row("thinking", OneOf(words=THINKING), "Level of thinking; takes precedence over `thinking`."),
+    _row("parallel_calls", Boolean(), "Whether one reply may ask for several calls."),
+    _row(
+        "tool_choice",
+        Text(expected="auto, none, required or the id of a tool", least=1),
+        "Whether it must call a tool, and which.",
+    ),
+    _row("timeout", _number("timeout"), "Seconds that one reply may take."),
+    _row("cache_ttl", OneOf(words=CACHE_TTLS), "How long the provider keeps its prompt."),
+    _row("extra", JsonMapping(), "Members to add to the body of its requests; null removes one."),
+)
+"""One row for each setting of `ModelSettings`."""

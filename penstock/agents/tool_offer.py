@@ -163,10 +163,14 @@ class RequestSettings(Struct, frozen=True):
 
 def request_settings(agent: AnyAgent, ledger: Ledger) -> RequestSettings:
     """Return the settings of a task's requests: those of its message over those of its agent."""
-    settings, brief, log_id = agent.model_settings, ledger.task.brief, ledger.held.state.log_id
+    settings, brief, state = agent.model_settings, ledger.task.brief, ledger.held.state
     if isinstance(brief, MessageReceived) and brief.model_settings:
-        settings = convert(brief.model_settings, ModelSettings).over(settings)
-    key = sha256(f"{agent.name} {log_id}".encode()).hexdigest()
+        # As `model` of a message, for the agent of the conversation: a tool that it forces, or a
+        # level of thinking, may not exist for the agents that work for that one.
+        opened = state.opened
+        if opened is None or opened.agent == agent.name:
+            settings = convert(brief.model_settings, ModelSettings).over(settings)
+    key = sha256(f"{agent.name} {state.log_id}".encode()).hexdigest()
     return RequestSettings(settings, key[:32])
 
 

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 
+from penstock.core.json_values.json_text import as_stored
 from penstock.models.model import ModelRequest
 from penstock.models.names import THINKING
 
@@ -18,13 +19,14 @@ _MERGED = (
     *("temperature", "top_p", "max_tokens", "seed", "thinking", "parallel_calls", "tool_choice"),
     *("timeout", "cache_ttl"),
 )
-_RANGES = {
+RANGES: Mapping[str, tuple[float, float]] = {
     "temperature": (0, 2),
     "top_p": (0, 1),
     "max_tokens": (1, MAX_TOKENS),
     "seed": (-(2**63), 2**63 - 1),
     "timeout": (0.001, MAX_TIMEOUT_SECONDS),
 }
+"""The least and the greatest value of each number."""
 
 
 class ModelSettings(
@@ -91,7 +93,7 @@ class ModelSettings(
 
 
 def _problems(settings: ModelSettings) -> Iterator[str]:
-    for name, (low, high) in _RANGES.items():
+    for name, (low, high) in RANGES.items():
         value = getattr(settings, name)
         if value is not None and not (type(value) is not bool and low <= value <= high):
             yield f"{name} must be from {low:,} to {high:,}, found {value!r}"
@@ -110,6 +112,12 @@ def _problems(settings: ModelSettings) -> Iterator[str]:
 
 
 NOTHING_SET = ModelSettings()
+
+
+def stored_settings(settings: ModelSettings) -> dict[str, Any] | None:
+    """Return settings as the log of a conversation has them; None if nothing is set."""
+    values: dict[str, Any] = as_stored(to_builtins(settings))
+    return values or None
 
 
 def completed(request: ModelRequest, settings: ModelSettings) -> ModelRequest:

@@ -200,7 +200,8 @@ def chat_sync(
         agent: The agent.
         path: The folder of the project, which keeps the conversation.
         deps: What the tools of the agent need.
-        **options: See MessageOptions: `session`, `model`, `profile`, `metadata`, `key`.
+        **options: See MessageOptions: `session`, `model`, `model_settings`,
+            `profile`, `metadata`, `key`.
 
     Returns:
         The reply; its `session` continues the conversation, also in another process.

@@ -103,7 +103,8 @@ class SyncRuntime(SyncAnswering):
             content: The message: a text, or a list of texts, `Image`, `Document` and `Audio`.
             agent: An agent, or the name of one that the runtime knows.
             output: The type of the output for this message, instead of the agent's.
-            **options: See MessageOptions: `session`, `model`, `profile`, `metadata`, `key`.
+            **options: See MessageOptions: `session`, `model`, `model_settings`,
+                `profile`, `metadata`, `key`.
 
         Returns:
             The reply.
@@ -155,7 +156,8 @@ class SyncRuntime(SyncAnswering):
             content: The message: a text, or a list of texts, `Image`, `Document` and `Audio`.
             agent: An agent, or the name of one that the runtime knows.
             output: The type of the output for this message, instead of the agent's.
-            **options: See MessageOptions: `session`, `model`, `profile`, `metadata`, `key`.
+            **options: See MessageOptions: `session`, `model`, `model_settings`,
+                `profile`, `metadata`, `key`.
 
         Returns:
             The run: iterate over its events, or call its `reply`.

@@ -10,10 +10,11 @@ PAGE = (
     "name description model thinking tools skills inputs outputs interactive output context_files "
     "context fork_session access card architect max_turns"
 )
+MORE = ("selected_skills", "labels", "settings", "model_settings")
 
 
 def test_every_field_of_the_page_is_read() -> None:
-    assert [each.key for each in FIELDS] == [*PAGE.split(), "selected_skills", "labels", "settings"]
+    assert [each.key for each in FIELDS] == [*PAGE.split(), *MORE]
     assert [each.key for each in ACCESS] == ["read", "write", "bash"]
     assert [each.key for each in CARD] == ["type", "label", "metric", "role"]
     assert [each.key for each in PURPOSE] == ["use_when", "produces", "depends_on", "domain"]

@@ -6,7 +6,13 @@ import pytest
 
 from penstock.agents.agent import ChatSettings
 from penstock.agents.agent_file import KnownNames
-from penstock.agents.agent_settings import ELSEWHERE, SETTINGS, parse_settings
+from penstock.agents.agent_settings import (
+    ELSEWHERE,
+    MODEL_SETTINGS,
+    SETTINGS,
+    parse_settings,
+)
+from penstock.models.settings import NOTHING_SET, ModelSettings
 from tests.kit.agent_texts import agent_of, said_of
 
 RANGES = """
@@ -108,3 +114,125 @@ def test_an_invalid_setting_is_reported_with_its_line(settings: str, expected: s
 )
 def test_loosely_read_settings_are_converted(text: str, value: Any) -> None:
     assert parse_settings({"x": text, "y": {}}) == {"x": value, "y": {}}
+
+
+def model_text(settings: str, head: str = "") -> str:
+    return f"{HEAD}{head}model_settings: {settings}\n---\nBe kind."
+
+
+def test_every_setting_of_requests_has_a_row() -> None:
+    rows = [each.key for each in MODEL_SETTINGS]
+    assert rows == list(ModelSettings.__struct_fields__)
+
+
+def test_a_file_sets_the_requests_of_its_agent() -> None:
+    text = """
+  temperature: 0.2
+  max_tokens: 500
+  stop: ["END, please", "x"]
+  thinking: off
+  parallel_calls: false
+  tool_choice: required
+  seed: -7
+  timeout: 30
+  cache_ttl: 1h
+  top_p: null
+  extra: { service_tier: flex, metadata: null }"""
+    assert agent_of(model_text(text)).model_settings == ModelSettings(
+        temperature=0.2,
+        max_tokens=500,
+        stop=("END, please", "x"),
+        thinking="off",
+        parallel_calls=False,
+        tool_choice="required",
+        seed=-7,
+        timeout=30,
+        cache_ttl="1h",
+        extra={"service_tier": "flex", "metadata": None},
+    )
+    assert agent_of(model_text("{}")).model_settings is NOTHING_SET
+    assert agent_of(text_of("{}")).model_settings is NOTHING_SET
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("high", 'wrong-type: "model_settings" must be a mapping, found string "high"'),
+        (
+            "{temprature: 1}",
+            (
+                'unknown-key: unknown key "temprature" in "model_settings"; '
+                'did you mean "temperature"?'
+            ),
+        ),
+        (
+            "{temperature: 3}",
+            'bad-value: "model_settings.temperature" must be a number from 0 to 2, found number 3',
+        ),
+        (
+            "{temperature: true}",
+            (
+                'wrong-type: "model_settings.temperature" must be a number from 0 to 2, '
+                "found boolean true"
+            ),
+        ),
+        (
+            "{max_tokens: 0.5}",
+            (
+                'wrong-type: "model_settings.max_tokens" must be a whole number from 1 to 1000000, '
+                "found number 0.5"
+            ),
+        ),
+        (
+            "{thinking: hard}",
+            (
+                'bad-value: "model_settings.thinking" must be one of off, minimal, low, medium, '
+                'high, xhigh, found string "hard"'
+            ),
+        ),
+        (
+            "{stop: END}",
+            (
+                'wrong-type: "model_settings.stop" must be a list of at most 16 texts, '
+                'found string "END"'
+            ),
+        ),
+        ('{stop: [""]}', 'bad-value: "model_settings.stop[0]" must be a text, found string ""'),
+        (
+            "{tool_choice: ''}",
+            (
+                'bad-value: "model_settings.tool_choice" must be auto, none, required or the id of '
+                'a tool, found string ""'
+            ),
+        ),
+        (
+            "{extra: [1]}",
+            'wrong-type: "model_settings.extra" must be a mapping, found array [1]',
+        ),
+    ],
+)
+def test_an_invalid_setting_of_requests_is_reported(settings: str, expected: str) -> None:
+    assert said_of(model_text(settings)) == [f"6 error {expected}"]
+
+
+def test_a_field_that_a_setting_of_requests_hides_is_reported() -> None:
+    hidden = "thinking: low\nsettings: {llm_temperature: 1, llm_max_tokens: 9}\n"
+    said = said_of(model_text("{thinking: high, temperature: 0, max_tokens: 8}", hidden))
+    assert said == [
+        '6 warning no-effect: "thinking" has no effect beside "model_settings.thinking"',
+        (
+            '7 warning no-effect: "settings.llm_temperature" has no effect beside '
+            '"model_settings.temperature"'
+        ),
+        (
+            '7 warning no-effect: "settings.llm_max_tokens" has no effect beside '
+            '"model_settings.max_tokens"'
+        ),
+    ]
+    assert said_of(model_text("{top_p: 1}", hidden)) == []
+
+
+def test_loose_front_matter_sets_requests_too() -> None:
+    text = "---\nname: a\ndescription: d\ntools: []\nmodel: @fast\nmodel_settings:\n"
+    read = agent_of(f"{text}  temperature: 0.5\n  parallel_calls: false\n---\n")
+    assert read.model_settings == ModelSettings(temperature=0.5, parallel_calls=False)

@@ -27,6 +27,7 @@ from penstock.chat.python.message_options import (
     check_options,
     hash_of,
     metadata_of,
+    settings_of,
 )
 from penstock.chat.python.recorded_task import RecordedTask, form_of
 from penstock.chat.python.run import Run
@@ -97,7 +98,8 @@ class Conversations(Archive):
             content: The message: a text, or a list of texts, `Image`, `Document` and `Audio`.
             agent: An agent, or the name of one that the runtime knows.
             output: The type of the output for this message, instead of the agent's.
-            **options: See MessageOptions: `session`, `model`, `profile`, `metadata`, `key`.
+            **options: See MessageOptions: `session`, `model`, `model_settings`,
+                `profile`, `metadata`, `key`.
 
         Returns:
             The reply.
@@ -167,7 +169,8 @@ class Conversations(Archive):
             content: The message: a text, or a list of texts, `Image`, `Document` and `Audio`.
             agent: An agent, or the name of one that the runtime knows.
             output: The type of the output for this message, instead of the agent's.
-            **options: See MessageOptions: `session`, `model`, `profile`, `metadata`, `key`.
+            **options: See MessageOptions: `session`, `model`, `model_settings`,
+                `profile`, `metadata`, `key`.
 
         Returns:
             The run: iterate over its events, or await its `reply`.
@@ -343,6 +346,7 @@ class Conversations(Archive):
             agent=self._agent(agent),
             session_id=options.get("session"),
             model=model,
+            model_settings=settings_of(options),
             output_schema=None if wanted is None else wanted.schema,
             metadata=metadata_of(options),
         )

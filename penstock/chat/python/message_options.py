@@ -9,6 +9,7 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import RuntimeMisuse
 from penstock.core.json_values.json_text import compact
 from penstock.core.profile import Profile
+from penstock.models.settings import ModelSettings, stored_settings
 
 
 class MessageOptions(TypedDict, total=False):
@@ -25,6 +26,8 @@ class MessageOptions(TypedDict, total=False):
     """The conversation to continue; None starts one."""
     model: str | None
     """`provider:model` or a configured name, for this message; None means the agent's model."""
+    model_settings: ModelSettings
+    """Settings of the requests for this message; they win over those of the agent."""
     profile: Profile | None
     """The profile that the work is for; None means `runtime.local`."""
     metadata: Mapping[str, str]
@@ -44,6 +47,22 @@ def check_options(options: MessageOptions) -> None:
         raise RuntimeMisuse(f"there is no option {name!r} of a message.{near}")
 
 
+def settings_of(options: MessageOptions) -> dict[str, Any] | None:
+    """Return the settings of a message's requests as JSON; None if nothing is set.
+
+    Raises RuntimeMisuse for anything but ModelSettings.
+    """
+    given = options.get("model_settings")
+    if given is None:
+        return None
+    if not isinstance(given, ModelSettings):
+        raise RuntimeMisuse(
+            f"model_settings of a message must be ModelSettings, found {given!r}: write "
+            "model_settings=ModelSettings(temperature=0.2)"
+        )
+    return stored_settings(given)
+
+
 def metadata_of(options: MessageOptions) -> dict[str, str] | None:
     """Return the metadata of a message. Raises RuntimeMisuse if a name or a value is not a text."""
     metadata: dict[str, Any] = dict(options.get("metadata", {}))
@@ -57,4 +76,6 @@ def hash_of(message: NewMessage) -> str:
     said: list[Any] = [message.content, message.agent, message.session_id, message.model]
     said += [message.output_schema, message.metadata]
     said += [file.blob_id for file in message.attachments]
+    if message.model_settings is not None:  # last: keys of earlier versions stay valid
+        said.append(message.model_settings)
     return sha256(compact(said).encode()).hexdigest()

@@ -20,7 +20,15 @@ from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionB
 from penstock.core.ids import LogId, MessageId, SessionId
 from penstock.core.profile import CHAT
 from penstock.core.task import TaskRecord, TaskStatus
-from penstock.models.settings import ModelSettings
+from penstock.models.names import THINKING
+from penstock.models.settings import (
+    CACHE_TTLS,
+    MAX_STOP_CHARS,
+    MAX_STOPS,
+    RANGES,
+    ModelSettings,
+    stored_settings,
+)
 from penstock.server.context import ServerContext, admitted, context_of, find_task_messages
 from penstock.server.openapi import answers, streams, takes
 from penstock.server.parameters import ID, NOT_BLANK, Form, key_of, read_json
@@ -33,7 +41,30 @@ from penstock.store.projections import Page
 router = Router(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
 
 _CHOICE = {"type": ["boolean", "null"]}
-_SETTINGS = {"type": ["object", "null"]}
+_OBJECT = {"type": ["object", "null"]}
+_NUMBERS = {
+    name: {"type": [kind, "null"], "minimum": RANGES[name][0], "maximum": RANGES[name][1]}
+    for kind, names in (
+        ("number", ("temperature", "top_p", "timeout")),
+        ("integer", ("max_tokens", "seed")),
+    )
+    for name in names
+}
+_STOP = {"type": "string", "minLength": 1, "maxLength": MAX_STOP_CHARS}
+SETTINGS: dict[str, Any] = {
+    "type": ["object", "null"],
+    "properties": {
+        **_NUMBERS,
+        "stop": {"type": ["array", "null"], "items": _STOP, "maxItems": MAX_STOPS},
+        "thinking": {"enum": [*THINKING, None]},
+        "parallel_calls": _CHOICE,
+        "tool_choice": {"type": ["string", "null"], "minLength": 1},
+        "cache_ttl": {"enum": [*CACHE_TTLS, None]},
+        "extra": _OBJECT,
+    },
+    "additionalProperties": False,
+}
+"""The settings of a message's requests: those of `ModelSettings`."""
 CONTENT = {"type": "string", "minLength": 1, "pattern": NOT_BLANK}
 _SOURCES = ("blobId", "data", "url")
 ATTACHMENT = {
@@ -54,14 +85,14 @@ MESSAGE = Form(
         "content": CONTENT,
         "conversationId": ID,
         "model": ID,
-        "modelSettings": _SETTINGS,
+        "modelSettings": SETTINGS,
         "enableTools": _CHOICE,
         "autoRag": _CHOICE,
         "stream": _CHOICE,
         "cancelOpen": _CHOICE,
         "selectedSkillIds": {"type": ["array", "null"], "items": {"type": "string"}},
         "attachments": {"type": ["array", "null"], "items": ATTACHMENT},
-        "outputSchema": {"type": ["object", "null"]},
+        "outputSchema": _OBJECT,
     },
     any_of=("content", "attachments"),
     aliases={
@@ -70,7 +101,7 @@ MESSAGE = Form(
         "output_schema": "outputSchema",
     },
 )
-AGAIN = Form({"stream": _CHOICE, "model": ID, "modelSettings": _SETTINGS, "enableTools": _CHOICE})
+AGAIN = Form({"stream": _CHOICE, "model": ID, "modelSettings": SETTINGS, "enableTools": _CHOICE})
 _NEWEST = Page(limit=1)
 _POLL_SECONDS = 1.0
 _DONE = streams(answers("Exchange", s202="Waiting"))
@@ -245,12 +276,11 @@ def _attachments(asked: dict[str, Any]) -> list[PlacedFile]:
 
 def _model_settings(asked: dict[str, Any]) -> dict[str, Any] | None:
     """Return the settings of requests to the model. Raises InvalidRequest."""
-    settings = asked.get("modelSettings") or {}
     try:
-        convert(settings, ModelSettings)
+        given = convert(asked.get("modelSettings", {}), ModelSettings)
     except ValidationError as error:
         raise InvalidRequest([{"field": "/modelSettings", "issue": str(error)}]) from None
-    return settings or None
+    return stored_settings(given)
 
 
 async def _model(chat: ChatParts, asked: dict[str, Any]) -> str | None:

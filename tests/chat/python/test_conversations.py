@@ -20,13 +20,17 @@ from penstock.core.errors import (
     RuntimeMisuse,
 )
 from penstock.core.reply import Reply
-from penstock.models.model import ModelRequest
+from penstock.models.model import ModelCard, ModelRequest
 from penstock.models.scripted import Hold, ScriptedModel, ScriptedReply, call, say, wait
+from penstock.models.settings import ModelSettings
 from penstock.resources.dependencies import AgentContext
 from penstock.store.projections import Page
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
+from tests.kit.tools import Act
+
+OWN = ModelCard(model_id="own", name="own", provider="mine")
 
 
 def model() -> ScriptedModel:
@@ -41,6 +45,40 @@ async def test_a_message_continues_the_conversation_of_a_reply() -> None:
         again = await runtime.chat("And?", session=first.session)
     assert (first.session, again.output) == (again.session, "Two.")
     assert len(scripted.requests[1].messages) == 3
+
+
+async def test_settings_of_a_message_win_and_stay_when_the_task_resumes() -> None:
+    """library.md 8.3: per project, agent, message; a restart uses those of the message, too."""
+    scripted, place = ScriptedModel([call("mail"), say("Sent."), say("More.")]), MemoryStorage()
+    own = ModelSettings(temperature=0.1, top_p=0.5, extra={"user": "ann", "tier": 1})
+    clerk = Agent("clerk", tools=[Act("mail", requires_approval=True)], model_settings=own)
+    wanted = ModelSettings(temperature=0.9, seed=7, extra={"tier": 2})
+    async with memory_runtime(model=scripted, agents=[clerk], place=place) as runtime:
+        asked = await runtime.chat("Mail", agent=clerk, model_settings=wanted)
+    async with memory_runtime(model=scripted, agents=[clerk], place=place) as runtime:
+        await runtime.approve(asked)
+        await runtime.chat("More", agent=clerk, session=asked.session)
+    shown = [(each.temperature, each.top_p, each.seed, each.extra) for each in scripted.requests]
+    assert shown == [(0.9, 0.5, 7, {"user": "ann", "tier": 2})] * 2 + [(0.1, 0.5, None, own.extra)]
+
+
+async def test_settings_of_a_message_are_not_those_of_the_agents_below() -> None:
+    inner, outer = ScriptedModel([say("Found.")]), ScriptedModel([call("scout", task="x"), say("")])
+    scout = Agent("scout", model=inner, description="Finds things.")
+    clerk = Agent("clerk", model=outer, tools=[scout])
+    forced = ModelSettings(tool_choice="scout")
+    async with memory_runtime(agents=[clerk]) as runtime:
+        await runtime.chat("Find x", agent=clerk, model_settings=forced)
+    assert [each.tool_choice for each in (outer.requests[0], inner.requests[0])] == ["scout", None]
+
+
+async def test_a_message_names_its_model() -> None:
+    scripted = model()
+    clerk = Agent("clerk", model=ScriptedModel([say("Mine.")], card=OWN))
+    async with memory_runtime(model=scripted, agents=[clerk]) as runtime:
+        usual = await runtime.chat("Hello", agent=clerk)
+        other = await runtime.chat("Hello", agent=clerk, model=scripted.card.model_id)
+    assert (usual.output, other.output) == ("Mine.", "One.")
 
 
 async def test_an_agent_object_is_known_by_its_name_from_then_on() -> None:
