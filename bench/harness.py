@@ -85,8 +85,9 @@ def scratch() -> Path:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return the variables of a child."""
+    """Return the variables of a child. It may write bytecode, as an installed package has it."""
     found = {"PYTHONPATH": str(ROOT), "BENCH_QUIET_MS": str(quiet_ms() or "")}
+    found["PYTHONDONTWRITEBYTECODE"] = ""
     return os.environ | SILENCE | found | more
 
 

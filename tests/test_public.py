@@ -1,6 +1,8 @@
 """The public names of `penstock`."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,33 @@ def test_a_star_import_brings_the_public_names_and_shadows_no_builtin() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Manager'"):
         getattr(penstock, "Manager")  # noqa: B009
+
+
+LOADED = [
+    ("import penstock", {"asyncio", "msgspec", "pathlib"}),
+    ("from penstock import Agent, tool", set[str]()),
+]
+COSTLY = {
+    "alembic",
+    "cryptography",
+    "fastapi",
+    "httpx2",
+    "rich",
+    "sqlalchemy",
+    "starlette",
+    "typer",
+    "uvicorn",
+}
+
+
+@pytest.mark.parametrize(("statement", "more"), LOADED, ids=[each for each, _ in LOADED])
+def test_a_program_that_declares_agents_loads_no_database_and_no_server(
+    statement: str, more: set[str]
+) -> None:
+    report = f"{statement}; import sys; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in ran.stdout.split()}
+    assert loaded & (COSTLY | more) == set()
 
 
 def _stub() -> ast.Module:

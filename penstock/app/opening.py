@@ -52,8 +52,7 @@ from penstock.resources.dependencies import DepsFactory, DepsOptions, GivenDeps,
 from penstock.resources.egress import Egress
 from penstock.resources.project.access import LoadedFiles
 from penstock.resources.signed_links import Links
-from penstock.resources.state import SqlState
-from penstock.resources.workspace import SqlFiles, SqlMedia
+from penstock.resources.sql_stores import SqlFiles, SqlMedia, SqlState
 from penstock.sandbox.processes.process_slots import ProcessSlots
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database

@@ -16,17 +16,14 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 
 from penstock.app.project import Project
 from penstock.app.runtime import Runtime
-from penstock.core.late import (
-    importable_patterns,
-    imported_files,
-    is_in_package,
-    package_folders,
-)
+from penstock.core.late import removed_entries
 from penstock.flows.project.flows import ProjectFlows
 from penstock.resources.project.access import Found, Modules
 from penstock.resources.project.files import entries_below, never
@@ -35,6 +32,10 @@ from penstock.resources.project.globs import folded, glob
 _LINKED = ("agents", "flows", "handbooks", "schedules", "tools", ".pi")
 """Folders that the project reads; the targets of symbolic links in them are read as well."""
 _PENSTOCK = Path(__file__).parents[1]
+_ENDINGS = (".py", ".pyc", ".so", ".pyd")
+"""Endings of importable files."""
+_TOP_FILES = ("*.pth", "*.egg-link")
+_TOP_FOLDERS = ("*.dist-info", "*.egg-info", "EGG-INFO", "__pycache__")
 
 
 class ProtectedFiles:
@@ -52,7 +53,7 @@ class ProtectedFiles:
 
     def has_package(self, path: str) -> bool:
         """Whether a path is in a package that can be imported from the project."""
-        return is_in_package(self.project.root, path)
+        return _is_in_package(self.project.root, path)
 
     def find(self) -> Iterator[Found]:
         """Yield the files that were loaded, and patterns of those that would be."""
@@ -68,7 +69,7 @@ class ProtectedFiles:
             yield from inside.real_path(place)
         for module in [*sys.modules.values()]:
             yield from self._imported.files_of(module)
-        for pattern in importable_patterns(root):
+        for pattern in _importable_patterns(root):
             yield glob(folded(pattern))
 
     def _of_manifests(self) -> Iterator[str]:
@@ -126,9 +127,9 @@ class _Imported:
         return known[1]
 
     def _find_files(self, module: ModuleType) -> Iterator[Found]:
-        for file in imported_files(module):
+        for file in _imported_files(module):
             yield from self._inside.real_path(file)
-        for folder in package_folders(module):
+        for folder in _package_folders(module):
             yield from map(Modules, self._inside.real_path(folder))
 
 
@@ -174,3 +175,96 @@ def _mark(file: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size
+
+
+# ---- what Python may import ----
+
+
+def _imported_files(module: ModuleType) -> Iterator[str]:
+    """Yield the files that a module was imported from, compiled files and archives included."""
+    for name in ("__file__", "__cached__"):
+        if isinstance(file := getattr(module, name, None), str):
+            yield file
+    if isinstance(archive := getattr(getattr(module, "__loader__", None), "archive", None), str):
+        yield archive
+
+
+def _package_folders(module: ModuleType) -> Iterator[str]:
+    """Yield the folders of a package, also those outside `sys.path` (editable installs)."""
+    if (places := getattr(module, "__path__", None)) is not None:
+        with suppress(KeyError, TypeError):  # a namespace package without its parent
+            yield from (each for each in places if isinstance(each, str))
+
+
+def _import_folders(root: Path) -> tuple[str, ...]:
+    """Return the entries of `sys.path` inside a folder, relative to it; `""` is the folder itself.
+
+    Links in entries are resolved once and cached: each write to a project calls this.
+    """
+    entries = (each or str(Path.cwd()) for each in (*sys.path, *removed_entries))
+    return _folders_inside(root, tuple(dict.fromkeys(entries)))
+
+
+@lru_cache(maxsize=8)
+def _folders_inside(root: Path, path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return both the written and the resolved entries: a link in an entry is protected too."""
+    real, folders = Path(os.path.realpath(root)), dict[str | None, None]()
+    for path_entry in path:
+        as_written = os.path.abspath(path_entry)  # noqa: PTH100  it must not resolve links
+        for entry in (as_written, os.path.realpath(path_entry)):
+            folders |= {_below(base, Path(entry)): None for base in (real, root)}
+    return tuple(folder for folder in folders if folder is not None)
+
+
+def _below(root: Path, entry: Path) -> str | None:
+    if entry == root.parent:
+        return ".."
+    if not entry.is_relative_to(root):
+        return None
+    return "" if entry == root else entry.relative_to(root).as_posix()
+
+
+def _is_in_package(root: Path, path: str) -> bool:
+    """Whether a path below a folder is in a package that a process may import from there.
+
+    Cost: one lookup for each entry of `sys.path`, whatever the number of packages.
+    """
+    for folder in _import_folders(root):
+        place, start = (root.parent, root.name) if folder == ".." else (root / folder, folder)
+        below = f"{root.name}/{path}" if folder == ".." else path
+        if folder and folder != "..":
+            if not below.lower().startswith(f"{start.lower()}/"):
+                continue
+            below = below[len(start) + 1 :]
+        name, slash, _ = below.partition("/")
+        if slash and (name in sys.modules or any(_inits(place / name))):
+            return True
+    return False
+
+
+def _inits(folder: Path) -> Iterator[bool]:
+    return (os.path.lexists(f"{folder}/__init__{ending}") for ending in (".py", ".pyc"))
+
+
+def _importable_patterns(root: Path) -> Iterator[str]:
+    """Yield patterns of the files below a folder that a process may import from it.
+
+    Patterns also cover files that do not exist yet: a new `json.py` beside a program shadows the
+    library, and a plugin's metadata name modules that the next start imports. An entry of
+    `sys.path`, or a folder above it, may be replaced by an archive (PEP 273) or a link.
+    """
+    for folder in _import_folders(root):
+        if folder == "..":
+            yield from (f"__init__{ending}" for ending in _ENDINGS)
+            continue
+        start = f"{folder}/" if folder else ""
+        yield from _each_name(folder)
+        yield from (f"{start}{name}" for name in (*_TOP_FILES, *_TOP_FOLDERS))
+        yield from (f"{start}{name}/**" for name in _TOP_FOLDERS)
+        yield from (f"{start}*{ending}" for ending in _ENDINGS)
+        yield from (f"{start}*/__init__{ending}" for ending in _ENDINGS)
+
+
+def _each_name(folder: str) -> Iterator[str]:
+    names = folder.split("/") if folder else []
+    yield from ("/".join(names[:count]) for count in range(1, len(names) + 1))

@@ -39,8 +39,9 @@ from penstock.resources.cipher import Cipher
 from penstock.resources.dependencies import GivenDeps
 from penstock.resources.egress import Egress
 from penstock.resources.signed_links import Links
+from penstock.resources.sql_stores import SqlVault
 from penstock.resources.state import State
-from penstock.resources.vault import SqlVault, Vault
+from penstock.resources.vault import Vault
 from penstock.resources.workspace import Files, Media
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database

@@ -1,10 +1,11 @@
-"""Recognises errors that mean: no free file descriptor, process, thread or memory.
+"""Recognises errors that mean: no free file descriptor, process, thread or memory, or a full disk.
 
 Such an error is not caused by the work that raised it, so accepted work waits instead of failing:
 `agents/turn.py` waits before it asks a model again, and an activation releases its log, which the
 launcher runs again (`engine/activation.py`). The causes of an error are checked, too, because HTTP
 clients and drivers wrap the original one. `MemoryError` does not count: a value that is too large
-raises it every time, so its task would never end.
+raises it every time, so its task would never end. Nor does a full disk: waiting frees no space, so
+it is an error of the store.
 
 Proof: tests/core/test_exhaustion.py.
 """
@@ -15,10 +16,12 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.core.errors import OutOfResources
+from penstock.core.errors import OutOfResources, StoreError, StoreFull, StoreReadOnly
 
 WAIT_SECONDS = 0.5
 """The wait before another attempt."""
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""No space on a disk, or none within the quota of this user."""
 _NUMBERS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS}
 _NO_THREAD = "can't start new thread"
 _MAX_CAUSES = 32
@@ -68,6 +71,19 @@ def is_out_of_files() -> bool:
     except OSError as error:
         return error.errno in _NUMBERS
     return False
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether the disk, or the quota of this user, is full."""
+    return isinstance(error, OSError) and error.errno in FULL
+
+
+def disk_failure(error: OSError, message: str) -> StoreError:
+    """Return the failure for an error of the disk; the message names what could not be done."""
+    if (exhaustion := exhaustion_of(error)) is not None:
+        return exhaustion
+    kind = StoreFull if is_full(error) else StoreReadOnly
+    return kind(f"{message}: {error.strerror or error}")
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

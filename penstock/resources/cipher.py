@@ -17,10 +17,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from penstock.core.errors import ConfigError
+from penstock.core.exhaustion import disk_failure
 from penstock.core.ids import new_secret
 from penstock.core.late import late
 from penstock.core.scopes import Scope
-from penstock.store.failures import disk_failure
 
 KEY_BYTES = 32
 KEY_FILE = "secret.key"

@@ -4,16 +4,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
-from sqlalchemy import Connection, or_, select
 
-from penstock.core.clock import Clock
 from penstock.core.envelope import Json
 from penstock.core.scopes import Scope
 from penstock.core.stored_changes import StateChange, StateEntry, StateOutcome, StateVerb
-from penstock.store.changes import Changes, entry_at, entry_of, of_scope, starts_with
-from penstock.store.database import Database
-from penstock.store.statements import Statements
-from penstock.store.tables import state
 
 STATE_KEY_BYTES = 512
 """Maximum size of a key in bytes."""
@@ -21,7 +15,8 @@ STATE_KEY_BYTES = 512
 MAX_TTL_SECONDS = 31_536_000
 """Maximum TTL in seconds: one year."""
 MAX_ENTRIES = 1000
-_ENTRIES = 100
+PAGE_ENTRIES = 100
+"""Entries of a page whose request names no number."""
 
 
 class StatePage(Struct, frozen=True, kw_only=True):
@@ -45,7 +40,7 @@ class State(Protocol):
         ...
 
     async def page(
-        self, scope: Scope, prefix: str, *, limit: int = _ENTRIES, cursor: str = ""
+        self, scope: Scope, prefix: str, *, limit: int = PAGE_ENTRIES, cursor: str = ""
     ) -> StatePage:
         """Return values whose keys start with `prefix`, after the cursor."""
         ...
@@ -56,44 +51,6 @@ class State(Protocol):
         Calls use `Ledger.change` instead, which commits the change with the record of the call.
         """
         ...
-
-
-class SqlState:
-    """Values in the table `state`."""
-
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
-        self._sql = Statements(database.dialect)
-        self._changes = Changes(self._sql, database.limits)
-
-    async def find(self, scope: Scope, key: str) -> StateEntry | None:
-        """Return the value under a key."""
-        place = (scope.kind.value, scope.id, key.encode())
-        row = await self._database.read(
-            lambda each: each.exec_driver_sql(self._sql.value, place).first()
-        )
-        entry = None if row is None else entry_at(key, row)
-        return None if entry is None or entry.is_over(self._clock.now()) else entry
-
-    async def page(
-        self, scope: Scope, prefix: str, *, limit: int = _ENTRIES, cursor: str = ""
-    ) -> StatePage:
-        """Return values whose keys start with `prefix`, after the cursor."""
-        living = or_(state.c.expires_at.is_(None), state.c.expires_at > self._clock.now())
-        own = (of_scope(state, scope), starts_with(state, prefix), state.c.key > cursor.encode())
-        query = select(state).where(*own, living).order_by(state.c.key).limit(limit + 1)
-        rows = await self._database.read(lambda each: each.execute(query).all())
-        return page_of([entry_of(row) for row in rows], limit)
-
-    async def make(self, change: StateChange) -> StateOutcome:
-        """Make a change that no log records."""
-        at = self._clock.now()
-
-        def unit(connection: Connection) -> StateOutcome:
-            return self._changes.make_state(connection, change, at)
-
-        return await self._database.write(unit)
 
 
 def page_of(entries: Sequence[StateEntry], limit: int) -> StatePage:
@@ -140,7 +97,7 @@ def read_limit(arguments: Json) -> int:
     """Return the requested size of a page. Raises TypeError."""
     limit = arguments.get("limit")
     if limit is None:
-        return _ENTRIES
+        return PAGE_ENTRIES
     if type(limit) is not int or not 1 <= limit <= MAX_ENTRIES:
         raise TypeError(f"limit must be from 1 to {MAX_ENTRIES}, found {limit!r} (flo.state)")
     return limit

@@ -13,21 +13,16 @@ from shlex import quote
 from typing import Protocol
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, and_, select
 
 from penstock.core.call_errors import VaultDenied, VaultNotFound
-from penstock.core.clock import Clock, Moment
-from penstock.core.errors import ConfigError, InvalidRequest
+from penstock.core.clock import Moment
+from penstock.core.errors import InvalidRequest
 from penstock.core.ids import new_secret
 from penstock.core.limits import KIB
 from penstock.core.profile import LOCAL
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.manifest.bindings import VaultKey
-from penstock.resources.cipher import Cipher, Sealed
 from penstock.resources.redact import MIN_BYTES
-from penstock.store.changes import of_scope
-from penstock.store.database import Database
-from penstock.store.tables import secrets
 
 SECRET_BYTES = 64 * KIB
 """Most bytes of a secret."""
@@ -73,86 +68,6 @@ class Vault(Protocol):
         ...
 
 
-class SqlVault:
-    """Secrets in the table `secrets`."""
-
-    def __init__(self, database: Database, cipher: Cipher, clock: Clock) -> None:
-        self._database = database
-        self._cipher = cipher
-        self._clock = clock
-
-    async def set(self, scope: Scope, key: str, value: str) -> None:
-        """Store a secret, or replace it."""
-        check_secret(scope, key, value)
-        sealed = self._cipher.seal(value, scope, key)
-        made = {"key_id": sealed.key_id, "sealed": sealed.sealed, "updated_at": self._clock.now()}
-        here = _is(scope, key)
-        place = {"kind": scope.kind.value, "scope_id": scope.id, "key": key}
-
-        def unit(connection: Connection) -> None:
-            if not connection.execute(secrets.update().where(here).values(made)).rowcount:
-                connection.execute(secrets.insert().values({**place, **made}))
-
-        await self._database.write(unit)
-
-    async def get(self, scope: Scope, key: str) -> str:
-        """Return a secret."""
-        if not _may_be(scope, key):
-            raise not_there(scope, key)
-        query = select(secrets).where(_is(scope, key))
-        row = await self._database.read(lambda connection: connection.execute(query).first())
-        if row is None:
-            raise not_there(scope, key)
-        value = self._cipher.open(Sealed(row.key_id, bytes(row.sealed)), scope, key)
-        if value is None:
-            raise VaultNotFound(f"the secret {key!r} of {scope} cannot be decrypted: set it again")
-        return value
-
-    async def notes(self, scope: Scope | None = None) -> Sequence[SecretListing]:
-        """List the secrets."""
-        query = select(secrets.c.kind, secrets.c.scope_id, secrets.c.key, secrets.c.updated_at)
-        if scope is not None:
-            if not _may_be(scope):
-                return []
-            query = query.where(of_scope(secrets, scope))
-        rows = await self._database.read(lambda connection: connection.execute(query).all())
-        listings = [
-            SecretListing(
-                scope=Scope(ScopeKind(row.kind), row.scope_id),
-                key=row.key,
-                updated_at=row.updated_at,
-            )
-            for row in rows
-        ]
-        return sorted(listings, key=by_place)
-
-    async def delete(self, scope: Scope, key: str) -> bool:
-        """Remove a secret."""
-        if not _may_be(scope, key):
-            return False
-        delete = secrets.delete().where(_is(scope, key))
-        return bool(await self._database.write(lambda unit: unit.execute(delete).rowcount))
-
-    async def rotate(self) -> int:
-        """Encrypt all secrets with the first key, or none."""
-        return await self._database.write(self._seal_again)
-
-    def _seal_again(self, connection: Connection) -> int:
-        rows = connection.execute(select(secrets).with_for_update()).all()
-        for row in rows:
-            scope = Scope(ScopeKind(row.kind), row.scope_id)
-            value = self._cipher.open(Sealed(row.key_id, bytes(row.sealed)), scope, row.key)
-            if value is None:
-                raise ConfigError(
-                    f"the secret {row.key!r} of {scope} cannot be decrypted with the present keys,"
-                    " so nothing was changed: name its key in PENSTOCK_SECRET_KEY too"
-                )
-            sealed = self._cipher.seal(value, scope, row.key)
-            made = {"key_id": sealed.key_id, "sealed": sealed.sealed}
-            connection.execute(secrets.update().where(_is(scope, row.key)).values(made))
-        return len(rows)
-
-
 def permit_secret(tool_id: str, declared: Sequence[VaultKey], kind: ScopeKind, key: str) -> None:
     """Raise VaultDenied unless the tool declares the key for the kind of scope."""
     if not any(each.key == key and kind.value in each.scope_kinds for each in declared):
@@ -196,13 +111,9 @@ def by_place(note: SecretListing) -> tuple[str, str, str]:
     return note.scope.kind.value, note.scope.id, note.key
 
 
-def _may_be(scope: Scope, key: str = "k") -> bool:
+def may_be(scope: Scope, key: str = "k") -> bool:
     """Whether a secret can have this scope and key; a database refuses other texts."""
     return bool(_SCOPE_ID.fullmatch(scope.id) and _KEY.fullmatch(key))
-
-
-def _is(scope: Scope, key: str) -> ColumnElement[bool]:
-    return and_(of_scope(secrets, scope), secrets.c.key == key)
 
 
 def _problem(value: str) -> str | None:

@@ -7,22 +7,17 @@ Proof: tests/contracts/test_workspace.py, tests/contracts/test_media.py.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Connection, select
 
 from penstock.core.call_errors import is_directory, not_a_directory, tool_failure
-from penstock.core.clock import Clock, Moment
-from penstock.core.ids import BlobId, MediaId, ProfileId
+from penstock.core.clock import Moment
+from penstock.core.ids import BlobId, ProfileId
 from penstock.core.limits import Limits
 from penstock.core.scopes import FilePath, Scope, ScopeKind, parents
 from penstock.core.stored_changes import FileChange, MediaChange, WorkspaceChange
 from penstock.store.blobs import Blobs
-from penstock.store.changes import Changes, keep_media, of_scope, starts_with
-from penstock.store.database import Database
-from penstock.store.statements import Statements
-from penstock.store.tables import files, media
 
 MAX_CHILDREN = 1000
 
@@ -71,56 +66,6 @@ class Files(Protocol):
         The changes of a call are part of its record instead: `Ledger.change`.
         """
         ...
-
-
-class SqlFiles:
-    """`Files` in the table `files`."""
-
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
-        self._changes = Changes(Statements(database.dialect), database.limits)
-
-    async def find(self, scope: Scope, path: str) -> WorkspaceFile | None:
-        """Return the file at a path."""
-        query = select(files).where(of_scope(files, scope), files.c.path == path.encode())
-        row = await self._database.read(lambda connection: connection.execute(query).first())
-        return None if row is None else _file(row)
-
-    async def below(self, scope: Scope, directory: str, *, most: int) -> Sequence[WorkspaceFile]:
-        """Return the files at any depth below a directory, in the order of their paths' bytes."""
-        prefix = inside(directory)
-        query = select(files).where(of_scope(files, scope), starts_with(files, prefix))
-        query = query.order_by(files.c.path).limit(most)
-        rows = await self._database.read(lambda connection: connection.execute(query).all())
-        return [_file(row) for row in rows]
-
-    async def children(
-        self, scope: Scope, directory: str, *, most: int
-    ) -> Sequence[DirectoryEntry]:
-        """Return the entries of a directory itself."""
-        prefix = inside(directory)
-        first = select(files).where(of_scope(files, scope), starts_with(files, prefix))
-        first = first.order_by(files.c.path).limit(1)
-
-        def unit(connection: Connection) -> list[DirectoryEntry]:
-            children: list[DirectoryEntry] = []
-            row = connection.execute(first).first()
-            while row is not None and len(children) < most:
-                child = child_of(prefix, _file(row))
-                children.append(child)
-                # "0" is the character after "/": this skips everything below a directory
-                after = f"{prefix}{child.name}" + ("" if child.file else "0")
-                behind = after.encode() + (b"\0" if child.file else b"")
-                row = connection.execute(first.where(files.c.path >= behind)).first()
-            return children
-
-        return await self._database.read(unit)
-
-    async def make(self, changes: WorkspaceChange) -> None:
-        """Make changes that no log records."""
-        at = self._clock.now()
-        await self._database.write(lambda unit: self._changes.make(unit, changes, at))
 
 
 class Workspace:
@@ -239,15 +184,6 @@ def child_of(prefix: str, file: WorkspaceFile) -> DirectoryEntry:
     return DirectoryEntry(name, None if further else file)
 
 
-def _file(row: Any) -> WorkspaceFile:
-    return WorkspaceFile(
-        path=bytes(row.path).decode(),
-        blob_id=row.blob_id,
-        size=row.size,
-        modified_at=row.modified_at,
-    )
-
-
 # ---- media ----
 
 
@@ -268,42 +204,3 @@ class Media(Protocol):
     async def keep(self, change: MediaChange) -> None:
         """Keep bytes that no call made, such as an upload."""
         ...
-
-
-class SqlMedia:
-    """`Media` in the table `media`."""
-
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
-
-    async def find(self, media_id: str, profile_id: ProfileId) -> MediaChange | None:
-        """Return the media of an id; None if it is unknown or expired."""
-        return await self._find(media.c.media_id == media_id, profile_id)
-
-    async def find_blob(self, blob_id: BlobId, profile_id: ProfileId) -> MediaChange | None:
-        """Return the media of a profile with these bytes that expires last; None for none."""
-        return await self._find(media.c.blob_id == blob_id, profile_id)
-
-    async def keep(self, change: MediaChange) -> None:
-        """Keep bytes that no call made, such as an upload."""
-        now = self._clock.now()
-        await self._database.write(lambda connection: keep_media(connection, change, now))
-
-    async def _find(
-        self, condition: ColumnElement[bool], profile_id: ProfileId
-    ) -> MediaChange | None:
-        mine = (media.c.profile_id == profile_id, media.c.expires_at > self._clock.now())
-        query = select(media).where(condition, *mine).order_by(media.c.expires_at.desc()).limit(1)
-        row = await self._database.read(lambda connection: connection.execute(query).first())
-        if row is None:
-            return None
-        return MediaChange(
-            media_id=MediaId(row.media_id),
-            profile_id=profile_id,
-            blob_id=row.blob_id,
-            media_type=row.media_type,
-            size=row.size,
-            filename=row.filename,
-            expires_at=row.expires_at,
-        )

@@ -35,10 +35,9 @@ from penstock.core.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from penstock.core.exhaustion import exhaustion_of, raise_exhaustion
+from penstock.core.exhaustion import FULL, exhaustion_of, raise_exhaustion
 from penstock.core.ids import BlobId, new_id
 from penstock.core.late import late
-from penstock.store.failures import FULL
 
 _Found = TypeVar("_Found")
 

@@ -29,10 +29,10 @@ from sqlalchemy.pool import NullPool, Pool, QueuePool
 from sqlalchemy.util import LRUCache
 
 from penstock.core.errors import ConfigError, StoreClosed
-from penstock.core.exhaustion import raise_exhaustion
+from penstock.core.exhaustion import disk_failure, raise_exhaustion
 from penstock.core.ids import new_secret
 from penstock.core.limits import Limits
-from penstock.store.failures import disk_failure, failure_of, is_undecodable
+from penstock.store.failures import failure_of, is_undecodable
 from penstock.store.schema import prepare, rewrite
 from penstock.store.writer import Writer
 

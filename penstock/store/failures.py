@@ -7,7 +7,6 @@ statement failed it repeats the other units of the batch, if the database failed
 Proof: tests/store/test_failures.py.
 """
 
-import errno
 import sqlite3
 
 from sqlalchemy.exc import DBAPIError
@@ -22,7 +21,6 @@ from penstock.core.errors import (
 )
 from penstock.core.exhaustion import exhaustion_of, is_out_of_files
 
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SQLITE: dict[int, type[StoreError]] = {
     sqlite3.SQLITE_BUSY: StoreLocked,
     sqlite3.SQLITE_CANTOPEN: StoreReadOnly,
@@ -62,19 +60,6 @@ def failure_of(error: BaseException, place: str) -> StoreError | None:
         kind = OutOfResources
     text = str(driver).strip() or type(driver).__name__
     return kind(f"{(kind.__doc__ or '').strip()} {place}: {text}")
-
-
-def is_full(error: BaseException | None) -> bool:
-    """Whether the disk, or the quota of this user, is full."""
-    return isinstance(error, OSError) and error.errno in FULL
-
-
-def disk_failure(error: OSError, message: str) -> StoreError:
-    """Return the failure for an error of the disk; the message names what could not be done."""
-    if (exhaustion := exhaustion_of(error)) is not None:
-        return exhaustion
-    kind = StoreFull if is_full(error) else StoreReadOnly
-    return kind(f"{message}: {error.strerror or error}")
 
 
 def is_conflict(error: BaseException) -> bool:

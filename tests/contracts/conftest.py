@@ -9,8 +9,9 @@ import psycopg
 import pytest
 
 from penstock.core.limits import Limits
-from penstock.resources.state import SqlState, State
-from penstock.resources.workspace import Files, Media, SqlFiles, SqlMedia
+from penstock.resources.sql_stores import SqlFiles, SqlMedia, SqlState
+from penstock.resources.state import State
+from penstock.resources.workspace import Files, Media
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
 from penstock.store.logs.log import Log

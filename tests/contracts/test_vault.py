@@ -9,7 +9,8 @@ from penstock.core.errors import InvalidRequest
 from penstock.core.limits import Limits
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.resources.cipher import Cipher
-from penstock.resources.vault import SecretListing, SqlVault, Vault
+from penstock.resources.sql_stores import SqlVault
+from penstock.resources.vault import SecretListing, Vault
 from penstock.store.database import open_database
 from penstock.testing.clock import START, FakeClock
 from penstock.testing.resources import MemoryVault

@@ -8,9 +8,11 @@ import threading
 import httpx2
 import pytest
 
-from penstock.core.errors import OutOfResources, StoreFull
+from penstock.core.errors import OutOfResources, StoreError, StoreFull, StoreReadOnly
 from penstock.core.exhaustion import (
+    disk_failure,
     exhaustion_of,
+    is_full,
     is_out_of_files,
     raise_exhaustion,
     starting_process,
@@ -107,3 +109,21 @@ async def test_a_client_that_cannot_open_a_socket_raises_out_of_files() -> None:
         with no_files_left(), pytest.raises(httpx2.ConnectError) as raised:
             await client.get("http://127.0.0.1:9/")
     assert isinstance(exhaustion_of(raised.value), OutOfResources)
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.ENOSPC, StoreFull),
+        (errno.EDQUOT, StoreFull),
+        (errno.EACCES, StoreReadOnly),
+        (errno.EMFILE, OutOfResources),
+    ],
+)
+def test_an_error_of_the_disk_is_not_an_error_of_the_request(
+    number: int, kind: type[StoreError]
+) -> None:
+    error = OSError(number, os.strerror(number))
+    assert type(disk_failure(error, "it cannot be made")) is kind
+    assert is_full(error) is (kind is StoreFull)
+    assert not is_full(None)

@@ -32,8 +32,7 @@ from penstock.models.resolve import ModelRegistry
 from penstock.models.scripted import ScriptedModel, say
 from penstock.resources.cipher import Cipher
 from penstock.resources.signed_links import Links
-from penstock.resources.state import SqlState
-from penstock.resources.workspace import SqlFiles, SqlMedia
+from penstock.resources.sql_stores import SqlFiles, SqlMedia, SqlState
 from penstock.server.application import create_application
 from penstock.store.blobs import open_blobs
 from penstock.store.database import Database, open_database

@@ -1,6 +1,5 @@
 """The State for scripts, and for two processes at once."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -8,9 +7,7 @@ import pytest
 from penstock.core.limits import Limits
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.stored_changes import StateChange, StateVerb
-from penstock.resources.state import SqlState, read_change, read_key, read_limit, result_of
-from penstock.store.database import open_database
-from penstock.testing.clock import FakeClock
+from penstock.resources.state import read_change, read_key, read_limit, result_of
 
 ANN = Scope(ScopeKind.PROFILE, "ann")
 LIMITS = Limits()
@@ -101,47 +98,3 @@ def test_a_script_sees_the_value_that_it_put() -> None:
         "entry": {"key": "k", "revision": "r1", "value": [1]},
     }
     assert result_of(change(StateVerb.PUT, value=[1]), {"ok": False}) == {"ok": False}
-
-
-@pytest.mark.slow("two writers of one database take turns")
-async def test_exactly_one_of_two_processes_wins(database_url: str) -> None:
-    """T11: "Writes are atomic between processes"."""
-    first, second = [await open_database(database_url) for _ in range(2)]
-    states = [SqlState(each, FakeClock()) for each in (first, second)]
-    for number in range(20):
-        key = f"k{number % 4}"
-        now = await states[0].find(ANN, key)
-        expected = (None if now is None else now.revision,)
-        puts = [
-            StateChange(
-                verb=StateVerb.PUT,
-                scope=ANN,
-                key=key,
-                revision=f"r{number}.{each}",
-                value=each,
-                expected=expected,
-            )
-            for each in range(4)
-        ]
-        made = await asyncio.gather(
-            *(states[place % 2].make(put) for place, put in enumerate(puts))
-        )
-        assert [each.ok for each in made].count(True) == 1
-    await first.close()
-    await second.close()
-
-
-@pytest.mark.slow("two writers of one database take turns")
-async def test_many_appends_of_two_processes_are_all_there(database_url: str) -> None:
-    first, second = [await open_database(database_url) for _ in range(2)]
-    states = [SqlState(each, FakeClock()) for each in (first, second)]
-    appends = [
-        StateChange(verb=StateVerb.APPEND, scope=ANN, key="k", revision=f"r{each}", value=each)
-        for each in range(40)
-    ]
-    await asyncio.gather(*(states[at % 2].make(each) for at, each in enumerate(appends)))
-    entry = await states[0].find(ANN, "k")
-    assert entry is not None
-    assert sorted(entry.value) == list(range(40))
-    await first.close()
-    await second.close()

@@ -1,8 +1,6 @@
 """The meaning of a driver's errors."""
 
 import asyncio
-import errno
-import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -22,7 +20,7 @@ from penstock.core.errors import (
     StoreReadOnly,
 )
 from penstock.store.database import open_database
-from penstock.store.failures import disk_failure, failure_of, is_conflict, is_full
+from penstock.store.failures import failure_of, is_conflict
 from tests.kit.exhausted_process import no_files_left, no_threads_left
 
 ROLLED_BACK_WITH_MORE = 3 << 8
@@ -107,21 +105,3 @@ async def test_a_failed_scrub_fails_for_all_that_shared_it(tmp_path: Path) -> No
     assert [type(each) for each in done] == [RuntimeError, RuntimeError]
     await database.scrub()
     await database.close()
-
-
-@pytest.mark.parametrize(
-    ("number", "kind"),
-    [
-        (errno.ENOSPC, StoreFull),
-        (errno.EDQUOT, StoreFull),
-        (errno.EACCES, StoreReadOnly),
-        (errno.EMFILE, OutOfResources),
-    ],
-)
-def test_an_error_of_the_disk_is_not_an_error_of_the_request(
-    number: int, kind: type[StoreError]
-) -> None:
-    error = OSError(number, os.strerror(number))
-    assert type(disk_failure(error, "it cannot be made")) is kind
-    assert is_full(error) is (kind is StoreFull)
-    assert not is_full(None)

@@ -19,7 +19,8 @@ from penstock.core.profile import LOCAL
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.text import count
 from penstock.resources.cipher import open_cipher
-from penstock.resources.vault import SecretListing, SqlVault, Vault, warning_of
+from penstock.resources.sql_stores import SqlVault
+from penstock.resources.vault import SecretListing, Vault, warning_of
 from penstock.store.database import open_database
 
 Value = TypeVar("Value")

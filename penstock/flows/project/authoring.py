@@ -21,6 +21,7 @@ from penstock.core.call_errors import CallError
 from penstock.core.diagnostics import Diagnostic, Severity, has_error, in_file_order
 from penstock.core.envelope import Json
 from penstock.core.errors import ReadOnly
+from penstock.core.exhaustion import is_full
 from penstock.core.text import one_line
 from penstock.flows.checks.context import FLOW, WRITTEN, CheckContext, module_of, stems
 from penstock.flows.definition import Flow
@@ -38,7 +39,6 @@ from penstock.flows.project.library import SUFFIXES
 from penstock.flows.steps.code import Code, CodeDecision, type_of
 from penstock.manifest.template import Placeholder, parse
 from penstock.resources.project.files import ProjectFiles
-from penstock.store.failures import is_full
 
 WHERE = "a flow file must be below flows/ or .pi/flows/flows/ and end in .yaml or .yml"
 DRAFT = ".default"
