@@ -175,29 +175,45 @@ def _wake(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
+class AwaitedTask(Struct):
+    """A task whose end is awaited in this process."""
+
+    waiters: list["asyncio.Future[Record]"] = field(default_factory=list)
+    records: list[Record] | None = None
+    """Collects its events; None if no waiter reads them."""
+
+    def end(self, record: Record) -> None:
+        """Wake the waiters."""
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_result(record)
+        self.waiters = []
+
+
 class Bus:
     """Carries committed events and deltas to readers in this process."""
 
     def __init__(self) -> None:
         self._readers: dict[LogId, list[Subscription]] = {}
         self._replies: dict[LogId, LiveReply] = {}
-        self._ends: dict[TaskId, list[asyncio.Future[Record]]] = {}
-        self._collected: dict[TaskId, list[Record]] = {}
+        self._awaited: dict[TaskId | None, AwaitedTask] = {}
         self._closed = False
         self.timer = SharedTimer()
         """Shared by everything that waits on this bus with a timeout."""
 
     def publish(self, records: Sequence[Record]) -> None:
         """Deliver committed events to readers. Called by the log's listener."""
-        for record in records:
-            for reader in self._readers.get(record.log_id, ()):
-                reader.put(record)
-            if self._collected and record.task_id in self._collected:
-                self._collected[record.task_id].append(record)
-            if self._ends and type(record.event) in _ENDS and record.task_id:
-                for waiter in self._ends.pop(record.task_id, ()):
-                    if not waiter.done():
-                        waiter.set_result(record)
+        if self._readers:
+            for record in records:
+                for reader in self._readers.get(record.log_id, ()):
+                    reader.put(record)
+        if self._awaited:
+            for record in records:
+                if (task := self._awaited.get(record.task_id)) is not None:
+                    if task.records is not None:
+                        task.records.append(record)
+                    if type(record.event) in _ENDS:
+                        task.end(record)
 
     def subscribe(self, log_id: LogId, limit: int) -> Subscription:
         """Follow a log, until `unsubscribe`."""
@@ -220,23 +236,25 @@ class Bus:
         The events of the task that are committed here until `forget_end` are added to `into`.
         """
         waiter: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
-        self.watch_end(task_id, waiter)
+        task = self.watch_end(task_id, waiter)
         if into is not None:
-            self._collected[task_id] = into
+            task.records = into
         return waiter
 
-    def watch_end(self, task_id: TaskId, waiter: "asyncio.Future[Record]") -> None:
+    def watch_end(self, task_id: TaskId, waiter: "asyncio.Future[Record]") -> AwaitedTask:
         """Resolve an existing future with the end of this task, too."""
-        self._ends.setdefault(task_id, []).append(waiter)
+        if (task := self._awaited.get(task_id)) is None:
+            task = self._awaited[task_id] = AwaitedTask()
+        task.waiters.append(waiter)
+        return task
 
     def forget_end(self, task_id: TaskId, waiter: "asyncio.Future[Record]") -> None:
         """Stop waiting for the end of a task."""
-        waiters = self._ends.get(task_id, [])
-        if waiter in waiters:
-            waiters.remove(waiter)
-        if not waiters:
-            self._ends.pop(task_id, None)
-            self._collected.pop(task_id, None)
+        if (task := self._awaited.get(task_id)) is not None:
+            if waiter in task.waiters:
+                task.waiters.remove(waiter)
+            if not task.waiters:
+                del self._awaited[task_id]
 
     def begin(self, reply: LiveReply) -> None:
         """Announce a request to a model."""
@@ -272,9 +290,9 @@ class Bus:
         """Drop the pending items of a log in which something was erased."""
         for reader in self._readers.get(log_id, ()):
             reader.drop()
-        for records in self._collected.values():
-            if records and records[0].log_id == log_id:
-                records.clear()
+        for task in self._awaited.values():
+            if task.records and task.records[0].log_id == log_id:
+                task.records.clear()
 
     def part_with(self, log_id: LogId) -> None:
         """End the subscriptions of a log that was deleted."""

@@ -34,8 +34,7 @@ from penstock.chat.python.run import Run
 from penstock.chat.requests import NewMessage, RequestKey, reply_of
 from penstock.chat.task_waiter import answered_by
 from penstock.core.errors import RuntimeMisuse
-from penstock.core.events.events import MessageReceived, Record, TaskResumed
-from penstock.core.events.flow_events import HandedOff
+from penstock.core.events.events import MessageReceived, Record
 from penstock.core.ids import ASSISTANT, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.late import late
@@ -120,9 +119,7 @@ class Conversations(Archive):
         request = requests.inbox.request_reply(message, profile, task_id)
         reply = await requests.waiter.reply_to(task_id, request, records)
         if _is_whole(records):
-            agent_name = message.agent
-            if message.session_id or any(type(each.event) is HandedOff for each in records):
-                agent_name = answered_by(records, agent_name)
+            agent_name = answered_by(records, message.agent)
             return reply_of(reply, agent_name, replace(form, records=records))
         return await self._replies.read(reply, form)
 
@@ -364,11 +361,11 @@ class Conversations(Archive):
 def _is_whole(records: Sequence[Record]) -> bool:
     """Whether collected events are all of their task: no other process can have added any.
 
-    Each activation begins with an event. So if the task started here and never resumed, this
-    process has committed every event of it.
+    They are if they begin with its message and follow each other in the log without a gap.
     """
-    kinds = [type(record.event) for record in records]
-    return kinds[:1] == [MessageReceived] and TaskResumed not in kinds
+    if not (records and type(records[0].event) is MessageReceived):
+        return False
+    return records[-1].seq - records[0].seq == len(records) - 1
 
 
 async def _in_order(

@@ -140,6 +140,24 @@ class Claim(msgspec.Struct):
     amount: int
 
 
+async def test_a_reply_is_complete_although_another_message_came_between() -> None:
+    runs = []
+
+    @tool
+    async def ask_again(ctx: ToolContext) -> str:
+        """Send another message to the same conversation."""
+        runs.append(await runtime.start("And?", session=ctx.session))
+        return "sent"
+
+    scripted = ScriptedModel([call("ask_again"), say("One."), say("Two.")])
+    async with memory_runtime(model=scripted, tools=[ask_again]) as runtime:
+        first = await runtime.chat("Hello")
+        second = await runs[0].reply()
+    assert [each.tool for each in first.calls] == ["ask_again"]
+    assert [each.text for each in first.messages] == ["Hello", "One."]
+    assert [each.text for each in second.messages] == ["And?", "Two."]
+
+
 def handing_in() -> ScriptedModel:
     """Return a model that hands in a ticket, as often as it is asked."""
     return ScriptedModel(lambda _: call("final_answer", title="fire"))
