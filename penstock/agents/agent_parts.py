@@ -46,7 +46,8 @@ from penstock.resources.dependencies import (
     returned_type,
 )
 from penstock.tools.python.agent_tool import AgentTool
-from penstock.tools.python.function import FunctionTool, all_as_tools
+from penstock.tools.python.function import FunctionTool
+from penstock.tools.python.given_tools import all_as_tools
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Registry, with_spec
 from penstock.tools.tool import Tool as AnyTool

@@ -62,7 +62,7 @@ from penstock.store.logs.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
 from penstock.tools.hooks.hooks import Hooks
 from penstock.tools.policy import RuleSet
-from penstock.tools.python.function import ToolLike, all_as_tools
+from penstock.tools.python.given_tools import ToolLike, all_as_tools
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.skills import Skills
 from penstock.tools.tool import Registry, Tool

@@ -152,6 +152,12 @@ def _project(read: ReadProject) -> Iterator[Finding]:
     agents = ", ".join(agent.name for agent in project.agents) or "the built-in assistant"
     text = f"{project.root}: {agents}; {count(len(project.tools), 'tool')} of its own"
     yield Finding(FindingLevel.FINE, "project", text)
+    if silent := [each.spec.tool_id for each in project.tools if each.spec.has_default_effect]:
+        text = (
+            f"{', '.join(silent)}: write (default). A crash may interrupt its calls, and they are "
+            'not repeated; write @tool(effect="read") if it changes nothing'
+        )
+        yield Finding(FindingLevel.FINE, "tools", text)
     for diagnostic in project.diagnostics:
         mark = FindingLevel.WRONG if diagnostic.severity is Severity.ERROR else FindingLevel.NOTE
         yield Finding(mark, "file", str(diagnostic))

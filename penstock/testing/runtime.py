@@ -43,7 +43,7 @@ from penstock.store.logs.lease_units import this_process
 from penstock.testing.log import MemoryLog
 from penstock.testing.resources import MemoryFiles, MemoryMedia, MemoryState, MemoryVault
 from penstock.tools.policy import Rule, RuleSet
-from penstock.tools.python.function import ToolLike, all_as_tools
+from penstock.tools.python.given_tools import ToolLike, all_as_tools
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.skills import NO_SKILLS, Skills
 from penstock.tools.tool import Registry, Tool

@@ -77,6 +77,17 @@ def _message_of(error: BaseException) -> str:
     return type(error).__name__
 
 
+def explain_interrupted(spec: ToolSpec, error: Interrupted) -> None:
+    """Add to the error of a call that a crash cut what its author can write."""
+    # Only a default is explained: an author who wrote `effect="write"` has decided about crashes.
+    if spec.has_default_effect:
+        error.suggestion = (
+            f"{error.suggestion} The function of {spec.tool_id!r} says no effect, so it counts as "
+            'a write. If it only reads, write @tool(effect="read") above it; if a second run does '
+            "no harm, @tool(idempotent=True)."
+        )
+
+
 def invalid(tool_id: str, problems: list[Problem]) -> InvalidInput:
     """Return the error that names every problem of an input."""
     text = "; ".join(str(problem) for problem in problems)

@@ -34,6 +34,7 @@ from penstock.resources.threads import Threads
 from penstock.tools.admission import ActiveCall, Admission
 from penstock.tools.cancellable import CancellableWork, Deadline, run_to_end
 from penstock.tools.failures import (
+    explain_interrupted,
     failure,
     foremost,
     invalid_output,
@@ -231,7 +232,11 @@ class Edition:
         spec, ledger, call = active_call.spec, active_call.ledger, active_call.call
         attempt, active_call.worked_ms = ledger.attempt(call.path)
         if spec.effect is Effect.WRITE and not spec.is_transactional:
-            await ledger.start(call, again=spec.idempotent or spec.is_frame)
+            try:
+                await ledger.start(call, again=spec.idempotent or spec.is_frame)
+            except Interrupted as error:
+                explain_interrupted(spec, error)
+                raise
             if ledger.task.cancel_requested:  # arrived during the commit: do not run the tool
                 raise Cancel
         active_call.began = self.world.clock.monotonic()

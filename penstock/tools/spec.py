@@ -61,6 +61,10 @@ class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
     check_bounds: CheckBounds | None = None
     """Refuses paths and commands before a person is asked, without a run."""
     labels: tuple[str, ...] = ()
+    state_family: str = ""
+    """The tools with which it shares its values of conversations and profiles; empty: none."""
+    has_default_effect: bool = False
+    """Whether its author said nothing of its effect."""
     kind: str = BUILTIN
     """Where the tool comes from: `builtin`, `python`, `script` or `plugin`."""
 

@@ -11,7 +11,7 @@ from penstock.core.errors import DeclarationError
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import memory_runtime
-from penstock.tools.python.function import all_as_tools, as_tool
+from penstock.tools.python.given_tools import all_as_tools, as_tool
 
 
 @tool(effect="none", direct_call=True)

@@ -1,5 +1,6 @@
 """The declared effect of a tool decides what an interrupted call means."""
 
+import asyncio
 from operator import itemgetter
 from typing import Any
 
@@ -9,7 +10,9 @@ from msgspec.structs import replace
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolFailed
 from penstock.testing.invocation import open_workbench
+from penstock.tools.python.function import tool
 from penstock.tools.spec import ANY_INPUT, ToolSpec
+from tests.kit.counting_tools import killed
 from tests.kit.tools import Act
 
 
@@ -28,6 +31,42 @@ def test_only_a_write_to_the_world_may_have_happened(
 ) -> None:
     spec = ToolSpec(tool_id="t", description="", input_schema=ANY_INPUT, **expected)
     assert spec.is_cut_short is is_cut_short
+
+
+SILENT = (
+    "The function of 'pay' says no effect, so it counts as a write. If it only reads, write "
+    '@tool(effect="read") above it; if a second run does no harm, @tool(idempotent=True).'
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        ({}, SILENT),
+        ({"effect": "write"}, ""),
+    ],
+)
+async def test_a_cut_call_of_a_tool_without_an_effect_says_which_line_to_write(
+    options: Any, advice: str
+) -> None:
+    entered = asyncio.Event()
+
+    @tool(**options)
+    async def pay() -> None:
+        """Pay, and never end."""
+        entered.set()
+        await asyncio.Event().wait()
+
+    bench = await open_workbench(pay)
+    cut = asyncio.create_task(bench.call("pay"))
+    await entered.wait()
+    await killed(bench)
+    error = (await bench.call("pay")).error
+    cut.cancel()
+    assert error
+    assert error.code == "INTERRUPTED"
+    asked = "Find out whether it happened before you try it again."
+    assert error.suggestion == f"{asked} {advice}".strip()
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def list_tools(options: ListOptions) -> None:
         print_json({"tools": [spec_part(each.spec) | {"defined": at} for each, at in parts]})
         return
     rows = [
-        (each.spec.tool_id, each.spec.kind, each.spec.effect.value, at, _flags(each.spec))
+        (each.spec.tool_id, each.spec.kind, effect_text(each.spec), at, _flags(each.spec))
         for each, at in zip(tools, places, strict=True)
     ]
     print_table(("tool", "kind", "effect", "defined", "flags"), rows)
@@ -204,6 +204,11 @@ class ProjectTools(Struct, frozen=True, kw_only=True):
 COMMANDS = {"list": list_tools, "show": show_tool, "grants": show_grants}
 
 
+def effect_text(spec: ToolSpec) -> str:
+    """Return the effect of a tool, and whether it is the one of tools that declare none."""
+    return f"{spec.effect.value} (default)" if spec.has_default_effect else spec.effect.value
+
+
 def spec_part(spec: ToolSpec) -> dict[str, Any]:
     """Return the public face of a tool as JSON."""
     return {
@@ -211,6 +216,7 @@ def spec_part(spec: ToolSpec) -> dict[str, Any]:
         "kind": spec.kind,
         "description": spec.description,
         "effect": spec.effect.value,
+        "effect_is_default": spec.has_default_effect,
         "idempotent": spec.idempotent,
         "direct_call": spec.direct_call,
         "broken": spec.is_broken,

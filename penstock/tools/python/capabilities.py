@@ -50,7 +50,7 @@ most 32 MiB of payload in the log."""
 
 
 class KeptState:
-    """A tool's values of a conversation or a profile, under its own keys.
+    """A tool's values of a conversation or a profile, under its own keys or those of its family.
 
     Reads and writes are recorded: a function that runs again reads the same values, and writes
     nothing twice.
@@ -127,7 +127,9 @@ class KeptState:
         return StateWrite(made["ok"], entry.get("revision") or made.get("conflict_revision"))
 
     def _own(self, key: str) -> str:
-        return f"{self._invocation.spec.tool_id}/{key}"
+        spec = self._invocation.spec
+        # No id of a tool has a colon: a family shares nothing with a tool of its name.
+        return f"{spec.state_family}:{key}" if spec.state_family else f"{spec.tool_id}/{key}"
 
     @property
     def _state(self) -> State:

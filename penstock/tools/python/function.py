@@ -13,7 +13,7 @@ thread; an `async def` on the event loop, where steps over 0.1 s are reported. P
 
 import inspect
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cached_property, partial, update_wrapper
 from pathlib import Path
@@ -51,12 +51,12 @@ from penstock.tools.python.options import (
     RESERVED,
     TOOL_ID,
     Options,
+    is_input_schema,
     retry_policy,
     wrong_options,
 )
 from penstock.tools.python.signature import Signature, read_signature
 from penstock.tools.spec import ToolSpec
-from penstock.tools.tool import Tool
 
 BLOCKING_SECONDS = 0.1
 """Longest step of an async tool, in seconds, without a warning that it blocks the event loop."""
@@ -71,8 +71,6 @@ NeedsT_contra = TypeVar("NeedsT_contra", contravariant=True)
 """The type of the dependencies that a tool needs; `object` if it needs none."""
 
 DESCRIPTION_CHARACTERS = 4096
-ToolLike = Tool | Callable[..., Any]
-"""Objects that a program may pass as a tool. A plain function becomes a tool that writes."""
 
 
 class FunctionTool(Generic[NeedsT_contra, P, R_co]):
@@ -158,6 +156,8 @@ class FunctionTool(Generic[NeedsT_contra, P, R_co]):
             tool_id=self.tool_id,
             description=self._description.strip(),
             input_schema=signature.input_schema,
+            state_family=options.get("state", ""),
+            has_default_effect="effect" not in options,
             output_schema=options.get("output_schema", signature.output_schema),
             timeout_ms=round(1000 * options.get("timeout", 60)),
             effect=Effect(options.get("effect", Effect.WRITE)),
@@ -231,7 +231,10 @@ class FunctionTool(Generic[NeedsT_contra, P, R_co]):
     @cached_property
     def _signature(self) -> Signature:
         """The function's signature."""
-        return read_signature(self._function)
+        schema = self._options.get("input_schema")
+        if schema is not None and not is_input_schema(schema):
+            schema = None  # a wrong value of the option is a finding of its own
+        return read_signature(self._function, schema)
 
     @property
     def _description(self) -> str:
@@ -239,6 +242,8 @@ class FunctionTool(Generic[NeedsT_contra, P, R_co]):
 
     def _values(self, input: Json, signature: Signature) -> dict[str, Any]:
         """Return typed arguments. The function itself applies its defaults."""
+        if signature.foreign is not None:
+            return signature.foreign.values(self.tool_id, input)
         plain = signature.plain
         # Scalars of exactly the declared type need no conversion by pydantic.
         for name, value in input.items():
@@ -319,7 +324,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         function: The function, when the decorator has no options.
         **options: `id`, `description`, `effect`, `idempotent`, `requires_approval`, `direct_call`,
             `requires_permissions`, `labels`, `timeout` in seconds, `retry`, `exclusive`,
-            `output_schema`. The table in `docs/tools.md` says what each means and its default.
+            `input_schema`, `output_schema`, `state`. The table in `docs/tools.md` says what each
+            means and its default.
 
     Returns:
         The tool, or a decorator that returns it.
@@ -346,33 +352,6 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     if function is not None:
         return FunctionTool(function, **options)
     return lambda function: FunctionTool(function, **options)
-
-
-def as_tool(value: ToolLike) -> Tool:
-    """Return what a program gave as a tool: a tool, or a function, which becomes one that writes.
-
-    Raises TypeError for anything else.
-    """
-    if isinstance(value, FunctionTool):
-        return value
-    if inspect.isroutine(value):
-        inner = getattr(value, "__func__", None)
-        if isinstance(inner, FunctionTool):  # Python 3.13 binds the tool below a @classmethod
-            bound: Tool = inner.__get__(getattr(value, "__self__", None), None)
-            return bound
-        return FunctionTool(value)
-    if isinstance(value, type) or not hasattr(value, "spec") or not hasattr(value, "run"):
-        raise TypeError(
-            f"tools= takes functions, with @tool above them or not, and tools; found {value!r}"
-        )
-    return cast("Tool", value)
-
-
-def all_as_tools(values: Iterable[ToolLike]) -> tuple[Tool, ...]:
-    """Return a list that a program gave as tools. Raises TypeError if it is not a list."""
-    if not isinstance(values, Iterable):
-        raise TypeError(f"tools= takes a list, such as tools=[area]; found {values!r}")
-    return tuple(map(as_tool, values))
 
 
 async def _provide(values: dict[str, Any], signature: Signature, invocation: Invocation) -> None:

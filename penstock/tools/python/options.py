@@ -79,8 +79,13 @@ class Options(TypedDict, total=False):
     """How often a temporary failure is retried, such as `Retry(attempts=3)`."""
     exclusive: Exclusive
     """True: runs alone in its reply. A key, or a function from input to key: runs in turn."""
+    input_schema: Json
+    """A JSON Schema from elsewhere instead of hints; the function gets one dict, or the properties
+    as keyword arguments."""
     output_schema: Json | None
     """Default: the schema of the return hint (JSON, a dataclass, a pydantic model, a struct)."""
+    state: str
+    """A family of tools that share `ctx.state.session` and `.profile`; default: the tool alone."""
     egress: bool
     """It sends data out. Has no effect yet."""
     trust: Literal["off", "ask", "deny"] | None
@@ -156,6 +161,15 @@ def _is_schema(value: Any) -> bool:
     return True
 
 
+def is_input_schema(value: Any) -> bool:
+    """Whether a value of the option `input_schema` is valid."""
+    return isinstance(value, Mapping) and value.get("type") == "object" and _is_schema(value)
+
+
+def _is_family(value: Any) -> bool:
+    return isinstance(value, str) and TOOL_ID.fullmatch(value) is not None
+
+
 def _is_output(value: Any) -> bool:
     return value is None or _is_schema(value)
 
@@ -182,7 +196,9 @@ _CHECKS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     ("timeout", f"a number up to {MAX_SECONDS} seconds", _is_timeout),
     ("retry", f"a Retry of 1 to {MAX_ATTEMPTS} attempts, or None", _is_retry),
     ("exclusive", "True, False, a key or a function", _is_exclusive),
+    ("input_schema", "a JSON Schema with type: object, without remote references", is_input_schema),
     ("output_schema", "a JSON Schema, or None", _is_output),
+    ("state", f"a name that matches {TOOL_ID.pattern}", _is_family),
     ("egress", "True or False", _is_bool),
     ("trust", "one of off, ask, deny, or None", _is_trust),
     ("trusted_source", "True or False", _is_bool),

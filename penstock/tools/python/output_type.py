@@ -27,7 +27,8 @@ from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.foreign_code import CaughtError
 from penstock.core.json_values.schema import Problem, Schema, pointer
-from penstock.tools.python.signature import holds_struct, inlined
+from penstock.tools.python.inlined_schema import inlined
+from penstock.tools.python.signature import holds_struct
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]+")
 _VALUE = "value"

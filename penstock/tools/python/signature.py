@@ -1,8 +1,7 @@
 """The signature of a Python function as a tool: parameters, schemas, description, and its errors.
 
 All errors of a function are collected as findings with their lines, so an author sees them at once.
-pydantic builds the input model and its schema. References are replaced by their definitions,
-because models read a schema without them best; only recursive definitions stay in `$defs`.
+pydantic builds the input model and its schema; a foreign schema is taken as it is.
 Proof: `tests/tools/python/test_signature.py`.
 """
 
@@ -11,6 +10,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -34,6 +34,8 @@ from penstock.resources.dependencies import Depends
 from penstock.tools.outputs import BYTES
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.docstring import parse_docstring
+from penstock.tools.python.foreign_input import ForeignInput, mismatches, read_foreign
+from penstock.tools.python.inlined_schema import inlined
 
 MESSAGE_CHARACTERS = 300
 _UNTYPED = (Any, dict, None, type(None), inspect.Parameter.empty)
@@ -67,15 +69,17 @@ class Signature(Struct, kw_only=True):
     model: type[BaseModel] = BaseModel
     """Builds typed values. Unused while there are findings."""
     input_schema: Json = field(default_factory=dict)
+    foreign: ForeignInput | None = None
+    """How the function gets inputs of a schema that its hints did not make."""
     takes_bytes: bool = False
     gives_bytes: bool = False
     output_schema: Json | None = None
     findings: list[Diagnostic] = field(default_factory=list)
 
 
-def read_signature(function: Callable[..., Any]) -> Signature:
-    """Read a function, and collect all of its errors."""
-    return _Reader(function).read()
+def read_signature(function: Callable[..., Any], input_schema: Json | None = None) -> Signature:
+    """Read a function, and collect all of its errors. Hints make the schema if none is passed."""
+    return _Reader(function).read(input_schema)
 
 
 class _Schemas(GenerateJsonSchema):
@@ -95,17 +99,19 @@ class _Reader:
         text, self._descriptions = parse_docstring(inspect.getdoc(function) or "")
         self._signature = Signature(description=text, line=self._lines.line_of(""))
 
-    def read(self) -> Signature:
+    def read(self, input_schema: Json | None) -> Signature:
         """Return the signature with all findings."""
         signature = self._signature
         hints: dict[str, Any] = {}
         with CaughtError() as fault:
             hints = get_type_hints(self._function, include_extras=True)
         if fault.error is not None:
-            remedy = ""
-            if isinstance(fault.error, NameError):
-                remedy = "; import it at the top, not under `if TYPE_CHECKING:`"
-            self._find("python-hint", f"a hint cannot be read: {_text_of(fault.error)}{remedy}")
+            for name, hint, error in _unreadable(self._function):
+                remedy = ""
+                if isinstance(error, NameError):
+                    remedy = "; import it at the top, not under `if TYPE_CHECKING:`"
+                text = f"a hint cannot be read: {_text_of(error)}, in {name}: {hint}{remedy}"
+                self._find("python-hint", text, name)
             return signature
         parameters = inspect.signature(self._function).parameters.values()
         signature.contexts = tuple(p.name for p in parameters if _is_context(hints.get(p.name)))
@@ -121,11 +127,25 @@ class _Reader:
             self._function
         ):
             self._find("python-hint", "it yields values; a tool returns one")
-        fields = dict(self._fields(taken, hints))
+        self._take(taken, hints, input_schema)
         if not signature.findings:
-            self._make_model(taken, fields)
             self._make_output(hints.get("return", inspect.Parameter.empty))
         return signature
+
+    def _take(
+        self, taken: list[inspect.Parameter], hints: Mapping[str, Any], schema: Json | None
+    ) -> None:
+        """Read how the parameters get an input: by their hints, or by a schema from elsewhere."""
+        signature = self._signature
+        if schema is None:
+            fields = dict(self._fields(taken, hints))
+            if not signature.findings:
+                self._make_model(taken, fields)
+            return
+        for problem, name in mismatches(schema, taken, hints):
+            self._find("python-parameter", problem, name)
+        signature.foreign = read_foreign(schema, taken, hints)
+        signature.input_schema = signature.foreign.schema
 
     def _fields(
         self, taken: list[inspect.Parameter], hints: Mapping[str, Any]
@@ -218,6 +238,17 @@ class _Lines:
         return self._lines.get(parameter, self._lines.get("", 1))
 
 
+def _unreadable(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Exception]]:
+    """Yield the annotations that cannot be resolved, with the names of their parameters."""
+    bare = inspect.unwrap(function)
+    names = getattr(bare, "__globals__", {})
+    for name, hint in bare.__annotations__.items():
+        with CaughtError() as fault:
+            get_type_hints(SimpleNamespace(__annotations__={name: hint}), names)
+        if fault.error is not None:
+            yield name, hint, fault.error
+
+
 def _is_method(function: Callable[..., Any]) -> bool:
     """Whether a function is defined in a class and not bound to an object of it."""
     home, _, _ = getattr(function, "__qualname__", "").rpartition(".")
@@ -300,78 +331,3 @@ def _text_of(error: Exception) -> str:
     """Return the message of an error in one line, without pydantic's link to its documentation."""
     text = str(error).partition("\n\nFor further information")[0]
     return cut(" ".join(text.split()), MESSAGE_CHARACTERS) or type(error).__name__
-
-
-_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
-_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_SINGLE = frozenset(
-    {
-        "additionalProperties",
-        "contains",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
-_LOCAL = "#/$defs/"
-
-
-def inlined(schema: dict[str, Any], *, formats: bool) -> dict[str, Any]:
-    """Return the schema without titles and references. Recursive definitions stay in `$defs`.
-
-    Without `formats`, they are left out: an output is checked by its shape alone.
-    """
-    return _Inliner(schema.get("$defs", {}), formats=formats).inline(schema)
-
-
-class _Inliner:
-    """Replaces references by their definitions."""
-
-    def __init__(self, definitions: dict[str, Any], *, formats: bool) -> None:
-        self._definitions = definitions
-        self._left_out = {"$defs", "title", "discriminator", *([] if formats else ["format"])}
-        self._kept: dict[str, Any] = {}
-
-    def inline(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the whole schema."""
-        whole: dict[str, Any] = self._schema(schema, ())
-        return whole | ({"$defs": self._kept} if self._kept else {})
-
-    def _schema(self, schema: Any, inside: tuple[str, ...]) -> Any:
-        if not isinstance(schema, dict):
-            return schema
-        reference = schema.get("$ref", "")
-        if not reference.startswith(_LOCAL):
-            return self._keywords(schema, inside)
-        name = reference.removeprefix(_LOCAL)
-        if name in inside:  # recursive: replaced by its definition, it would never end
-            self._keep(name)
-            return schema
-        # Keywords next to a `$ref`, such as a description, win over those of the definition.
-        beside = {key: each for key, each in schema.items() if key != "$ref"}
-        return self._schema(self._definitions[name], (*inside, name)) | self._keywords(
-            beside, inside
-        )
-
-    def _keywords(self, schema: dict[str, Any], inside: tuple[str, ...]) -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        for key, value in schema.items():
-            if key in self._left_out:
-                continue
-            if key in _MAPS:
-                made[key] = {name: self._schema(one, inside) for name, one in value.items()}
-            elif key in _LISTS:
-                made[key] = [self._schema(one, inside) for one in value]
-            else:
-                made[key] = self._schema(value, inside) if key in _SINGLE else value
-        return made
-
-    def _keep(self, name: str) -> None:
-        if name not in self._kept:
-            self._kept[name] = {}  # present before it is built: it may refer to itself
-            self._kept[name] = self._schema(self._definitions[name], (name,))

@@ -75,6 +75,23 @@ def test_a_tool_is_shown_with_its_defaults(run: Run, run_json: Json) -> None:
     assert '"kind": "python"' in run("tools", "show", "hello")[1]
 
 
+def test_an_effect_that_no_author_declared_is_shown_as_the_default(
+    project: Path, run: Run, run_json: Json
+) -> None:
+    code = 'from penstock import tool\n\n\n@tool\ndef pay(euros: int) -> str:\n    "Pay."\n'
+    (project / "tools/pay.py").write_text(code, encoding="utf-8")
+    _, out, _ = run("tools", "list")
+    assert "write (default)" in next(line for line in out.splitlines() if line.startswith("pay"))
+    assert out.count("(default)") == 1
+    defaults = {name: run_json("tools", "show", name)["effect_is_default"] for name in TWO}
+    assert defaults == {"pay": True, "hello": False}
+    _, out, _ = run("doctor")
+    assert "✓ tools: pay: write (default). A crash may interrupt its calls" in out
+
+
+TWO = ("pay", "hello")
+
+
 def test_a_script_tool_is_shown_with_its_manifest_its_modules_and_its_diagnostics(
     scripts: ProjectFolder, run_json: Json
 ) -> None:

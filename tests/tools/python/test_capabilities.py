@@ -222,6 +222,32 @@ async def test_two_tools_do_not_share_a_key() -> None:
     assert (await bench.call("get")).output == [None, None, None]
 
 
+async def test_a_family_shares_what_is_kept_beyond_a_task_and_nobody_else_has_it() -> None:
+    """`@tool(state="shop")`: one prefix of the session and the profile; task values stay apart."""
+
+    def keeping(**options: Any) -> FunctionTool[Any, ..., Any]:
+        @tool(effect="write", **options)
+        async def keeps(value: int | None, *, ctx: ToolContext) -> list[Any]:
+            """Put a value everywhere, or look for it."""
+            stores = (ctx.state, ctx.state.session, ctx.state.profile)
+            if value is not None:
+                for each in stores:
+                    await each.put("k", value)
+            return [await each.get("k") for each in stores]
+
+        return keeps
+
+    family = [keeping(id="buy", state="shop"), keeping(id="sell", state="shop")]
+    others = [keeping(id="shop"), keeping(id="lend", state="library"), keeping(id="own")]
+    bench = await open_workbench(*family, *others)
+    assert (await bench.call("buy", {"value": 1})).ok
+    assert (await bench.call("sell", {"value": None})).output == [None, 1, 1]
+    for each in ("shop", "lend", "own"):
+        assert (await bench.call(each, {"value": None})).output == [None, None, None]
+    assert (await bench.call("shop", {"value": 2})).ok
+    assert (await bench.call("buy", {"value": None})).output == [1, 1, 1]
+
+
 async def test_a_change_of_a_store_does_not_count_as_a_call() -> None:
     async def work(ctx: ToolContext) -> None:
         await ctx.state.profile.put("n", 1)

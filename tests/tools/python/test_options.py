@@ -35,6 +35,7 @@ def bad_options() -> dict[str, tuple[Options, str, str]]:
         "labels": ({"labels": [""]}, "bad-value", "a list of texts, not ['']"),
         "key": ({"exclusive": ""}, "bad-value", "True, False, a key or a function"),
         "schema": ({"output_schema": {"type": 1}}, "bad-value", "a JSON Schema, or None"),
+        "state": ({"state": "a/b"}, "bad-value", "a name that matches"),
         "trust": ({"trust": "maybe"}, "bad-value", "one of off, ask, deny, or None, not 'maybe'"),  # type: ignore[typeddict-item]
     }
 
@@ -61,6 +62,8 @@ STRANGE: dict[str, list[Any]] = {
         Retry(multiplier=601),
     ],
     "exclusive": [None, 5],
+    "input_schema": ["text", 5, None, {"type": "array"}],
+    "state": ["", 5, None, "a:b", "a" * 65],
     "output_schema": ["text", 5, {"$ref": "http://127.0.0.1:1/x"}],
     "egress": [["api.example.com"], None],
     "trust": [True],

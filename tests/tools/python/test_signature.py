@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
-from penstock.tools.python.signature import inlined, read_signature
+from penstock.tools.python.signature import read_signature
 
 
 class Colour(Enum):
@@ -319,37 +319,3 @@ def test_of_a_function_without_a_source_the_first_line_is_named() -> None:
     made: dict[str, Any] = {}
     exec("def f(x): ...", made)  # noqa: S102  its source is nowhere
     assert {each.line for each in tool(made["f"]).check()} == {1}
-
-
-NAME = {"type": "string", "title": "Name"}
-
-
-@pytest.mark.parametrize(
-    ("schema", "expected"),
-    [
-        ({"$ref": "#/$defs/A", "$defs": {"A": {"type": "string"}}}, {"type": "string"}),
-        (
-            {"$ref": "#/$defs/A", "description": "Own.", "$defs": {"A": {"description": "Its."}}},
-            {"description": "Own."},
-        ),
-        (
-            {"properties": {"title": NAME, "$ref": {"type": "null"}}},
-            {"properties": {"title": {"type": "string"}, "$ref": {"type": "null"}}},
-        ),
-        (
-            {"anyOf": [{"$ref": "#/$defs/A"}], "$defs": {"A": {"items": {"$ref": "#/$defs/B"}}}}
-            | {"$defs": {"A": {"items": {"$ref": "#/$defs/B"}}, "B": {"const": 1}}},
-            {"anyOf": [{"items": {"const": 1}}]},
-        ),
-        ({"enum": [{"title": "kept"}], "default": {"title": "kept"}}, None),
-        ({"oneOf": [True], "items": False, "discriminator": {}}, {"oneOf": [True], "items": False}),
-    ],
-)
-def test_references_are_replaced_by_their_definitions(
-    schema: dict[str, Any], expected: dict[str, Any] | None
-) -> None:
-    assert inlined(schema, formats=True) == (schema if expected is None else expected)
-
-
-def test_formats_are_left_out_where_only_the_shape_counts() -> None:
-    assert inlined({"type": "string", "format": "date"}, formats=False) == {"type": "string"}

@@ -1,0 +1,78 @@
+"""The tools of a program: from functions and other objects, with advice for what cannot be one.
+
+`as_tool` accepts what a model can be told about: a tool, or a function with a name and hints. All
+else is refused when the program makes its list, with the line to write instead, not when a model
+first calls it. Hints and docstrings are read later, because they may name classes below a function.
+Proof: tests/tools/python/test_given_tools.py.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import partial, partialmethod
+from typing import Any, cast
+
+from penstock.core.errors import ConfigError
+from penstock.tools.python.function import FunctionTool
+from penstock.tools.tool import Tool
+
+ToolLike = Tool | Callable[..., Any]
+"""Objects that a program may pass as a tool. A plain function becomes a tool that writes."""
+
+_INSTEAD = "write a def with @tool above it"
+_LAMBDA = (lambda: None).__name__
+
+
+def as_tool(value: ToolLike) -> Tool:
+    """Return what a program gave as a tool: a tool, or a function, which becomes one that writes.
+
+    Raises ConfigError for a callable that a model can be told nothing about, TypeError for others.
+    """
+    if isinstance(value, FunctionTool):
+        return value
+    if inspect.isroutine(value):
+        inner = getattr(value, "__func__", None)
+        if isinstance(inner, FunctionTool):  # Python 3.13 binds the tool below a @classmethod
+            bound: Tool = inner.__get__(getattr(value, "__self__", None), None)
+            return bound
+        if why := _shortage(value):
+            raise ConfigError(why)
+        return FunctionTool(value)
+    if isinstance(value, type) or not hasattr(value, "spec") or not hasattr(value, "run"):
+        raise _refusal(value)
+    return cast("Tool", value)
+
+
+def all_as_tools(values: Iterable[ToolLike]) -> tuple[Tool, ...]:
+    """Return a list that a program gave as tools. Raises TypeError if it is not a list."""
+    if not isinstance(values, Iterable):
+        raise TypeError(f"tools= takes a list, such as tools=[area]; found {values!r}")
+    return tuple(map(as_tool, values))
+
+
+def _shortage(function: Any) -> str:
+    """Return why a function cannot be a tool as it is."""
+    name = getattr(function, "__name__", "")
+    # Wrappers in C, such as that of functools.cache, have the hints of what they wrap.
+    if name == _LAMBDA:
+        return f"a lambda has no name, hints or docstring for a model: {_INSTEAD}"
+    if not (inspect.isfunction(function) or inspect.ismethod(function)) and not (
+        getattr(function, "__annotations__", None) or hasattr(function, "__wrapped__")
+    ):
+        return f"the built-in function {name!r} has no type hints: {_INSTEAD} that calls it"
+    return ""
+
+
+def _refusal(value: Any) -> Exception:
+    """Return the error for what is neither a tool nor a function."""
+    if isinstance(value, partial | partialmethod):
+        name = getattr(value.func, "__name__", repr(value.func))
+        return ConfigError(
+            f"functools.partial of {name!r} has no name or docstring for a model: "
+            f"{_INSTEAD} that calls {name}"
+        )
+    refused = f"tools= takes functions, with @tool above them or not, and tools; found {value!r}"
+    if isinstance(value, type):
+        return TypeError(f"{refused}. Pass a method of an object, as in tools=[shop.buy]")
+    if callable(value):
+        return ConfigError(f"{refused}: {_INSTEAD} that calls it")
+    return TypeError(refused)
