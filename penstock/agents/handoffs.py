@@ -7,7 +7,7 @@ between, the settled call leads to the same Transfer. `chat/task_bodies` asks `t
 a process that lacks the other agent leaves the task to one that has it.
 
 Only the model of a conversation hands off, not a tool, a subagent or a step of a flow. A task has
-at most `limits.handoffs`, so agents that hand off to each other come to an end.
+at most `limits.run_depth`, so agents that hand off to each other come to an end.
 Proof: tests/agents/test_handoffs.py and tests/journeys/test_handoffs.py.
 """
 
@@ -71,10 +71,10 @@ class HandoffTool(Struct, frozen=True):
         if call.call_id is None or task.dialogue_of(call.path) is not task.main:
             raise NotPermitted("only the model of a conversation's agent can hand it off")
         handoffs = task.main.handoffs
-        if handoffs >= invocation.edition.world.limits.handoffs:
+        if handoffs >= invocation.edition.world.limits.run_depth:
             raise NotPermitted(
                 f"the task was handed off {handoffs} times, and not once more is allowed "
-                "(limits.handoffs); answer yourself, from what you have"
+                "(limits.run_depth); answer yourself, from what you have"
             )
         return f"{self.agent} has the conversation now."
 

@@ -55,7 +55,7 @@ FIXED_LIMITS = frozenset(
         *("error_chars", "event_bytes", "fetch_header_bytes", "fetch_redirects"),
         *("finish_reminders", "finish_retries", "flow_depth", "fold_cache", "head_bytes"),
         *("images", "json_depth", "log_line_bytes", "log_lines", "longest_probation_seconds"),
-        *("message_bytes", "models", "preview_chars", "retry_after_seconds", "run_depth"),
+        *("message_bytes", "models", "preview_chars", "retry_after_seconds"),
         *("script_stack_kb", "secret_bytes", "state_key_bytes", "timers", "title_chars"),
         *("window_tokens", "body_bytes_per_second", "cut_again_seconds", "events"),
         *("followed_seconds", "live_text_seconds", "loose_seconds", "model_connect_seconds"),
@@ -64,7 +64,7 @@ FIXED_LIMITS = frozenset(
     )
 )
 """Former limits that are constants now; the error for one says so."""
-MAXIMA = {"workflow_max_concurrent": 100, "workflow_seconds": 86_400}
+MAXIMA = {"run_depth": 32, "workflow_max_concurrent": 100, "workflow_seconds": 86_400}
 """The limits that have a maximum."""
 
 

@@ -29,9 +29,6 @@ from penstock.tools.resources import FlowRequest, Runs
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 
-RUN_DEPTH = 16
-"""Most runs that are nested in each other by calls of `execute_workflow`."""
-
 FAILED = "WORKFLOW_FAILED"
 _WRONG_INPUT = frozenset({"VALIDATION_ERROR", "TASK_REQUIRED"})
 """Rejections of a run that another input can avoid."""
@@ -94,8 +91,11 @@ async def _start_run(runs: Runs, command: str, arguments: Json, invocation: Invo
     ledger = invocation.ledger
     brief = ledger.task.brief
     depth = brief.depth + 1 if isinstance(brief, FlowRequested) else 1
-    if depth > RUN_DEPTH:
-        raise DepthExceeded(f"runs that start each other are nested more than {RUN_DEPTH} deep")
+    most = invocation.edition.world.limits.run_depth
+    if depth > most:
+        raise DepthExceeded(
+            f"runs that start each other are nested more than {most} deep (limits.run_depth)"
+        )
     request = FlowRequest(
         command=command,
         task=task,

@@ -44,9 +44,6 @@ from penstock.tools.hooks.deciding import TaskHooks
 from penstock.tools.hooks.reply_hooks import ReplyHooks
 from penstock.tools.resources import AgentRequest
 
-MAX_AGENT_DEPTH = 8
-"""Most agents inside each other."""
-
 
 class FixedOffer:
     """The same tools in each turn: agents in frames have no skills to select."""
@@ -76,8 +73,11 @@ class AgentCalls:
         """
         agent, task = request.agent, ledger.task
         outer = sum(is_below(request.path, frame) for frame in task.started_agents)
-        if outer >= MAX_AGENT_DEPTH:
-            raise DepthExceeded(f"{outer} agents are inside each other already")
+        if outer >= self._world.limits.run_depth:
+            raise DepthExceeded(
+                f"{outer} agents are inside each other already (limits.run_depth); "
+                "answer yourself, from what you have"
+            )
         started = task.started_agents.get(request.path)
         try:
             model = self._participants.model(agent, started.model if started else None)

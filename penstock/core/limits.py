@@ -78,8 +78,9 @@ class Limits:
     """Logs that this process works on at once."""
     agent_turns: int = 100
     """Model calls in one visit of a step; the default of agents."""
-    handoffs: int = 10
-    """Hand-offs from one agent to another in one task."""
+    run_depth: int = 16
+    """Agents inside each other as tools, runs of flows inside each other by calls of tools, and
+    hand-offs in one task; at most 32."""
     flow_model_calls: int = 10_000
     """Calls of models in one run of a flow, including those of agents that it calls."""
     flow_tool_calls: int = 100_000

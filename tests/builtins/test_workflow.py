@@ -7,7 +7,7 @@ import pytest
 
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
-from penstock.builtins.workflow import RUN_DEPTH, TOOLS, with_seconds
+from penstock.builtins.workflow import TOOLS, with_seconds
 from penstock.chat.requests import NewMessage
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import NotFound
@@ -178,14 +178,14 @@ async def test_after_a_crash_the_call_finds_its_run_again() -> None:
 async def test_runs_that_start_each_other_end_somewhere() -> None:
     """14.6: `DEPTH_EXCEEDED`."""
     runner = worker("runner", tools=("execute_workflow",))
-    left = [wanted("nested")] * RUN_DEPTH + [finish("end")] * RUN_DEPTH
+    left = [wanted("nested")] * LIMITS.run_depth + [finish("end")] * LIMITS.run_depth
     model = model_of({"nest": lambda _: left.pop(0)}, wanted("nested"), say("Done."))
     async with memory_runtime(model=model, tools=TOOLS, agents=[runner], place=place()) as runtime:
         await runtime.chat("Go")
         runs = await runs_of(runtime)
         found = [await outcome(runtime, SessionId(run_id)) for run_id in runs]
     codes = [each.error.code for each in found if each.error is not None]
-    assert (len(runs), codes) == (RUN_DEPTH, ["DEPTH_EXCEEDED"])
+    assert (len(runs), codes) == (LIMITS.run_depth, ["DEPTH_EXCEEDED"])
 
 
 async def test_without_flows_the_call_is_not_configured() -> None:

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from penstock import Agent, AgentContext, Ask, Hooks, Refuse, ToolCall, ToolContext, tool
 from penstock.agents.agent import ChatSettings
+from penstock.app.settings import MAXIMA
 from penstock.chat.requests import TaskReply
 from penstock.core.errors import ConfigError
 from penstock.core.events.events import CallSettled
@@ -117,12 +118,33 @@ async def test_agents_that_call_each_other_come_to_an_end() -> None:
         lambda request: call("echo", task="Again") if request.tools else say("No.")
     )
     echo = Agent("echo", model=model, settings=ChatSettings(max_iterations=1))
-    for _ in range(12):
+    for _ in range(5):
         echo = Agent("echo", model=model, tools=[echo], settings=ChatSettings(max_iterations=1))
-    async with memory_runtime(agents=[echo]) as runtime:
-        await runtime.chat("Go", agent=echo)
+    place = MemoryStorage(limits=Limits(run_depth=3))
+    async with memory_runtime(agents=[echo], place=place) as runtime:
+        reply = await runtime.chat("Go", agent=echo)
         inside = [each.content for request in model.requests for each in request.messages]
-    assert any("agents are inside each other already" in each for each in inside)
+    assert reply.usage.tool_calls == 4
+    assert any("3 agents are inside each other already (limits.run_depth)" in e for e in inside)
+
+
+async def test_the_deepest_agents_that_settings_allow_have_room_on_the_stack() -> None:
+    most, watch = MAXIMA["run_depth"], Watch()
+    model = ScriptedModel(
+        lambda request: (
+            call("echo", task="Again")
+            if len(request.messages) == 1 and len(request.tools) > 1
+            else call("final_answer", topic="tea", count=3)
+        )
+    )
+    echo: Agent[Any, Any] = Agent("echo", model=model, output=Finding, hooks=[watch])
+    for _ in range(most):
+        echo = Agent("echo", model=model, output=Finding, hooks=[watch], tools=[echo])
+    place = MemoryStorage(limits=Limits(run_depth=most))
+    async with memory_runtime(agents=[echo], place=place) as runtime:
+        reply = await runtime.chat("Go", agent=echo)
+    assert reply.output == Finding(topic="tea", count=3)
+    assert reply.usage.model_calls == 2 * most + 1
 
 
 async def test_the_budget_of_the_task_includes_its_agents() -> None:

@@ -135,7 +135,7 @@ async def test_agents_that_hand_off_to_each_other_come_to_an_end() -> None:
 
     model = by_agent(triage=transfer, bill=transfer)
     pair = [triage("billing"), billing(handoffs=["triage"])]
-    place = MemoryStorage(limits=Limits(handoffs=3))
+    place = MemoryStorage(limits=Limits(run_depth=3))
     async with memory_runtime(model=model, agents=pair, place=place) as runtime:
         reply = await runtime.chat("Pay", agent="triage")
         log = await events(runtime, SessionId(reply.session))
