@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
-from penstock.agents.agent import Agent, AnyAgent
+from penstock.agents.agent import DEFAULTS, Agent, AnyAgent
 from penstock.agents.agent_folders import AgentFiles
 from penstock.agents.agent_profile import AgentProfile, Tier
 from penstock.core.diagnostics import did_you_mean
@@ -98,6 +98,11 @@ class Catalog:
     def look_up(self, name: str) -> AnyAgent | None:
         """Return the agent, or None: conversations may outlive their agent."""
         return self._agents.get(name)
+
+    def iterations_of(self, name: str) -> int:
+        """Return how many requests an agent may make; the default if it does not exist."""
+        agent = self._agents.get(name)
+        return (DEFAULTS if agent is None else agent.settings).max_iterations
 
     def admit(self, agent: AnyAgent) -> AnyAgent:
         """Add an agent of the program, which conversations then know by its name. Return it.

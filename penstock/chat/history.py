@@ -25,6 +25,7 @@ from penstock.core.events.events import (
     TaskEnded,
     TaskStarted,
 )
+from penstock.core.events.flow_events import HandedOff
 from penstock.core.events.subagent_filter import SubagentFilter
 from penstock.core.ids import CallId, LogId, MessageId, SessionId, TaskId
 from penstock.core.task import TaskRecord
@@ -71,6 +72,8 @@ class TaskMessages(Struct):
     supersedes: TaskId | None = None
     """The task that it replaced. It stays replaced when its message is erased."""
     model: str | None = None
+    agent: str = ""
+    """The agent that answers; empty for the one that the conversation started with."""
     is_command: bool = False
     replies: list[ReplyReceived] = field(default_factory=list)
     settled: dict[CallId, CallSettled] = field(default_factory=dict)
@@ -97,8 +100,11 @@ class TaskMessages(Struct):
                     self.settled[call_id] = settled
             case TaskEnded() as end:
                 self.end, self.ended_at = end, record.at
-            case TaskStarted(model=model, command=command):
+            case TaskStarted(model=model, command=command, agent=agent):
                 self.model, self.is_command = model or self.model, bool(command)
+                self.agent = agent
+            case HandedOff(agent=agent, model=model):
+                self.agent, self.model = agent, model or self.model
             case _:
                 self.model = getattr(record.event, "model", None) or self.model
 
@@ -201,6 +207,7 @@ class History:
             **output_part(end),
             "metadata": {
                 "model": task_messages.model,
+                **({"agentId": task_messages.agent} if task_messages.agent else {}),
                 "taskId": task_messages.task.task_id,
                 "finishReason": end.finish_reason,
                 "iterations": end.iterations,

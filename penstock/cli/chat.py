@@ -32,7 +32,8 @@ from penstock.store.projections import Page
 LEAVING = ("/exit", "/quit")
 HELP = (
     "/call lists and calls tools, /new starts a new conversation, /web opens it in a browser, "
-    "/model NAME switches the model, /exit or Ctrl-D quits, Tab completes"
+    "/model NAME switches the model, /back undoes a hand-off to another agent, /exit or Ctrl-D "
+    "quits, Tab completes"
 )
 
 
@@ -164,6 +165,7 @@ class _ChatRun:
             **{f"/{each}": tuple for each in flows},
             **{f"/{each}": tuple for each in COMMANDS},
             **dict.fromkeys(("/help", *LEAVING), tuple),
+            "/back": tuple,
             "/call": lambda: (each.spec.tool_id for each in tools.list_for(self._runtime.local)),
             "/model": lambda: (each.model_id for each in parts.chat.models.cards()),
         }
@@ -176,9 +178,19 @@ class _ChatRun:
             note(HELP)
         else:
             try:
-                self._conversation.say(line)
+                if word == "/back":
+                    self._hand_back()
+                else:
+                    self._conversation.say(line)
             except PenstockError as error:
                 self._screen.line(f"✗ {error}", "red")
+
+    def _hand_back(self) -> None:
+        if (session := self._conversation.session_id) is None:
+            note("Nothing was handed off: this conversation has no message yet.")
+            return
+        agent = self._background.do(self._runtime.requests.hand_back(session))
+        note(f"{agent} answers the next message.")
 
     def _tell(self, text: str) -> None:
         self._screen.end_line()

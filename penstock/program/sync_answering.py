@@ -143,6 +143,17 @@ class SyncAnswering:
         """
         return self._thread.do(self._runtime.sessions(agent=agent, limit=limit))
 
+    def hand_back(self, session: str) -> str:
+        """Give a conversation back to the agent that handed it off; see `Runtime.hand_back`.
+
+        Args:
+            session: The conversation. None of its tasks may be running.
+
+        Returns:
+            The name of the agent that answers the next message.
+        """
+        return self._thread.do(self._runtime.hand_back(session))
+
     def delete(self, session: str) -> None:
         """Delete a conversation, and erase its contents from the disk.
 

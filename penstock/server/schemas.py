@@ -121,7 +121,8 @@ _TASK_STATUS = {
 }
 _LIMITS = ("max_iterations", "loop_detected", "budget_exceeded")
 _FINISH = {"enum": ["stop", "length", "content_filter", *_LIMITS]}
-_HANDED_OFF = dict.fromkeys(("taskId", "agentId", "previousAgentId"), STRING)
+_HANDED_OFF = {"model": TEXT_OR_NULL}
+_HANDED_OFF |= dict.fromkeys(("taskId", "agentId", "previousAgentId"), STRING)
 _TOLD = ("event", "level", "toolName", "title", "message")
 _NOTE = dict.fromkeys(_TOLD, STRING) | {"payload": ANYTHING}
 
@@ -351,6 +352,7 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
     ),
     "Conversation": record(_CONVERSATION),
     "Conversations": page_of("conversations", "Conversation"),
+    "HandedBack": record({"conversationId": STRING, "agentId": STRING}),
     "Models": record({"models": listed(record(_MODEL)), "default": STRING}),
     "Tools": record({"tools": listed(record(_TOOL))}),
     "Agent": record(

@@ -1,35 +1,15 @@
 """The page at `/` shows questions of flow runs: its scripts, with answers of a real server."""
 
-import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from deno import find_deno_bin
 
 from penstock.chat.wire_forms import blocked_part
 from penstock.core.task import Missing, MissingKind
-from penstock.server import page
 from tests.kit.flow_server import flow_server
+from tests.kit.page import run_page
 from tests.kit.server import CHAT, InMemoryServer, frames, served
-
-SCRIPTS = Path(page.__file__).with_suffix("")
-PROGRAM = """
-import {{ fold, newView }} from "{folder}/view.js";
-import {{ lookIntoRuns }} from "{folder}/runs.js";
-const {{ said, looks, end }} = {given};
-const view = newView();
-for (const [id, frame] of said) fold(view, frame, id);
-const shown = [];
-for (const answers of looks) {{
-  await lookIntoRuns(view, async (path) => answers[path]);
-  shown.push(structuredClone(view.items));
-  if (end) fold(view, end[1], end[0]);
-}}
-console.log(JSON.stringify({{ state: view.state, shown }}));
-"""
-
 
 RECALL = """
 import {{ newView, recall }} from "{folder}/view.js";
@@ -37,22 +17,6 @@ const view = newView();
 for (const message of {given}) recall(view, message);
 console.log(JSON.stringify({{ texts: view.items.map((each) => each.text) }}));
 """
-
-
-def run(folder: Path, given: Any, source: str = PROGRAM) -> dict[str, Any]:
-    """Fold frames, then look into runs as often as there are answers of the API."""
-    program = folder / "program.mjs"
-    program.write_text(source.format(folder=SCRIPTS.as_uri(), given=json.dumps(given)))
-    ran = subprocess.run(
-        [find_deno_bin(), "run", "--no-config", "--no-remote", "--no-lock", str(program)],
-        capture_output=True,
-        check=False,
-        env={"DENO_DIR": str(folder / "deno"), "NO_COLOR": "1", "DENO_NO_UPDATE_CHECK": "1"},
-        text=True,
-    )
-    assert ran.returncode == 0, ran.stderr
-    seen: dict[str, Any] = json.loads(ran.stdout)
-    return seen
 
 
 async def look(server: InMemoryServer, run_id: str, *question_ids: str) -> dict[str, Any]:
@@ -76,7 +40,7 @@ async def test_a_chat_that_waits_for_a_run_shows_its_question_until_it_is_answer
         assert (await server.client.post(url, json={"value": "Go"})).status_code == 200
         after = await look(server, run_id, asked["id"])
     assert (result[-1][1]["type"], questions) == ("suspended", [])
-    seen = run(tmp_path, {"said": result, "looks": [before, before, after]})
+    seen = run_page(tmp_path, {"said": result, "looks": [before, before, after]})
     assert seen["state"] == "waiting"
     first, again, last = (
         {each["kind"]: each for each in items if each["kind"] in {"question", "call"}}
@@ -91,14 +55,14 @@ async def test_a_chat_that_waits_for_a_run_shows_its_question_until_it_is_answer
 
 
 @pytest.mark.slow("starts deno")
-async def test_an_answer_shows_the_cost_of_its_flow_run(tmp_path: Path) -> None:
+async def test_an_answer_shows_the_cost_of_its_flow_run_page(tmp_path: Path) -> None:
     """The chat itself asked no model: it showed 0 tokens."""
     async with flow_server(tmp_path / "project") as server:
         streamed = await server.client.post(CHAT, json={"content": "/look", "stream": True})
     chat_frames = frames(streamed.text)
     (result,) = (frame for _, frame in chat_frames if frame["type"] == "tool_result")
     spent = result["result"]["output"]["usage"]
-    ((*_, end),) = run(tmp_path, {"said": chat_frames, "looks": [{}]})["shown"]
+    ((*_, end),) = run_page(tmp_path, {"said": chat_frames, "looks": [{}]})["shown"]
     assert spent["modelCalls"] == 1
     assert end["kind"] == "end"
     assert {key: end["usage"][key] for key in spent} == spent | {"toolCalls": 1}
@@ -113,7 +77,7 @@ def test_questions_of_nested_runs_are_shown(tmp_path: Path) -> None:
         "api/tasks/inner": {"questions": ["q"], "runs": []},
         "api/questions/q": question,
     }
-    (items,) = run(tmp_path, {"said": chat_frames, "looks": [answers]})["shown"]
+    (items,) = run_page(tmp_path, {"said": chat_frames, "looks": [answers]})["shown"]
     assert [(each["asks"], each["text"]) for each in items] == [("ask_user", "Where to?")]
 
 
@@ -140,7 +104,7 @@ def test_the_page_shows_the_status_of_a_question_from_the_server(
         "api/questions/q": question | {"status": became, "answer": {"value": "Rome"}},
     }
     fields = {"said": chat_frames, "looks": [before, after], "end": ["9", end]}
-    (_, items) = run(tmp_path, fields)["shown"]
+    (_, items) = run_page(tmp_path, fields)["shown"]
     assert (items[0]["status"], items[0]["answer"]) == (became, {"value": "Rome"})
 
 
@@ -148,7 +112,7 @@ def test_the_page_shows_the_status_of_a_question_from_the_server(
 def test_a_blocked_chat_shows_the_missing_agent(tmp_path: Path) -> None:
     why = blocked_part([Missing(MissingKind.AGENT, "clerk")])
     items = [["6", {"type": "suspended", "taskId": "t", "questions": []} | why]]
-    seen = run(tmp_path, {"said": items, "looks": [{}]})
+    seen = run_page(tmp_path, {"said": items, "looks": [{}]})
     ((shown,),) = seen["shown"]
     assert seen["state"] == "waiting"
     assert (shown["kind"], shown["code"]) == ("error", "BLOCKED")
@@ -165,5 +129,5 @@ async def test_a_message_of_the_history_names_its_files(tmp_path: Path) -> None:
         for each in (await server.client.get(f"{CHAT}/conversations")).json()["conversations"]:
             shown = await server.client.get(CHAT, params={"conversationId": each["id"]})
             messages += [each for each in shown.json()["messages"] if each["role"] == "user"]
-    texts = run(tmp_path, messages, RECALL)["texts"]
+    texts = run_page(tmp_path, messages, RECALL)["texts"]
     assert sorted(texts) == ["Hi\n[a.txt]\n[text/plain]", "[a.txt]"]

@@ -240,6 +240,7 @@ async def frames(runtime: Runtime, sent: SentMessage, agent: str) -> AsyncIterat
         link_to=lambda stored: f"blob:{stored.blob_id}",
         max_iterations=parts.chat.agents.get(agent).settings.max_iterations,
         only=sent.task_id,
+        iterations_of=parts.chat.agents.iterations_of,
     )
     task = await parts.storage.projections.find_task(sent.task_id)
     after = (sent.seq if task is None else task.first_seq) - 1

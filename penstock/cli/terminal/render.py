@@ -26,6 +26,7 @@ from penstock.core.events.events import (
     ReplyReceived,
     TaskEnded,
 )
+from penstock.core.events.flow_events import HandedBack, HandedOff
 from penstock.core.task import Question, QuestionKind, standing
 from penstock.core.text import cut, one_line
 
@@ -52,8 +53,11 @@ class Screen:
         self._is_mid_line = False
         self._kind = ""
         self._has_answered = False
+        self._agent: str | None = None
+        """The agent that a conversation was handed off to."""
         self._shows: dict[str, Callable[[Frame], None]] = {
             "message_start": self._start,
+            "handed_off": self._hand_off,
             "thinking": self._thinking,
             "content_delta": lambda frame: self._piece("answer", frame["delta"], ""),
             "content_reset": lambda _: self.line("the answer starts again", "dim"),
@@ -111,8 +115,16 @@ class Screen:
             self._console.print()
             self._is_mid_line = False
 
-    def _start(self, _: Frame) -> None:
+    def _start(self, frame: Frame) -> None:
         self._has_answered = False
+        self._hand_off(frame)
+
+    def _hand_off(self, frame: Frame) -> None:
+        agent = frame.get("agentId")
+        if agent != self._agent:
+            name = agent or "The agent that this conversation started with"
+            self.line(f"⇢ {name} answers from here on", "magenta")
+        self._agent = agent
 
     def _thinking(self, frame: Frame) -> None:
         if "delta" in frame:
@@ -285,6 +297,8 @@ def _what(event: Event) -> str:
             line = f"{question_id} {standing(status, answer)}"
         case TaskEnded(status=status, error=error):
             line = f"{status.value} {error.message if error else ''}"
+        case HandedOff(agent=agent) | HandedBack(agent=agent):
+            line = agent
         case NoteEmitted(event_type=event_type, message=message):
             line = f"{event_type} {message or ''}"
         case _:

@@ -153,6 +153,7 @@ function make(tag, properties = {}, ...content) {
 const painters = {
   user: ({ text }) => make("div", { className: "user" }, text),
   text: ({ text }) => make("div", { className: "text" }, text),
+  agent: ({ agent }) => make("div", { className: "end" }, `${agent ?? at.agent} answers from here on`),
   thinking: ({ text }) => make("details", { className: "thinking", open: true }, make("summary", {}, "Thinking"), make("div", {}, text)),
   call: paintCall,
   note: ({ event, level, title, message, payload }) => make("div", { className: level === "error" ? "error" : "end" },

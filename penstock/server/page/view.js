@@ -1,6 +1,6 @@
 // What frames fold into: the view that the page shows. It knows neither the server nor the document.
 
-export const newView = () => ({ items: [], state: "idle", last: null, task: null, turn: 0, runs: [] });
+export const newView = () => ({ items: [], state: "idle", last: null, task: null, turn: 0, runs: [], agent: null });
 
 /** Fold one frame into the view. FOLDS defines what each type of frame means. */
 export function fold(view, frame, id) {
@@ -12,9 +12,14 @@ const replyOf = (frame) => (frame.closing ? "closing" : frame.iteration);
 const FOLDS = {
   message_start(view, frame) {
     Object.assign(view, { state: "working", task: frame.taskId, model: frame.model });
+    meet(view, frame.agentId);
     const pending = view.items.find((each) => each.kind === "user" && [frame.userMessageId, null].includes(each.id));
     if (pending) pending.id = frame.userMessageId;
     view.turn = view.items.length;
+  },
+  handed_off(view, frame) {
+    view.model = frame.model;
+    meet(view, frame.agentId);
   },
   thinking: (view, frame) => grow(view, "thinking", frame.iteration, frame.delta ?? ""),
   content_delta: (view, frame) => grow(view, "text", replyOf(frame), frame.delta),
@@ -78,6 +83,7 @@ export function recall(view, message) {
   }
   const results = new Map((message.toolResults ?? []).map((each) => [each.toolCallId, each]));
   for (const call of message.toolCalls ?? []) add(view, { ...call, kind: "call", result: results.get(call.id) ?? null, cut: true });
+  meet(view, about.agentId);
   add(view, { kind: "text", text: message.content });
   add(view, { kind: "end", model: about.model, usage: withRuns(about.usage, (message.toolResults ?? []).map((result) => ({ result }))) });
 }
@@ -90,6 +96,11 @@ function withRuns(usage, calls) {
 }
 
 export const add = (view, item) => view.items.push({ ...item, rev: 0 });
+/** Show that another agent answers from here on; null is the one that the conversation started with. */
+function meet(view, agent = null) {
+  if (view.agent !== agent) add(view, { kind: "agent", agent });
+  view.agent = agent;
+}
 const change = (view, kind, id, news) => view.items.filter((each) => each.kind === kind && each.id === id)
   .forEach((each) => Object.assign(each, news, { rev: each.rev + 1 }));
 function grow(view, kind, of, text) {

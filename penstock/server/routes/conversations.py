@@ -178,6 +178,19 @@ async def delete_conversation(agent_id: str, conversation_id: str, request: Requ
     return Response(status_code=204)
 
 
+@router.post(
+    "/conversations/{conversation_id}/hand-back",
+    responses=answers("HandedBack"),
+    response_class=Json,
+)
+async def hand_back(agent_id: str, conversation_id: str, request: Request) -> Response:
+    """Undo the newest hand-off of a conversation; without one nothing changes."""
+    context, profile = context_of(request), admitted(request, CHAT)
+    session = await _session(context, conversation_id, agent_id, profile)
+    newest = await context.runtime.requests.hand_back(session.session_id, profile=profile)
+    return Json({"conversationId": session.session_id, "agentId": newest})
+
+
 @router.delete("/messages/{message_id}", status_code=204, responses=_GONE, response_class=Response)
 async def erase_message(agent_id: str, message_id: str, request: Request) -> Response:
     """Erase the text of a message; with an answer, also the results and files of its tools.

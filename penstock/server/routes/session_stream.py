@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from msgspec import Struct
 from starlette.responses import Response
 
-from penstock.agents.agent import DEFAULTS
 from penstock.app.runtime_parts import Storage
 from penstock.chat.log_follower import LogTail
 from penstock.chat.requests import SentMessage
@@ -204,12 +203,12 @@ def _view(
     task_id: TaskId | None,
     follows: bool = False,
 ) -> StreamView:
-    known_agent = context.chat.agents.look_up(agent)
-    max_iterations = (DEFAULTS if known_agent is None else known_agent.settings).max_iterations
+    iterations_of = context.chat.agents.iterations_of
     return StreamView(
         session_id=session_id,
         link_to=context.links.to_file,
-        max_iterations=max_iterations,
+        max_iterations=iterations_of(agent),
         only=task_id,
         follows=follows,
+        iterations_of=iterations_of,
     )

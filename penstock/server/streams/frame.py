@@ -93,16 +93,25 @@ class UnseenFrames:
 class ReplyFrames:
     """Converts replies to frames, live or stored, starting after the last unit seen."""
 
-    __slots__ = ("_max_iterations", "_unseen")
+    __slots__ = ("_iteration", "_max_iterations", "_unseen")
 
     def __init__(self, unseen: UnseenFrames, *, max_iterations: int) -> None:
         self._unseen = unseen
         self._max_iterations = max_iterations
+        self._iteration = 0
+
+    def begin_task(self, max_iterations: int) -> None:
+        """Count the requests of a new task."""
+        self._iteration, self._max_iterations = 0, max_iterations
+
+    def hand_off(self, max_iterations: int) -> None:
+        """Add the requests of an agent that takes over; those of the previous one stay counted."""
+        self._max_iterations = self._iteration + max_iterations
 
     def begin(self, reply: LiveReply | ReplyReceived) -> None:
         """Add the frame that announces a model request; a closing request has none."""
         if not reply.closing:
-            iteration = reply.iteration
+            self._iteration = iteration = reply.iteration
             frame = {
                 "type": "thinking",
                 "iteration": iteration,

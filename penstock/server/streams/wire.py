@@ -11,7 +11,7 @@ is cancelled in the queue ends while the model still replies to an earlier one.
 Tests: tests/server/streams/test_wire.py.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from penstock.chat.wire_forms import (
@@ -59,6 +59,8 @@ class StreamView(NamedTuple):
     """The only task to show; None shows every task, one after another."""
     follows: bool = False
     """Whether the stream stays open after the last task has ended."""
+    iterations_of: Callable[[str], int] | None = None
+    """Returns `max_iterations` of an agent that takes over."""
 
 
 class FrameSource(Protocol):
@@ -205,8 +207,7 @@ class ChatFrames:
             case QuestionAnswered():
                 self._answered(seq, event)
             case HandedOff():
-                agents = {"agentId": event.agent, "previousAgentId": event.previous}
-                self._unseen.add(Position(seq), {"type": "handed_off", "taskId": task_id} | agents)
+                self._hand_off(seq, task_id, event)
             case TaskSuspended():
                 self._suspend(seq, task_id, event)
             case TaskBlocked():
@@ -228,6 +229,7 @@ class ChatFrames:
         self._subagents = SubagentFilter()
         self._replied = self._is_over = False
         self._is_command = bool(event.command)
+        self._replies.begin_task(self._iterations_of(event.agent))
         frame = {
             "type": "message_start",
             "conversationId": self._view.session_id,
@@ -237,6 +239,22 @@ class ChatFrames:
             **({"agentId": event.agent} if event.agent else {}),
         }
         self._unseen.add(Position(seq), frame)
+
+    def _hand_off(self, seq: int, task_id: TaskId, event: HandedOff) -> None:
+        self._replies.hand_off(self._iterations_of(event.agent))
+        frame = {
+            "type": "handed_off",
+            "taskId": task_id,
+            "agentId": event.agent,
+            "previousAgentId": event.previous,
+            "model": event.model,
+        }
+        self._unseen.add(Position(seq), frame)
+
+    def _iterations_of(self, agent: str) -> int:
+        view = self._view
+        known = agent and view.iterations_of
+        return known(agent) if known else view.max_iterations
 
     def _reply(self, seq: int, reply: ReplyReceived) -> None:
         if self._is_command:

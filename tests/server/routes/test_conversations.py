@@ -245,7 +245,8 @@ async def test_tools_are_listed_as_they_are_offered() -> None:
 @pytest.mark.parametrize(
     ("method", "path"),
     [("GET", ""), ("DELETE", ""), ("GET", "/models"), ("GET", "/tools"), ("GET", "/conversations"),
-     ("POST", "/conversations"), ("DELETE", "/conversations/c"), ("DELETE", "/messages/m")],
+     ("POST", "/conversations"), ("DELETE", "/conversations/c"), ("DELETE", "/messages/m"),
+     ("POST", "/conversations/c/hand-back")],
 )  # fmt: skip
 async def test_an_unknown_agent_is_not_found(method: str, path: str) -> None:
     async with served() as server:
