@@ -98,7 +98,9 @@ def ending_of(
     # A nested budget error ends the task like its own budget: a closing call may still fit.
     if turns.is_spent or any(error.code == BudgetExceeded.code for error in final):
         return "budget_exceeded"
-    return final[0] if final else transfer_of(turns.dialogue, transfers)
+    if final or not transfers:
+        return final[0] if final else None
+    return transfer_of(turns.dialogue, transfers)
 
 
 async def _close(turns: Turns, reason: str) -> FinalReply:

@@ -213,7 +213,9 @@ class ChatWork:
     async def _turns(self, held: HeldLog, task: TaskState, *, is_new: bool) -> End:
         """Run the turns of the agent that has the conversation."""
         message = _message(task)
-        agent = self._participants.agent(agents_for(held.state, task)[-1])
+        replaces = message is not None and message.supersedes
+        name = agents_for(held.state, task)[-1] if replaces else held.state.agents.newest
+        agent = self._participants.agent(name)
         model = self._begin(held, task, message, agent)
         offers = await self._offers(held, task, message, agent)
         return await self._outcome(held, task, model, offers, is_new=is_new)
