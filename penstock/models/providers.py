@@ -1,5 +1,6 @@
 """The known providers of models, and the configuration of one model."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
@@ -32,6 +33,11 @@ class Provider(Struct, frozen=True, kw_only=True):
     """The environment variables for its key; the first one that is set is used."""
     needs_key: bool = False
     """Whether its own address requires a key."""
+
+    @property
+    def requirement(self) -> str:
+        """The package to install for it, as pip names it."""
+        return self.extra if "[" in self.extra else f"penstock[{self.extra}]"
 
 
 def _through_pydantic_ai(
@@ -90,6 +96,8 @@ _CHAT = dict.fromkeys(COMPATIBLE, OPENAI)
 PROVIDERS: Mapping[str, Provider] = {OFFLINE: Provider(), **COMPATIBLE, **NATIVE, **ADAPTED}
 _OTHER = Provider()
 _GOOGLE = {"google", "google-cloud"}
+_GEMINI_2 = re.compile(r"gemini-[12]\b")
+_DATE = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
 def provider_of(name: str) -> Provider:
@@ -196,6 +204,7 @@ class ModelConfig:
         """The card of the model."""
         # Every Gemini reads all of these. The wires know more of the models of their providers.
         reads = self.provider in _GOOGLE and self.model.startswith("gemini")
+        is_adapted = self.wire is None and self.provider != OFFLINE
         card = ModelCard(
             model_id=self.name,
             name=self.model or self.name,
@@ -205,6 +214,15 @@ class ModelConfig:
             images=reads,
             pdf=reads,
             audio=reads,
+            # Gemini 2.5 enforces a schema only in requests without tools.
+            json_schema=reads and _GEMINI_2.match(self.model) is None,
+            family=self.family if is_adapted else "",
+            api="pydantic_ai" if is_adapted else "",
             reply_tokens=self.settings.max_tokens,
         )
         return self.of_operator(card)
+
+    @property
+    def family(self) -> str:
+        """The models that may read each other's thinking: all of Google's, by its two services."""
+        return self.provider if self.provider in _GOOGLE else _DATE.sub("", self.model)

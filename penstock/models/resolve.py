@@ -329,11 +329,9 @@ def _adapted(config: ModelConfig, limits: Limits) -> LazyModel:
     elif config.model:
         provider = ADAPTED[config.provider]
         if not (is_installed("pydantic_ai") and is_installed(provider.package)):
-            extra = provider.extra
-            requirement = extra if "[" in extra else f"penstock[{extra}]"
             raise ConfigError(
                 f"the model {config.name!r} of provider {config.provider!r} needs a package that is"
-                f" not installed: pip install '{requirement}'"
+                f" not installed: pip install '{provider.requirement}'"
             )
     _check_key(_with_model(config), config.base_url)
     return LazyModel(config, limits)

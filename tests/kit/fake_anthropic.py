@@ -71,6 +71,8 @@ class FakeAnthropic:
     """Characters of the messages that it reads at most."""
     bytewise: bool = False
     """Send each byte alone, with CRLF, pings and unknown events."""
+    whole_signatures: bool = False
+    """Send each signature in one piece: Pydantic AI keeps only the last piece."""
     url: str = ""
     bodies: list[bytes] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
@@ -183,7 +185,8 @@ class FakeAnthropic:
         thought = f"hm {number}" if number % 2 else ""
         pieces = [{"type": "thinking_delta", "thinking": each} for each in thought]
         signature = self.sign(thought, before)
-        signed = [{"type": "signature_delta", "signature": each} for each in halves(signature)]
+        signatures = [signature] if self.whole_signatures else halves(signature)
+        signed = [{"type": "signature_delta", "signature": each} for each in signatures]
         yield {"type": "thinking", "thinking": "", "signature": ""}, [*pieces, *signed]
         yield {"type": "redacted_thinking", "data": self.sign("redacted", before)}, []
 

@@ -136,9 +136,31 @@ def test_the_operators_capabilities_win() -> None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "model", "reads"),
-    [("google", "gemini-2.5-pro", True), ("google-cloud", "gemini-3", True), ("groq", "m", False)],
+    ("provider", "model", "reads", "enforces", "family"),
+    [
+        ("google", "gemini-2.5-pro", True, False, "google"),
+        ("google", "gemini-3-pro", True, True, "google"),
+        ("google-cloud", "gemini-3.1-flash", True, True, "google-cloud"),
+        ("google-cloud", "claude-opus-5-5", False, False, "google-cloud"),
+        ("groq", "m-2026-01-02", False, False, "m"),
+        ("bedrock", "us.anthropic.claude@20260101", False, False, "us.anthropic.claude"),
+    ],
 )
-def test_every_gemini_reads_files(provider: str, model: str, reads: bool) -> None:
+def test_what_a_name_tells_of_a_model_of_another_provider(
+    provider: str, model: str, reads: bool, enforces: bool, family: str
+) -> None:
     card = ModelConfig(name="n", provider=provider, model=model).card
     assert {card.images, card.pdf, card.audio} == {reads}
+    assert (card.json_schema, card.family, card.api) == (enforces, family, "pydantic_ai")
+
+
+@pytest.mark.parametrize(
+    ("provider", "requirement"),
+    [
+        ("google", "penstock[google]"),
+        ("deepseek", "penstock[openai]"),
+        ("groq", "pydantic-ai-slim[groq]"),
+    ],
+)
+def test_a_provider_names_what_to_install(provider: str, requirement: str) -> None:
+    assert provider_of(provider).requirement == requirement

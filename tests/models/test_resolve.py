@@ -75,7 +75,10 @@ def test_a_name_is_an_entry_or_a_provider_and_a_model(name: str, kind: type) -> 
         ("cohere:command", "not installed: pip install 'pydantic-ai-slim[cohere]'"),
         ("foo:bar", "the model 'foo:bar' has the unknown provider 'foo'. There are anthropic, "),
         ("antropic:claude", "unknown provider 'antropic'. Did you mean 'anthropic'? There are "),
-        ("google:gemini", "not installed: pip install 'penstock[google]'"),
+        (
+            "google:gemini",
+            "'google:gemini' needs a key: set the environment variable GOOGLE_API_KEY",
+        ),
     ],
 )
 def test_an_unusable_model_reports_the_reason(name: str, message: str) -> None:

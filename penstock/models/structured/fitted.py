@@ -80,6 +80,16 @@ ANTHROPIC = Dialect(
 )
 """`output_config.format` of Anthropic's messages."""
 
+_AT_GOOGLE = ("google", "google-cloud")
+GOOGLE = Dialect(
+    name="google",
+    kept=_ITEMS | {"minimum", "maximum"},
+    formats=frozenset({"date-time", "date", "time"}),
+    requires_all=False,
+    allows_recursion=False,
+)
+"""`responseJsonSchema` of the Gemini API. Pydantic AI writes what is left in Google's words."""
+
 
 def dialect_of(card: ModelCard) -> Dialect | None:
     """Return what the wire of a model enforces; None if its provider cannot hold to a schema."""
@@ -87,6 +97,8 @@ def dialect_of(card: ModelCard) -> Dialect | None:
         return None
     if card.api == "anthropic":
         return ANTHROPIC
+    if card.provider in _AT_GOOGLE:
+        return GOOGLE
     return OPENAI if card.provider in _AT_OPENAI else COMPATIBLE
 
 

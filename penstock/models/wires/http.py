@@ -42,7 +42,8 @@ ERROR_BYTES = 64 * KIB
 _CUT_OFF = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
 _KEY = re.compile(r"[!-~]+")
 _TAGS = re.compile(r"<(script|style|head)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
-_WITH_CARRY = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
+WITH_CARRY = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
+"""The statuses by which a provider may refuse what earlier replies carried."""
 TOO_MANY_PIXELS = "image_dimensions_too_large"
 """The code of an error about the size of an image."""
 _REQUEST_IDS = ("request-id", "x-request-id")
@@ -184,10 +185,8 @@ class Endpoint:
         advice = self._config.advice(status)
         text = f"answered {status}: {cut(words, ERROR_CHARS) or response.reason_phrase}"
         text += f"; {advice}" if advice else ""
-        # The provider's support asks for it.
-        names = (response.headers.get(name, "") for name in _REQUEST_IDS)
-        text += next((f" (request {cut(name, _ID_CHARS)})" for name in names if name), "")
-        if has_carry and status in _WITH_CARRY and refuses_carry(f"{code} {words}"):
+        text += request_name(response.headers)
+        if has_carry and status in WITH_CARRY and refuses_carry(f"{code} {words}"):
             return CarryRefused(text)
         if code in _UNPAID or any(each in words for each in _UNPAID_WORDS):
             return ModelRefused(text)
@@ -304,6 +303,12 @@ def _retry_after(response: httpx2.Response) -> float | None:
         return (parsedate_to_datetime(retry_after) - parsedate_to_datetime(now)).total_seconds()
     except (TypeError, ValueError):
         return None
+
+
+def request_name(headers: Mapping[str, str]) -> str:
+    """Return the provider's id of a request, which its support asks for; or an empty text."""
+    names = (headers.get(name, "") for name in _REQUEST_IDS)
+    return next((f" (request {cut(name, _ID_CHARS)})" for name in names if name), "")
 
 
 def _url(config: ModelConfig, ending: str) -> httpx2.URL:

@@ -9,34 +9,33 @@ tests/contracts/test_model.py.
 
 import inspect
 import json
-from collections.abc import AsyncGenerator, Iterator, Sequence
+import logging
+from collections.abc import AsyncGenerator, Iterator
+from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
+from msgspec.structs import replace
 from pydantic_ai import exceptions, messages
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.models import (
     Model,
-    ModelRequestParameters,
     StreamedResponse,
     infer_model,
 )
-from pydantic_ai.profiles.anthropic import ANTHROPIC_THINKING_BUDGET_MAP
 from pydantic_ai.providers import Provider, infer_provider_class
-from pydantic_ai.settings import ModelSettings, ThinkingEffort
-from pydantic_ai.tools import ToolDefinition
 
-from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
-from penstock.core.limits import Limits
-from penstock.core.messages import (
-    AssistantMessage,
-    Message,
-    Part,
-    TextPart,
-    ToolMessage,
-    Usage,
-    UserMessage,
+from penstock.core.errors import (
+    CarryRefused,
+    ConfigError,
+    ContextTooLarge,
+    ModelError,
+    ModelRefused,
+    ModelUnavailable,
 )
+from penstock.core.limits import Limits
+from penstock.core.messages import Usage
 from penstock.core.text import ERROR_CHARS, cut
 from penstock.models.model import (
     CallDelta,
@@ -47,27 +46,22 @@ from penstock.models.model import (
     TextDelta,
     estimate,
     failure,
-    spent,
+    with_price,
 )
-from penstock.models.names import OFF
 from penstock.models.providers import CONNECT_SECONDS, PROVIDERS, ModelConfig
-from penstock.models.wires.parts import label_of
-from penstock.models.wires.sse import error_text, without_key
+from penstock.models.wires.carries import has_carries, refuses_carry
+from penstock.models.wires.http import WITH_CARRY, request_name
+from penstock.models.wires.pydantic_ai_history import History, carry_of_reply
+from penstock.models.wires.pydantic_ai_settings import LibrarySettings, offered_tools
+from penstock.models.wires.sse import error_text, refused, without_key
 from penstock.models.wires.wire_names import WireNames
+
+log = logging.getLogger(__name__)
 
 _FAILURES = (AssertionError, RuntimeError, ValueError, httpx2.HTTPError)
 """The exceptions of the library and its SDKs. The library's own are RuntimeErrors."""
 _NO_KEY = "none"
 _CUT_OFF = "the model's reply was cut off before its end"
-_LEVELS: dict[str, ThinkingEffort] = {
-    "minimal": "minimal",
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "xhigh",
-}
-_COUNTS_THOUGHTS = {"anthropic", "bedrock"}
-"""Providers whose limit of output tokens includes reasoning."""
 _REASONS = {"tool_call": "tool_calls", "length": "length", "content_filter": "content_filter"}
 
 
@@ -93,35 +87,48 @@ class PydanticAIModel:
         self._client = httpx2.AsyncClient(
             trust_env=False,
             timeout=httpx2.Timeout(limits.model_silence_seconds, connect=CONNECT_SECONDS),
+            event_hooks={"response": [self._heed]},
         )
         try:
             self._model = self._made()
         except (exceptions.UserError, ImportError, ValueError) as error:
             raise ConfigError(f"the model {config.name!r} cannot be used: {error}") from error
+        host = urlsplit(self._model.base_url or "").netloc.rpartition("@")[2]
+        self._asking = LibrarySettings(self._model, config)
+        self._own = f"pydantic_ai:{config.provider}@{host}", config.family
+        """The provider and family of carries that this model may read."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the events of the reply as they arrive."""
         reading, names = _Reading(), WireNames(request)
+        tools = offered_tools(request, names)
+        binds = bool(self._model.profile.get("anthropic_binds_thinking_blocks", False))
+        history = History(request, names, self._own, tools, binds=binds)
         try:
             async with model_request_stream(
                 self._model,
-                list(_history(request, names)),
-                model_settings=self._settings(request),
-                model_request_parameters=ModelRequestParameters(
-                    function_tools=_tools(request, names)
+                history.messages,
+                model_settings=self._asking.settings(
+                    request, names, lacks_thinking=history.lacks_thinking
                 ),
+                model_request_parameters=self._asking.parameters(request, tools),
             ) as response:
                 async for event in response:
                     for converted in reading.read(event):
                         yield names.meant(converted)
-                finished = self._finished(response, request, reading)
+                finished = self._finished(response, request, reading, history.prefix)
         except _FAILURES as error:
-            raise self._model_error(error) from error
+            raise self._model_error(error, has_carry=has_carries(request)) from error
         yield finished
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.aclose()
+
+    async def _heed(self, response: httpx2.Response) -> None:
+        """Pass on what the headers of an answer report about limits."""
+        if self._config.on_headers is not None:
+            self._config.on_headers(response.headers)
 
     def _made(self) -> Model:
         name = f"{self._config.provider}:{self._config.model}"
@@ -151,89 +158,65 @@ class PydanticAIModel:
             provider.client.max_retries = 0
         return provider
 
-    def _settings(self, request: ModelRequest) -> ModelSettings:
-        settings = ModelSettings()
-        if request.max_tokens is not None:
-            settings["max_tokens"] = request.max_tokens
-        if request.temperature is not None:
-            settings["temperature"] = request.temperature
-        if request.thinking is not None and not self._has_begun(request):
-            self._think(settings, request.thinking)
-        extra = {**self._config.extra, **request.extra}
-        if request.closing:
-            extra.pop("tool_choice", None)
-            if _offers_tools(request):
-                settings["tool_choice"] = "none"
-        if extra:
-            settings["extra_body"] = extra
-        return settings
-
-    def _has_begun(self, request: ModelRequest) -> bool:
-        """Whether the request continues a turn, at a provider that requires its earlier reasoning.
-
-        Reasoning before the calls of a turn is signed and we do not keep it. With thinking enabled
-        such a provider refuses to continue without it, so thinking is left out.
-        """
-        is_within = bool(request.messages) and isinstance(request.messages[-1], ToolMessage)
-        return is_within and self._config.provider in _COUNTS_THOUGHTS
-
-    def _think(self, settings: ModelSettings, level: str) -> None:
-        """Set the level of thinking. The library drops it for models that do not support one."""
-        settings["thinking"] = False if level == OFF else _LEVELS[level]
-        if level == OFF or not self._model.profile.get("supports_thinking", False):
-            return
-        settings.pop("temperature", None)
-        if self._config.provider in _COUNTS_THOUGHTS and "max_tokens" in settings:
-            settings["max_tokens"] += ANTHROPIC_THINKING_BUDGET_MAP[_LEVELS[level]]
-
     def _finished(
-        self, response: StreamedResponse, request: ModelRequest, reading: "_Reading"
+        self,
+        response: StreamedResponse,
+        request: ModelRequest,
+        reading: "_Reading",
+        prefix: str,
     ) -> Finished:
         reply = response.get()
+        details = reply.provider_details or {}
         # The library fills in a reason for a stream that just ended. Only the details hold the
         # provider's own.
-        is_reported = "finish_reason" in (reply.provider_details or {})
+        is_reported = "finish_reason" in details
         if not is_reported and reply.finish_reason in {None, "stop", "tool_call"}:
             raise exceptions.UnexpectedModelBehavior(_CUT_OFF)
         reason = _REASONS.get(reply.finish_reason or "") or "stop"
         if reason == "stop" and reading.calls:
             reason = "tool_calls"
-        return Finished(reason, self._usage(reply, request, reading.chars))
+        return Finished(
+            reason,
+            self._usage(reply, request, reading.chars),
+            carry=carry_of_reply(reply, self._own, prefix),
+            response_id=reply.provider_response_id or "",
+            raw_reason=str(details.get("finish_reason", "")),
+        )
 
     def _usage(self, reply: messages.ModelResponse, request: ModelRequest, chars: int) -> Usage:
         counted = reply.usage
         if not (counted.input_tokens or counted.output_tokens):
             return estimate(self.card, request, chars)
-        usage = spent(self.card, counted.input_tokens, counted.output_tokens)
-        if usage.cost_usd is not None:
-            return usage
-        return Usage(
-            input_tokens=counted.input_tokens,
-            output_tokens=counted.output_tokens,
-            cost_usd=_price(reply),
+        details = counted.details
+        usage = with_price(
+            self.card,
+            Usage(
+                input_tokens=counted.input_tokens,
+                output_tokens=counted.output_tokens,
+                cached_tokens=counted.cache_read_tokens,
+                cache_write_tokens=counted.cache_write_tokens,
+                reasoning_tokens=counted.output_reasoning_tokens
+                or details.get("reasoning_tokens", 0)
+                or details.get("thoughts_tokens", 0),
+            ),
         )
+        return usage if usage.cost_usd is not None else replace(usage, cost_usd=_price(reply))
 
-    def _model_error(self, error: Exception) -> ModelError:
+    def _model_error(self, error: Exception, *, has_carry: bool) -> ModelError:
         """Return the ModelError for an exception of the library, without the key."""
         body = getattr(error, "body", None)
-        message = error_text(body) if body else str(error) or type(error).__name__
-        message = without_key(cut(message, ERROR_CHARS), self._key)
-        text = f"the model {self.card.model_id!r}: {message}"
-        if isinstance(error, exceptions.ModelHTTPError) and (
-            advice := self._config.advice(error.status_code)
-        ):
-            text += f"; {advice}"
-        match error:
-            case exceptions.ModelQuotaExceededError() | exceptions.ModelRequestRejectedError():
-                return ModelRefused(text)
-            case exceptions.ModelHTTPError():
-                return failure(error.status_code, text, error.retry_after)
-            case exceptions.ModelAPIError():
-                return ModelUnavailable(text, retry_after=error.retry_after)
-            case exceptions.ContentFilterError() | exceptions.UserError():
-                return ModelRefused(text)
-            case _:
-                return ModelUnavailable(text)
+        words = error_text(body) if body else str(error) or type(error).__name__
+        text = f"the model {self.card.model_id!r}: "
+        text += without_key(cut(words, ERROR_CHARS), self._key)
+        if isinstance(error, exceptions.ModelHTTPError):
+            advice = self._config.advice(error.status_code)
+            text += f"; {advice}" if advice else ""
+            text += request_name(error.headers or {})
+            code = error.provider_error_code or error.provider_error_type or ""
+            is_about_carry = error.status_code in WITH_CARRY and refuses_carry(f"{code} {words}")
+            if has_carry and is_about_carry:
+                return CarryRefused(text)
+        return _converted(error, text)
 
 
 class _Reading:
@@ -274,82 +257,20 @@ class _Reading:
         return CallDelta(self.calls[index], name, text)
 
 
-def _history(request: ModelRequest, names: WireNames) -> Iterator[messages.ModelMessage]:
-    """Yield the conversation as the library's messages. Consecutive inputs form one request."""
-    parts: list[messages.ModelRequestPart] = []
-    shown: list[messages.ModelRequestPart] = []
-    """Images of results: they follow all results of a reply."""
-    if request.system:
-        parts.append(messages.SystemPromptPart(request.system))
-    for message in request.messages:
-        if not isinstance(message, ToolMessage):
-            parts, shown = parts + shown, []
-        match message:
-            case UserMessage():
-                parts.append(_prompt(message))
-            case ToolMessage():
-                parts.append(
-                    messages.ToolReturnPart(
-                        names.sent(message.name), message.content, tool_call_id=message.call_id
-                    )
-                )
-                shown += _images_of(message)
-            case AssistantMessage():
-                if parts:
-                    yield messages.ModelRequest(parts)
-                    parts = []
-                if reply_parts := list(_reply_parts(message, names)):
-                    yield messages.ModelResponse(reply_parts)
-    parts += shown
-    if parts:
-        yield messages.ModelRequest(parts)
-
-
-def _images_of(message: ToolMessage) -> list[messages.ModelRequestPart]:
-    images = [_content(each) for each in message.parts if not isinstance(each, TextPart)]
-    return [messages.UserPromptPart([label_of(message), *images])] if images else []
-
-
-def _prompt(message: UserMessage) -> messages.UserPromptPart:
-    return messages.UserPromptPart([_content(each) for each in message.parts] or message.content)
-
-
-def _content(part: Part) -> messages.UserContent:
-    if isinstance(part, TextPart):
-        return part.text
-    return messages.BinaryContent(part.content, media_type=part.mime_type)
-
-
-def _reply_parts(
-    message: AssistantMessage, names: WireNames
-) -> Iterator[messages.ModelResponsePart]:
-    if message.content:
-        yield messages.TextPart(message.content)
-    for call in message.calls:
-        yield messages.ToolCallPart(
-            names.sent(call.name), call.arguments, tool_call_id=call.call_id
-        )
-
-
-def _offers_tools(request: ModelRequest) -> bool:
-    return bool(request.tools) and not (request.closing and not _has_calls(request.messages))
-
-
-def _tools(request: ModelRequest, names: WireNames) -> list[ToolDefinition]:
-    if not _offers_tools(request):
-        return []
-    return [
-        ToolDefinition(
-            name=names.sent(tool.name),
-            description=tool.description,
-            parameters_json_schema=dict(tool.parameters),
-        )
-        for tool in request.tools
-    ]
-
-
-def _has_calls(history: Sequence[Message]) -> bool:
-    return any(isinstance(message, AssistantMessage) and message.calls for message in history)
+def _converted(error: Exception, text: str) -> ModelError:
+    match error:
+        case exceptions.ModelContextWindowExceededError():
+            return ContextTooLarge(text)
+        case exceptions.ModelQuotaExceededError() | exceptions.ModelRequestRejectedError():
+            return refused(text)
+        case exceptions.ModelRateLimitError():
+            return failure(HTTPStatus.TOO_MANY_REQUESTS, text, error.retry_after)
+        case exceptions.ModelHTTPError():
+            return failure(error.status_code, text, error.retry_after)
+        case exceptions.ContentFilterError() | exceptions.UserError():
+            return ModelRefused(text)
+        case _:
+            return ModelUnavailable(text, retry_after=getattr(error, "retry_after", None))
 
 
 def _price(reply: messages.ModelResponse) -> float | None:

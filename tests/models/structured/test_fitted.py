@@ -11,6 +11,7 @@ from penstock.models.structured.fitted import (
     ABSENT,
     ANTHROPIC,
     COMPATIBLE,
+    GOOGLE,
     OPENAI,
     Dialect,
     Fitted,
@@ -103,6 +104,9 @@ def test_a_loop_of_definitions_is_recursive(references: dict[str, str], is_loop:
         ("openai-responses", "openai-responses", OPENAI),
         ("llama.cpp", "openai", COMPATIBLE),
         ("anthropic", "anthropic", ANTHROPIC),
+        ("google", "pydantic_ai", GOOGLE),
+        ("google-cloud", "pydantic_ai", GOOGLE),
+        ("groq", "pydantic_ai", COMPATIBLE),
     ],
 )
 def test_the_wire_and_the_provider_of_a_model_decide_its_dialect(

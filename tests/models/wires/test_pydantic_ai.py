@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from penstock.core.call import ToolCall
-from penstock.core.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
+from penstock.core.errors import (
+    ConfigError,
+    ContextTooLarge,
+    ModelError,
+    ModelRefused,
+    ModelUnavailable,
+)
 from penstock.core.ids import CallId
 from penstock.core.late import late
 from penstock.core.limits import Limits
@@ -53,6 +59,7 @@ pytestmark = pytest.mark.programs
 KEY = "sk-very-secret"
 ADD = ToolDefinition(name="add", description="Add", parameters={"type": "object"})
 HELLO = block(0, "text", {"type": "text_delta", "text": "Hello"}, text="")
+TOO_LONG = b'{"error": {"code": "context_length_exceeded", "message": "maximum context length"}}'
 HISTORY: list[Message] = [
     UserMessage("1?"),
     AssistantMessage("so", (ToolCall(CallId("tc_1"), "add", {"a": 1}),)),
@@ -126,15 +133,19 @@ async def test_a_reply_of_anthropic_streams() -> None:
         tokens=9,
     )
     async with fake_server(Canned(reply)) as server:
-        assert await heard(server, "anthropic") == [
-            ReasoningDelta("hm"),
-            TextDelta("Hello"),
-            CallDelta(0, "add"),
-            CallDelta(0, "", '{"a":'),
-            CallDelta(0, "", "1}"),
-            CallDelta(1, "now"),
-            Finished("tool_calls", Usage(input_tokens=7, output_tokens=9)),
-        ]
+        *pieces, finished = await heard(server, "anthropic")
+    assert pieces == [
+        ReasoningDelta("hm"),
+        TextDelta("Hello"),
+        CallDelta(0, "add"),
+        CallDelta(0, "", '{"a":'),
+        CallDelta(0, "", "1}"),
+        CallDelta(1, "now"),
+    ]
+    assert isinstance(finished, Finished)
+    assert finished.usage == Usage(input_tokens=7, output_tokens=9)
+    assert (finished.reason, finished.raw_reason) == ("tool_calls", "tool_use")
+    assert finished.response_id == "m"
 
 
 async def test_a_reply_on_the_openai_wire_streams() -> None:
@@ -150,13 +161,16 @@ async def test_a_reply_on_the_openai_wire_streams() -> None:
         },
     )
     async with fake_server(Canned(reply)) as server:
-        assert await heard(server, "openai-chat") == [
-            ReasoningDelta("hm"),
-            TextDelta("Hello"),
-            CallDelta(0, "add"),
-            CallDelta(0, "", '{"a'),
-            Finished("length", Usage(input_tokens=3, output_tokens=2)),
-        ]
+        *pieces, finished = await heard(server, "openai-chat")
+    assert pieces == [
+        ReasoningDelta("hm"),
+        TextDelta("Hello"),
+        CallDelta(0, "add"),
+        CallDelta(0, "", '{"a'),
+    ]
+    assert isinstance(finished, Finished)
+    assert finished.usage == Usage(input_tokens=3, output_tokens=2)
+    assert finished.reason == "length"
 
 
 @pytest.mark.parametrize(
@@ -205,12 +219,6 @@ async def test_images_are_sent_in_messages_and_after_results() -> None:
     assert [each["type"] for each in last["content"]] == ["tool_result", "text", "image"]
 
 
-async def test_closing_without_calls_sends_no_tools() -> None:
-    async with fake_server(Canned(anthropic_reply(HELLO, stop="end_turn"))) as server:
-        await heard(server, "anthropic", closing=True)
-    assert not server.bodies[0].get("tools")
-
-
 def _error(kind: str) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": f"bad {KEY}"}}
 
@@ -226,6 +234,13 @@ def _error(kind: str) -> dict[str, Any]:
         ),
         ("anthropic", Canned([b'{"error": {"message": "no"}}'], 400), ModelRefused, "no"),
         ("anthropic", Canned([], 529, headers={"retry-after": "3"}), ModelUnavailable, ""),
+        ("anthropic", Canned([], 400, headers={"request-id": "r7"}), ModelRefused, "(request r7)"),
+        (
+            "openai-chat",
+            Canned([TOO_LONG], 400, "application/json"),
+            ContextTooLarge,
+            "maximum context",
+        ),
         (
             "anthropic",
             Canned(blocks_of(_error("overloaded_error"))),
@@ -253,7 +268,7 @@ async def test_failures_are_classified_and_tried_once(
     assert type(caught) is error
     assert str(caught).startswith("the model 'mine': ")
     assert message in str(caught)
-    if answer.headers:
+    if "retry-after" in answer.headers:
         assert isinstance(caught, ModelUnavailable)
         assert caught.retry_after == 3
 
@@ -344,22 +359,13 @@ async def test_a_setting_that_shows_late_is_a_refusal() -> None:
 async def test_a_level_of_thinking_is_a_budget_of_its_own(
     history: list[Message], level: str | None, expected: tuple[Any, int, bool]
 ) -> None:
-    """Within a turn there is none: the thoughts before its calls are not kept."""
+    """A task whose calls lack their thinking ends without: the provider refuses a part of it."""
     async with fake_server(Canned(anthropic_reply(HELLO, stop="end_turn"))) as server:
         config = {"model": "claude-haiku-4-5"}
         more: dict[str, Any] = {"thinking": level, "temperature": 0.7, "max_tokens": 2048}
         await heard(server, "anthropic", *history, **more, config=config)
     (body,) = server.bodies
     assert (body.get("thinking"), body["max_tokens"], "temperature" in body) == expected
-
-
-async def test_a_model_without_levels_gets_no_effort() -> None:
-    reply = events(delta(content="Hello"), delta(finish="stop"))
-    async with fake_server(Canned(reply)) as server:
-        more: dict[str, Any] = {"thinking": "high", "temperature": 0.7}
-        await heard(server, "openai-chat", **more, config={"model": "gpt-4o"})
-    assert "reasoning_effort" not in server.bodies[0]
-    assert server.bodies[0]["temperature"] == 0.7
 
 
 async def test_an_effort_is_sent_on_the_openai_wire() -> None:
