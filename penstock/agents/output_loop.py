@@ -25,12 +25,8 @@ from penstock.agents.handoffs import NO_HANDOFFS, Transfer
 from penstock.agents.loop import End, FinalReply, ending_of
 from penstock.agents.loop_guard import LoopGuard
 from penstock.agents.output_contract import OutputContract, OutputMode
-from penstock.agents.tool_offer import (
-    OfferSource,
-    ReservedModelCall,
-    ToolOffer,
-)
-from penstock.agents.turn import AgentModel, Turns
+from penstock.agents.tool_offer import AgentModel, OfferSource, ReservedModelCall, ToolOffer
+from penstock.agents.turn import Turns
 from penstock.core.call import Call, CallPath, Effect, ToolCall
 from penstock.core.call_errors import (
     BudgetExceeded,

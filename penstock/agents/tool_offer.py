@@ -21,11 +21,12 @@ from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.prompt import skill_prompt, system_prompt
 from penstock.core.call import ASK_USER, Origin
 from penstock.core.events.events import MessageReceived
-from penstock.core.messages import UserMessage
+from penstock.core.messages import Message, UserMessage
 from penstock.core.profile import Profile
 from penstock.engine.ledger import Ledger
-from penstock.models.model import ToolDefinition
-from penstock.models.settings import ModelSettings
+from penstock.models.model import Model, ModelRequest, ToolDefinition
+from penstock.models.settings import NOTHING_SET, ModelSettings, overridden
+from penstock.tools.hooks.reply_hooks import ReplyHooks
 from penstock.tools.policy import AUTHORING, PLUGIN, Caller, RuleSet
 from penstock.tools.skills import NOTHING, Selection, TaskSkills
 from penstock.tools.tool import Registry, Tool
@@ -172,6 +173,56 @@ def request_settings(agent: AnyAgent, ledger: Ledger) -> RequestSettings:
             settings = convert(brief.model_settings, ModelSettings).over(settings)
     key = sha256(f"{agent.name} {state.log_id}".encode()).hexdigest()
     return RequestSettings(settings, key[:32])
+
+
+class AgentModel:
+    """The model of a task, with its offers, settings and hooks."""
+
+    __slots__ = ("_wanted", "hooks", "max_tokens", "model", "offers", "settings")
+
+    def __init__(
+        self,
+        model: Model,
+        offers: OfferSource,
+        agent: AnyAgent,
+        ledger: Ledger,
+        *,
+        hooks: ReplyHooks | None = None,
+    ) -> None:
+        self.model = model
+        self.offers = offers
+        self.settings = settings = agent.settings
+        self.hooks = hooks
+        """The hooks around its requests and replies; None if the agent has none."""
+        self._wanted = wanted = request_settings(agent, ledger)
+        most = settings.llm_max_tokens or model.card.reply_tokens or REPLY_TOKENS
+        self.max_tokens = wanted.settings.max_tokens or most
+
+    def request(
+        self,
+        offer: ToolOffer,
+        messages: Sequence[Message],
+        *,
+        loop_start: int,
+        reserved: ReservedModelCall,
+        closing: bool,
+    ) -> ModelRequest:
+        """Return the request for the next reply. The task begins with message `loop_start`."""
+        # The note follows the messages: another system prompt would cost the provider's cache.
+        request = ModelRequest(
+            system=offer.system,
+            messages=[*messages, CLOSING_NOTE] if closing else messages,
+            tools=offer.definitions,
+            closing=closing,
+            temperature=self.settings.llm_temperature,
+            max_tokens=reserved.max_tokens,
+            loop_start=loop_start,
+            cache_key=self._wanted.cache_key,
+            estimated_tokens=reserved.tokens,
+        )
+        if self._wanted.settings is NOTHING_SET:
+            return request
+        return replace(overridden(request, self._wanted.settings), max_tokens=reserved.max_tokens)
 
 
 def offered(agent: Agent, shelf: ToolSource, profile: Profile) -> tuple[Tool, ...]:

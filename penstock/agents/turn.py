@@ -19,37 +19,28 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from penstock.agents.agent import AnyAgent
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.loop_guard import SUGGESTION, LoopGuard, spelling
 from penstock.agents.reply_reader import ReplyReader, WorkTime, malformed, record_carry
-from penstock.agents.tool_offer import (
-    CLOSING_NOTE,
-    REPLY_TOKENS,
-    OfferSource,
-    ReservedModelCall,
-    ToolOffer,
-    request_settings,
-)
+from penstock.agents.tool_offer import AgentModel, ReservedModelCall, ToolOffer
 from penstock.agents.transcript import Transcript, room
 from penstock.core.call import Call
 from penstock.core.call_errors import LoopDetected, ModelRetry
-from penstock.core.errors import Cancel, CarryRefused, ModelError
+from penstock.core.errors import Cancel, CarryRefused, ContextTooLarge, ModelError
 from penstock.core.events.events import ReplyReceived, ReplyRestarted
 from penstock.core.events.flow_events import AgentReminded
+from penstock.core.events.history_events import Summarised
 from penstock.core.exhaustion import WAIT_SECONDS, exhaustion_of
 from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.limits import World
 from penstock.core.messages import Message
 from penstock.engine.bus import Bus, LiveReply
 from penstock.engine.dialogue import Dialogue, Round
-from penstock.engine.ledger import Ledger
 from penstock.models.image_rules import READS_ALL, FileRules
-from penstock.models.model import Model, ModelRequest, spent, wait_seconds, without_carries
+from penstock.models.model import ModelRequest, spent, wait_seconds, without_carries
 from penstock.models.prices import UNKNOWN
-from penstock.models.settings import NOTHING_SET, overridden
 from penstock.tools.cancellable import Deadline
-from penstock.tools.hooks.reply_hooks import ReplyHooks, withheld
+from penstock.tools.hooks.reply_hooks import withheld
 
 log = logging.getLogger(__name__)
 
@@ -57,56 +48,6 @@ CLOSING_TOKENS = 512
 """Output tokens of a closing call when the budget does not allow more."""
 _SHOWN_AFTER_SECONDS = 0.02
 """Calls that end earlier are written together with their outcome, in one commit."""
-
-
-class AgentModel:
-    """The model of a task, with its offers, settings and hooks."""
-
-    __slots__ = ("_wanted", "hooks", "max_tokens", "model", "offers", "settings")
-
-    def __init__(
-        self,
-        model: Model,
-        offers: OfferSource,
-        agent: AnyAgent,
-        ledger: Ledger,
-        *,
-        hooks: ReplyHooks | None = None,
-    ) -> None:
-        self.model = model
-        self.offers = offers
-        self.settings = settings = agent.settings
-        self.hooks = hooks
-        """The hooks around its requests and replies; None if the agent has none."""
-        self._wanted = wanted = request_settings(agent, ledger)
-        most = settings.llm_max_tokens or model.card.reply_tokens or REPLY_TOKENS
-        self.max_tokens = wanted.settings.max_tokens or most
-
-    def request(
-        self,
-        offer: ToolOffer,
-        messages: Sequence[Message],
-        *,
-        loop_start: int,
-        reserved: ReservedModelCall,
-        closing: bool,
-    ) -> ModelRequest:
-        """Return the request for the next reply. The task begins with message `loop_start`."""
-        # The note follows the messages: another system prompt would cost the provider's cache.
-        request = ModelRequest(
-            system=offer.system,
-            messages=[*messages, CLOSING_NOTE] if closing else messages,
-            tools=offer.definitions,
-            closing=closing,
-            temperature=self.settings.llm_temperature,
-            max_tokens=reserved.max_tokens,
-            loop_start=loop_start,
-            cache_key=self._wanted.cache_key,
-            estimated_tokens=reserved.tokens,
-        )
-        if self._wanted.settings is NOTHING_SET:
-            return request
-        return replace(overridden(request, self._wanted.settings), max_tokens=reserved.max_tokens)
 
 
 class Turns:
@@ -146,7 +87,12 @@ class Turns:
         failed, HookRefused and HookFailed.
         """
         while True:
-            reply, sent_back = await self._think(closing)
+            try:
+                reply, sent_back = await self._think(closing)
+            except ContextTooLarge:
+                if not self._can_shorten():
+                    raise
+                continue
             if sent_back is None:
                 return reply
             self._send_back(sent_back)
@@ -159,17 +105,19 @@ class Turns:
         offer = self._agent_model.offers.at(ledger.held.state.selected)
         transcript.begin(offer.system)
         messages = transcript.messages()
+        if transcript.is_crowded:
+            messages = self._shorten(transcript.cut())
+        if transcript.estimated > transcript.limit:
+            raise ContextTooLarge(
+                f"the conversation has about {transcript.estimated} tokens; the model reads "
+                f"{transcript.limit}. Start a new conversation, or shorten the message."
+            )
         reserved = self._reserve(transcript.estimated, closing)
         if reserved is None:
             return None, None
         hooks, request, sent_back = self._agent_model.hooks, None, None
         asked = partial(
-            self._agent_model.request,
-            offer,
-            messages,
-            loop_start=transcript.loop_start,
-            reserved=reserved,
-            closing=closing is not None,
+            self._request, offer, messages, reserved=reserved, closing=closing is not None
         )
         try:
             # Before the deadline starts: a hook that hangs ends by its own, which names it.
@@ -197,6 +145,38 @@ class Turns:
             return record_carry(reply, ledger, self.dialogue.path, most=most), sent_back
         ledger.add(reply, self.dialogue.path)
         return reply, sent_back
+
+    def _request(
+        self,
+        offer: ToolOffer,
+        messages: Sequence[Message],
+        *,
+        reserved: ReservedModelCall,
+        closing: bool,
+    ) -> ModelRequest:
+        request = self._agent_model.request(
+            offer,
+            messages,
+            loop_start=self._transcript.loop_start,
+            reserved=reserved,
+            closing=closing,
+        )
+        return replace(request, has_previews=True) if self.dialogue.has_previews else request
+
+    def _can_shorten(self) -> bool:
+        """Read about half of what the provider refused; False the second time for a request."""
+        dialogue = self.dialogue
+        cut = None
+        if dialogue.too_long_at != dialogue.iteration:
+            cut = self._transcript.cut(too_long=True)
+        self._shorten(cut)
+        return cut is not None
+
+    def _shorten(self, cut: Summarised | None) -> Sequence[Message]:
+        """Record a cut, if there is one, and return the messages after it."""
+        if cut is not None:
+            self._call_runner.ledger.add(cut, self.dialogue.path)
+        return self._transcript.again()
 
     def _send_back(self, message: str) -> None:
         """Let the model read why its newest reply does not count."""

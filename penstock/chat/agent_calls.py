@@ -25,8 +25,8 @@ from penstock.agents.output_loop import (
     until_passed,
 )
 from penstock.agents.prompt import system_prompt
-from penstock.agents.tool_offer import ToolOffer, caller_for, definition, offered
-from penstock.agents.turn import AgentModel, open_turns
+from penstock.agents.tool_offer import AgentModel, ToolOffer, caller_for, definition, offered
+from penstock.agents.turn import open_turns
 from penstock.chat.session import Participants
 from penstock.core.call import is_below
 from penstock.core.call_errors import BudgetExceeded, DepthExceeded, ToolFailed

@@ -31,9 +31,9 @@ from penstock.agents.output_loop import (
     until_passed,
 )
 from penstock.agents.prompt import PromptPrefix
-from penstock.agents.tool_offer import TaskOffers, caller_for, offered
+from penstock.agents.tool_offer import AgentModel, TaskOffers, caller_for, offered
 from penstock.agents.transcript import room
-from penstock.agents.turn import AgentModel, open_turns
+from penstock.agents.turn import open_turns
 from penstock.chat.summaries import Window, shorten
 from penstock.chat.task_closer import TaskCloser, detail
 from penstock.core.envelope import ErrorDetail

@@ -1,14 +1,14 @@
-"""Summaries: how the history of a long conversation stays within the window of its model.
+"""Summaries: what the model reads in place of the oldest tasks of a long conversation.
 
-It guarantees that a conversation is shortened between tasks only, in one step and down to half of
-the limit, and that what was done follows from one event (`Summarised`): a process that takes
-over reads the same messages, and no task is summarised twice.
+It guarantees that a conversation is summarised between tasks only, and that what was done follows
+from one event (`Summarised`): a process that takes over reads the same messages, and no task is
+summarised twice.
 
-How: when the estimate of the first request of a task passes 80 % of the limit, results of tools in
-finished tasks become previews. If that is not enough, one request without tools asks for a summary
-of the oldest tasks, and of the summary before them. It is a message marked as data. The originals
-stay in the log. If the model does not answer, a warning is recorded, and trimming
-(`agents/transcript`) drops the oldest tasks as it would without summaries.
+How: `agents/transcript` says when the history of a task that begins must become shorter, and which
+tasks are left out. If previews of results are not enough, one request without tools asks for a
+summary of those tasks, and of the summary before them. It is a message marked as data. The
+originals stay in the log. If the model does not answer, a warning is recorded and the tasks are
+left out without a summary, as with `history="trim"`.
 
 It relies on the lease: only the holder of the log writes the event. What breaks it: an agent whose
 own prompt fills the window, which no summary makes smaller. Proof: tests/chat/test_summaries.py.
@@ -17,27 +17,24 @@ own prompt fills the window, which no summary makes smaller. Proof: tests/chat/t
 import asyncio
 import logging
 from contextlib import aclosing
-from itertools import takewhile
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from penstock.agents.transcript import Transcript
 from penstock.core.errors import ModelError
 from penstock.core.events.events import NoteEmitted
 from penstock.core.events.history_events import Summarised
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Message, ToolMessage, UserMessage
-from penstock.core.text import cut, estimate_tokens
-from penstock.engine.dialogue import MessageList, TaskBoundary
+from penstock.core.text import cut as cut_text
+from penstock.core.text import estimate_tokens
+from penstock.engine.dialogue import SUMMARY
 from penstock.engine.ledger import Ledger
 from penstock.models.model import Finished, Model, ModelRequest, TextDelta, spent
 
 log = logging.getLogger(__name__)
-START_SHARE = 0.8
-"""The share of the limit that starts a summary."""
-TARGET_SHARE = 0.5
-"""The share of the limit that one step leaves at most."""
 SUMMARY_TOKENS = 1_024
 """Most tokens of a summary."""
 SUMMARY_FAILED = "summary_failed"
@@ -66,17 +63,16 @@ async def shorten(ledger: Ledger, model: Model, window: Window) -> None:
     """
     task = ledger.task
     history = task.main.messages
-    # Within a task the history does not change: it would cost the cache and the model's thinking.
     if task.main.iteration or history.shortened_for == task.task_id or not history.earlier:
         return
-    if estimate(history, window.system) <= window.limit * START_SHARE:
+    transcript = Transcript(task.main, system=window.system, limit=window.limit)
+    transcript.messages()
+    event = transcript.cut() if transcript.is_crowded else None
+    if event is None:
         return
-    event = Summarised()
-    short = history.shortened(event)
-    enough = window.limit * TARGET_SHARE - estimate_tokens(window.system)
-    kept = _oldest_kept(short, enough, summary_tokens(window.limit))
-    if kept is not None and kept.index:
-        event = await _summarised(ledger, model, short, kept, limit=window.limit)
+    # Previews cost no request. If they are not enough, the summary needs its own room, too.
+    if event.tasks and (more := transcript.cut(spare=summary_tokens(window.limit))) is not None:
+        event = await _summarised(ledger, model, more, limit=window.limit) or event
     ledger.add(event)
     await ledger.held.commit()
 
@@ -86,39 +82,23 @@ def summary_tokens(limit: int) -> int:
     return min(SUMMARY_TOKENS, max(limit // 8, 64))
 
 
-def estimate(history: MessageList, system: str) -> int:
-    """Estimate the tokens of a request with the whole history."""
-    above = estimate_tokens(system)
-    if history.requests:  # the provider's count includes tools, which the messages do not
-        _, tokens, counted = history.requests[-1]
-        above = max(above, counted - tokens)
-    return history.tokens + above
-
-
-def _oldest_kept(history: MessageList, enough: float, summary_tokens: int) -> TaskBoundary | None:
-    """Return the beginning of the oldest task that stays; None if everything fits."""
-    if history.tokens <= enough:
-        return None
-    room = enough - summary_tokens
-    newest = history.boundaries[-1]
-    for boundary in history.boundaries:
-        if history.tokens - boundary.tokens <= room:
-            return boundary
-    return newest
-
-
 async def _summarised(
-    ledger: Ledger, model: Model, history: MessageList, kept: TaskBoundary, *, limit: int
-) -> Summarised:
-    """Return the event with the summary of what precedes a task; without one if that fails."""
+    ledger: Ledger, model: Model, cut: Summarised, *, limit: int
+) -> Summarised | None:
+    """Return a cut with the summary of the tasks that it leaves out; None if that fails."""
+    history = ledger.task.main.messages
+    short = history.shortened(Summarised())
+    kept = next(
+        each.index for each in short.boundaries if each.task_id not in {SUMMARY, *cut.tasks}
+    )
     budget = ledger.budget
     # Three characters for each token of the limit: about three quarters of it.
-    text, size = _as_text(history.entries[: kept.index], most=3 * limit), summary_tokens(limit)
+    text, size = _as_text(short.entries[:kept], most=3 * limit), summary_tokens(limit)
     request = ModelRequest(system=INSTRUCTIONS, messages=(UserMessage(text),), max_tokens=size)
     tokens = estimate_tokens(text) + size
     cost = spent(model.card, tokens, size).cost_usd
     if not budget.reserve_model(tokens, cost):
-        return Summarised()  # the task itself says that its budget is used up
+        return None  # the task itself says that its budget is used up
     try:
         async with asyncio.timeout(max(budget.seconds_left(), 0)):
             written, finished = await _asked(model, request)
@@ -128,14 +108,13 @@ async def _summarised(
         message = f"the earlier conversation could not be summarised: {why}"
         log.warning("%s", message)
         ledger.note(None, NoteEmitted(event_type=SUMMARY_FAILED, message=message, level="warning"))
-        return Summarised()
+        return None
     finally:
         budget.settle_model(tokens, cost)
-    replaced = takewhile(lambda each: each is not kept, history.boundaries)
-    tasks = (*history.summarised, *(each.task_id for each in replaced if each.task_id))
-    return Summarised(
+    return replace(
+        cut,
         text=written,
-        tasks=tuple(dict.fromkeys(tasks)),
+        tasks=tuple(dict.fromkeys((*history.summarised, *cut.tasks))),
         base=ledger.held.state.seq,
         usage=replace(finished.usage, model_calls=0, tool_calls=0),
     )
@@ -166,5 +145,7 @@ def _line(message: Message) -> str:
         return f"person: {message.content}"
     if isinstance(message, ToolMessage):
         return f"result of {message.name}: {message.content}"
-    calls = (f"\ncalls {call.name} {cut(compact(call.arguments), 400)}" for call in message.calls)
+    calls = (
+        f"\ncalls {call.name} {cut_text(compact(call.arguments), 400)}" for call in message.calls
+    )
     return f"assistant: {message.content}{''.join(calls)}"

@@ -46,7 +46,7 @@ from penstock.core.ids import ProfileId, QuestionId, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Usage, UserMessage
 from penstock.core.task import Missing, Question, is_withdrawn
-from penstock.engine.dialogue import AgentChain, Dialogue, MessageList, Round
+from penstock.engine.dialogue import AgentChain, Decided, Dialogue, MessageList, Round
 from penstock.engine.slash_commands import is_informational
 
 Brief = MessageReceived | CallRequested | FlowRequested
@@ -167,10 +167,8 @@ class ToolRecords(Struct):
     """How many author's events each call emitted, by type and by line."""
     values: dict[tuple[str, str], StateWritten] = field(default_factory=dict)
     """Values in the state of tools, by tool and key."""
-    decisions: dict[tuple[CallPath | None, str, str, int], HookDecided] = field(
-        default_factory=dict
-    )
-    """The decisions of hooks, by place, method, hook and turn."""
+    decisions: dict[Decided, HookDecided] = field(default_factory=dict)
+    """The decisions of hooks."""
     secrets: dict[SecretGiven, None] = field(default_factory=dict)
     """Secrets that tools received, in order of first use."""
 
@@ -327,7 +325,7 @@ class TaskState(Struct):
         if isinstance(event, HookDecided):
             self._record_decision(event, path)
         elif isinstance(event, Summarised):
-            self.main.messages.shorten(event)
+            self.dialogue_at(path).shorten(event, self.records.decisions)
             if event.text:
                 self.spent.add(event.usage)
         elif isinstance(event, StateWritten):

@@ -110,6 +110,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True, gc=False):
     """An estimate of the tokens of the request and its reply, for limits per minute."""
     loop_start: int = 0
     """The index of the user message that started the current task."""
+    has_previews: bool = False
+    """Results of the current task are previews: some models must not think until it ends."""
 
 
 class ReasoningDelta(Struct, frozen=True, gc=False):

@@ -96,6 +96,10 @@ def _half(event: Event) -> ErasedPart:
         case HookDecided(method="on_input"):
             # later tasks read the message as the hook left it: it goes with the message alone
             return ErasedPart.USER
+        case Summarised(text=""):
+            return (
+                ErasedPart.NONE
+            )  # it quotes nothing, and without it old tasks would be read again
         case PromptResolved() | HookDecided() | Summarised():
             # they may quote the message, and nothing reads them after the task
             return ErasedPart.USER | ErasedPart.ANSWER
@@ -245,7 +249,7 @@ def _overwrite_summaries(
     summaries = (events.c.log_id == log_id, events.c.kind == kind)
     for row in connection.execute(select(events).where(*summaries)).all():
         event = _event_of(row, large)
-        if isinstance(event, Summarised) and task_id in event.tasks:
+        if isinstance(event, Summarised) and event.text and task_id in event.tasks:
             gone |= {row.blob_id} if row.blob_id else set()
             values = {"kind": kind_of(Erased()), "body": encode(Erased()), "blob_id": None}
             connection.execute(

@@ -8,9 +8,9 @@ import pytest
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.handoffs import Transfer
 from penstock.agents.loop import BUDGET_NOTICE, FinalReply, loop
-from penstock.agents.tool_offer import TaskOffers, caller_for
+from penstock.agents.tool_offer import AgentModel, TaskOffers, caller_for
 from penstock.agents.transcript import Transcript
-from penstock.agents.turn import AgentModel, Turns
+from penstock.agents.turn import Turns
 from penstock.core.call_errors import BudgetExceeded, Interrupted, ScriptLoadError
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import Cancel

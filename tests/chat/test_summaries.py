@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from penstock import Agent, ChatSettings, Limits
+from penstock.agents.transcript import TARGET_SHARE
 from penstock.core.errors import ConfigError
 from penstock.core.events.events import NoteEmitted
 from penstock.core.events.history_events import Summarised
@@ -137,7 +138,31 @@ async def test_the_summary_model_writes_and_its_tokens_count() -> None:
 async def test_a_conversation_is_only_trimmed_unless_its_agent_says_otherwise() -> None:
     talk = Talk(history="trim")
     await talk.send(24)
-    assert await talk.events(Summarised) == []
+    cuts = await talk.events(Summarised)
+    assert any(each.tasks for each in cuts)
+    assert not any(each.text or each.usage.input_tokens for each in cuts)
+    assert not any(map(talk.is_summary, talk.model.requests))
+    assert talk.model.requests[-1].messages[0].content.startswith("message ")
+
+
+@pytest.mark.parametrize("history", ["trim", "summarise"])
+async def test_previews_come_first_and_one_step_is_enough_for_30_percent(history: str) -> None:
+    talk = Talk(history=history)
+    await talk.send(40)
+    cuts = await talk.events(Summarised)
+    assert (cuts[0].tasks, cuts[0].text) == ((), "")
+    requests = [each for each in talk.model.requests if not talk.is_summary(each)]
+    steps = [
+        size_of(after)
+        for before, after in pairwise(requests)
+        if list(after.messages[: len(before.messages)]) != list(before.messages)
+    ]
+    assert len(steps) == len(cuts) > 2
+    assert max(steps) <= LIMIT * TARGET_SHARE
+
+
+def size_of(request: ModelRequest) -> float:
+    return sum(len(each.content) for each in request.messages) / 4
 
 
 def test_an_unknown_way_is_refused() -> None:

@@ -284,8 +284,8 @@ STORED: list[tuple[Event, str, str]] = [
         '{"hook":"h","method":"m","verdict":"edit","turn":1,"text":"t","value":[1]}',
     ),
     (
-        *(Summarised(text="s", tasks=(TASK,), base=7, usage=SPENT), "summarised"),
-        '{"text":"s","tasks":["task_1"],"base":7,"usage":' + SPENT_JSON + "}",
+        *(Summarised(text="s", tasks=(TASK,), base=7, usage=SPENT, results=3), "summarised"),
+        f'{{"text":"s","tasks":["task_1"],"base":7,"usage":{SPENT_JSON},"results":3}}',
     ),
     (PromptResolved(text="Be brief."), "prompt_resolved", '{"text":"Be brief."}'),
     (

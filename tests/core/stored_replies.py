@@ -9,6 +9,7 @@ from penstock.core.events.events import (
     TaskStarted,
 )
 from penstock.core.events.flow_events import HandedBack, HandedOff
+from penstock.core.events.history_events import Summarised
 from penstock.core.ids import BlobId, MessageId, ProfileId
 from penstock.core.messages import Carry, StoredFile, Usage
 from penstock.core.task import TaskOutput, TaskStatus
@@ -119,5 +120,9 @@ STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
         TaskEnded(status=TaskStatus.SUCCEEDED, output=TaskOutput(value=None)),
         "task_ended",
         '{"status":"succeeded","output":{"value":null}}',
+    ),
+    (
+        *(Summarised(keeps_earlier=True, too_long=True), "summarised"),
+        '{"keeps_earlier":true,"too_long":true}',
     ),
 )

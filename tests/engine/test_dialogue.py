@@ -1,6 +1,7 @@
 """One agent's messages: results follow in the order of the calls, once all have settled."""
 
 import pytest
+from msgspec import structs
 
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.clock import Moment
@@ -13,18 +14,20 @@ from penstock.core.events.events import (
     TaskStarted,
 )
 from penstock.core.events.flow_events import AgentReminded, AgentStarted, FlowNotified
-from penstock.core.ids import CallId, MessageId, TaskId
+from penstock.core.events.history_events import Summarised
+from penstock.core.events.hook_events import HookDecided, Verdict
+from penstock.core.ids import ArtifactId, CallId, MessageId, TaskId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.engine.dialogue import (
+    SUMMARY_HEAD,
     AgentChain,
+    Decided,
     Dialogue,
     MessageList,
-    TaskBoundary,
-    Trimming,
     back_to,
 )
 from penstock.engine.session_state import SessionState
-from tests.kit.session_events import LOG, ONE, message, outcome, reply
+from tests.kit.session_events import LOG, ONE, message, outcome, path_of, reply
 
 
 def said_reply(*calls: str, text: str = "") -> ReplyReceived:
@@ -186,26 +189,104 @@ def test_a_repeated_answer_reads_the_messages_before_it(
     assert len(past) == past_left
 
 
-def test_a_copy_of_a_trimming_is_independent() -> None:
-    trimming = Trimming(1, 2, 3, 40, 50)
-    copy = trimming.copy()
-    assert copy == trimming
-    copy.drop(TaskBoundary(TaskId("a"), 7, 13))
-    assert copy == Trimming(7, 2, 13, 30, 38)
-    assert trimming == Trimming(1, 2, 3, 40, 50)
+LONG = "x" * 400
+"""A result that is longer than its preview."""
+
+
+def talk_of_three() -> MessageList:
+    """Return three tasks; each has a call with a long result."""
+    dialogue = Dialogue(MessageList())
+    for number in range(3):
+        dialogue.messages.begin(TaskId(f"t{number}"))
+        dialogue.messages.add(UserMessage(f"m{number}"), "four")
+        dialogue.add_reply(said_reply(f"c{number}"), ())
+        more = {"preview": f"seen {number}", "context": LONG, "artifact_id": ArtifactId("art_1")}
+        dialogue.settle(CallId(f"c{number}"), structs.replace(settled(f"c{number}"), **more))
+    return dialogue.messages
+
+
+def results(messages: MessageList) -> list[str]:
+    return [each.content for each in messages.entries if isinstance(each, ToolMessage)]
+
+
+PREVIEWS = [f"[result removed: seen {number}; artifact art_1]" for number in range(3)]
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("event", "expected"),
     [
-        (Trimming(), Trimming(start=5, dropped=10)),
-        (Trimming(estimate=10, excess=6), Trimming(start=5, dropped=10)),
-        (Trimming(estimate=4, excess=6), Trimming(start=5, dropped=10)),
-        (Trimming(estimate=40, excess=-8), Trimming(start=5, dropped=10, estimate=30, excess=-6)),
-        (Trimming(dropped=10, estimate=40, excess=8), Trimming(5, 0, 10, 40, 8)),
+        (Summarised(), [*PREVIEWS[:2], LONG]),
+        (Summarised(results=1), PREVIEWS),
+        (Summarised(results=1, keeps_earlier=True), [LONG, LONG, PREVIEWS[2]]),
+        (Summarised(tasks=(TaskId("t0"),)), [PREVIEWS[1], LONG]),
+        (Summarised(tasks=(TaskId("t0"), TaskId("t1")), text="So it was."), [LONG]),
     ],
-    ids=["nothing counted", "all of it", "more than was counted", "a quarter", "nothing new"],
+    ids=["previews", "all previews", "own previews", "left out", "summary"],
 )
-def test_a_dropped_task_reduces_the_excess_by_its_share(before: Trimming, after: Trimming) -> None:
-    before.drop(TaskBoundary(TaskId("a"), 5, 10))
-    assert before == after
+def test_an_event_says_which_results_are_read_as_previews(
+    event: Summarised, expected: list[str]
+) -> None:
+    messages = talk_of_three()
+    before = messages.tokens
+    messages.shorten(event)
+    assert results(messages) == expected
+    assert messages.tokens < before
+    assert messages.shortened_for == "t2"
+    assert messages.boundaries[-1].index == len(messages.entries) - 3
+
+
+def test_a_preview_stays_as_it_is_when_the_history_is_shortened_again() -> None:
+    messages = talk_of_three()
+    messages.shorten(Summarised())
+    tokens = messages.tokens
+    messages.shorten(Summarised())
+    assert results(messages) == [*PREVIEWS[:2], LONG]
+    assert messages.tokens == tokens
+
+
+def test_a_task_that_replaces_one_that_was_left_out_reads_nothing_that_followed_it() -> None:
+    messages = talk_of_three()
+    messages.shorten(Summarised(tasks=(TaskId("t0"),)))
+    assert messages.forget(TaskId("t0"))
+    assert (messages.entries, messages.boundaries, messages.tokens) == ([], [], 0)
+
+
+def test_a_task_that_replaces_one_in_a_summary_reads_the_summary_alone() -> None:
+    messages = talk_of_three()
+    messages.shorten(Summarised(tasks=(TaskId("t0"),), text="So it was."))
+    assert messages.forget(TaskId("t0"))
+    assert [each.content for each in messages.entries] == [f"{SUMMARY_HEAD}\nSo it was."]
+
+
+@pytest.mark.parametrize(
+    ("counted", "above"), [(200, 0), (1000, 300)], ids=["fewer than estimated", "more"]
+)
+def test_what_a_provider_counted_above_the_estimate_shrinks_with_the_messages(
+    counted: int, above: int
+) -> None:
+    messages = talk_of_three()
+    messages.requests.append((9, 400, counted))
+    messages.shorten(Summarised())
+    ((count, tokens, now),) = messages.requests
+    assert (count, tokens) == (0, messages.tokens)
+    assert above // 3 <= now - tokens <= above
+
+
+def test_hooks_are_asked_again_about_a_request_that_was_shortened() -> None:
+    dialogue = Dialogue(talk_of_three(), iteration=2)
+    keys: list[Decided] = [(None, "before_model", "h", turn) for turn in (1, 2, 3, -1)]
+    keys += [(None, "after_reply", "h", 3), (path_of("a"), "before_model", "h", 3)]
+    decided = HookDecided(method="before_model", hook="h", verdict=Verdict.PASS)
+    decisions = dict.fromkeys(keys, decided)
+    dialogue.shorten(Summarised(results=1), decisions)
+    assert list(decisions) == [*keys[:2], *keys[4:]]
+    assert dialogue.has_previews
+    assert dialogue.too_long_at is None
+
+
+def test_a_request_that_was_too_long_is_remembered_until_its_reply() -> None:
+    dialogue = Dialogue(talk_of_three(), iteration=2)
+    dialogue.shorten(Summarised(too_long=True), {})
+    assert dialogue.too_long_at == dialogue.iteration
+    dialogue.add_reply(structs.replace(said_reply(), iteration=3), ())
+    assert dialogue.too_long_at != dialogue.iteration

@@ -20,6 +20,7 @@ from penstock.core.events.events import (
     SessionOpened,
     TaskEnded,
 )
+from penstock.core.events.history_events import Summarised
 from penstock.core.ids import MessageId, ProfileId, QuestionId, TaskId
 from penstock.core.task import EXPIRED, QuestionStatus, TaskStatus, standing
 from penstock.store.database import Database
@@ -226,3 +227,9 @@ async def test_an_erasure_counts_the_messages_of_the_conversation_again(
         await database.write(partial(blank, half=half))
         counts.append(await database.read(count_of))
     assert counts == [1, 1, 0]
+
+
+def test_a_cut_without_a_summary_stays_when_a_task_that_it_names_is_erased() -> None:
+    """It quotes nothing; without it, the tasks that were left out would be read again."""
+    assert blank_of(Summarised(tasks=(TaskId("t"),), results=2), BOTH) is None
+    assert blank_of(Summarised(text="They met.", tasks=(TaskId("t"),)), BOTH) == Erased()

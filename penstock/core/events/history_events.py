@@ -1,4 +1,4 @@
-"""The event of long conversations: earlier tasks are read as a summary from then on."""
+"""The event of long conversations: earlier messages are read in a shorter form from then on."""
 
 from msgspec import Struct
 
@@ -7,16 +7,24 @@ from penstock.core.messages import NOTHING_SPENT, Usage
 
 
 class Summarised(Struct, frozen=True, kw_only=True, gc=False):
-    """Models read the earlier conversation in a shorter form from then on; its events stay.
+    """Models read the conversation in a shorter form from then on; its events stay.
 
-    Results of tools in finished tasks are read as previews, and the oldest tasks as the summary.
+    Results of tools in finished tasks are read as previews. The oldest tasks are left out, or read
+    as the summary.
     """
 
     text: str = ""
-    """The summary; empty if previews were short enough, or if no summary could be written."""
+    """The summary; empty if previews were short enough, or if the tasks are left out."""
     tasks: tuple[TaskId, ...] = ()
-    """The tasks that it replaces, also those of earlier summaries, oldest first."""
+    """The tasks that are not read any more, oldest first; with a summary also those of earlier
+    summaries."""
     base: int = 0
     """The `seq` of the newest event before it; 0 without a summary."""
     usage: Usage = NOTHING_SPENT
-    """The tokens of the request for it."""
+    """The tokens of the request for the summary."""
+    results: int = 0
+    """How many results of the task itself are read as previews, too: its oldest ones."""
+    keeps_earlier: bool = False
+    """Earlier tasks are read as before."""
+    too_long: bool = False
+    """The provider refused a request because it was too long."""

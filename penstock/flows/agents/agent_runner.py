@@ -22,10 +22,11 @@ from penstock.agents.agent_profile import AgentProfile
 from penstock.agents.catalog import FindModel, model_name
 from penstock.agents.tool_offer import (
     REPLY_TOKENS,
+    AgentModel,
     ToolOffer,
     definition,
 )
-from penstock.agents.turn import AgentModel, open_turns
+from penstock.agents.turn import open_turns
 from penstock.core.call import CallPath, Origin
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError, NotFound

@@ -100,7 +100,9 @@ def to_wire(
         body["system"] = [{"type": "text", "text": request.system, "cache_control": point}]
     if tools:
         body["tools"] = tools
-    body |= _thinking(request, card, body, can_think=not history.lacks_thinking)
+    body |= _thinking(
+        request, card, body, can_think=not (history.lacks_thinking or request.has_previews)
+    )
     if tools:
         body["tool_choice"] = _tool_choice(request, card, names, body)
     if request.stop:

@@ -173,8 +173,10 @@ _ROLES: dict[str, type[Any]] = {
     "tool": ToolMessage,
 }
 _NAMES = {kind: role for role, kind in _ROLES.items()}
-_APART = ("messages", "tools", "closing", "loop_start")
-"""Fields that are not compared as plain values. Hooks may not change the last two."""
+_FIXED = ("closing", "loop_start", "has_previews")
+"""Fields that hooks may not change."""
+_APART = ("messages", "tools", *_FIXED)
+"""Fields that are not compared as plain values."""
 
 
 def _private(request: ModelRequest) -> ModelRequest:
@@ -198,8 +200,8 @@ def _request_difference(before: ModelRequest, answer: ModelRequest) -> Any:
             change[name] = msgspec.to_builtins(value)
     if tuple(answer.tools) != tuple(before.tools):
         change["tools"] = msgspec.to_builtins(tuple(answer.tools))
-    if (answer.closing, answer.loop_start) != (before.closing, before.loop_start):
-        raise TypeError("it may not change `closing` or `loop_start`")
+    if any(getattr(answer, name) != getattr(before, name) for name in _FIXED):
+        raise TypeError("it may not change `closing`, `loop_start` or `has_previews`")
     if (messages := _changed_messages(before.messages, list(answer.messages))) is not None:
         change["messages"] = messages
     if change:

@@ -127,7 +127,7 @@ async def test_a_refused_request_fails_the_task_and_asks_no_model() -> None:
     [
         (lambda each: replace(each, messages=[]), "a request needs messages"),
         (lambda each: replace(each, messages=["hello"]), "a message cannot be 'hello'"),
-        (lambda each: replace(each, closing=True), "it may not change `closing` or `loop_start`"),
+        (lambda each: replace(each, closing=True), "it may not change `closing`, `loop_start`"),
         (lambda each: replace(each, temperature="hot"), "Expected `float | null`, got `str`"),
         (lambda each: each.messages, "it may not return list"),
         (lambda each: 1 / 0, "ZeroDivisionError"),
