@@ -49,11 +49,13 @@ COSTLY = {
     "cryptography",
     "fastapi",
     "httpx2",
+    "pydantic",
     "rich",
     "sqlalchemy",
     "starlette",
     "typer",
     "uvicorn",
+    "yaml",
 }
 
 

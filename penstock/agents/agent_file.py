@@ -30,11 +30,11 @@ from penstock.core.diagnostics import Diagnostic, Severity, has_error, in_file_o
 from penstock.core.ids import ASSISTANT
 from penstock.core.text import one_line
 from penstock.manifest.authored_kinds import meant, named_items
+from penstock.manifest.document import SourceRange
 from penstock.manifest.fields import Node, quoted
 from penstock.manifest.files import NO_FOLDER
 from penstock.manifest.front_matter import FrontMatter, parse_front_matter
 from penstock.manifest.template import ValueSource, parse, single_braces
-from penstock.manifest.yaml_document import SourceRange
 from penstock.models.names import ROLES, THINKING
 from penstock.tools.policy import ALWAYS, ARCHITECT, AUTHORING
 

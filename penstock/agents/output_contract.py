@@ -34,13 +34,13 @@ from penstock.models.structured.fitted import Fitted, dialect_of
 from penstock.tools.python.function import FunctionTool
 from penstock.tools.python.options import Options
 from penstock.tools.python.output_type import (
-    Misfit,
     OutputType,
     output_types,
     returned,
     unwrapped,
     wrapped,
 )
+from penstock.tools.python.signature import Misfit
 from penstock.tools.tool import Tool, with_spec
 
 FINAL_ANSWER = "final_answer"

@@ -15,9 +15,9 @@ from penstock.app.settings import FILE, Settings
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.errors import ConfigError
 from penstock.core.ids import ASSISTANT
+from penstock.manifest.document import SourceRange
 from penstock.manifest.fields import quoted
 from penstock.manifest.front_matter import parse_front_matter
-from penstock.manifest.yaml_document import SourceRange
 from penstock.models.names import ModelNames
 from penstock.models.resolve import ModelRegistry
 from penstock.tools.policy import RuleSet

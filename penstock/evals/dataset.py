@@ -25,6 +25,7 @@ from penstock.evals.scorers import (
     MaxSeconds,
     MaxTurns,
 )
+from penstock.manifest.document import Document, SourceRange, YamlPath
 from penstock.manifest.fields import WRONG, Field, Kind, Node, read_fields
 from penstock.manifest.files import NO_FOLDER
 from penstock.manifest.kinds import (
@@ -37,7 +38,7 @@ from penstock.manifest.kinds import (
     Text,
     refuse_doubles,
 )
-from penstock.manifest.yaml_document import Document, SourceRange, YamlPath, parse_yaml
+from penstock.manifest.yaml_document import parse_yaml
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 """Most bytes of a file of cases: more is a corpus, which belongs in Python."""

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic, Severity, in_file_order
 from penstock.flows.definition import Flow, Step
+from penstock.manifest.document import LINE_END, Document, SourceRange
 from penstock.manifest.fields import Node, quoted
-from penstock.manifest.yaml_document import LINE_END, Document, SourceRange
 
 
 class StepNode(Node, kw_only=True):

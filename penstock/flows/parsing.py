@@ -28,17 +28,11 @@ from penstock.manifest.authored_kinds import (
     warn,
     warn_unknown,
 )
+from penstock.manifest.document import Document, SourceMap, SourceRange, YamlPath
 from penstock.manifest.fields import WRONG, Field, Invalid, Node, described, quoted
 from penstock.manifest.files import NO_FOLDER
 from penstock.manifest.kinds import Boolean, Text
-from penstock.manifest.yaml_document import (
-    FENCE,
-    Document,
-    SourceMap,
-    SourceRange,
-    YamlPath,
-    parse_yaml,
-)
+from penstock.manifest.yaml_document import FENCE, parse_yaml
 
 MARKDOWN = "```"
 SEVERAL = "yaml-many-documents"

@@ -12,9 +12,9 @@ from penstock.core.events.flow_events import RESERVED, Output, ValueType
 from penstock.core.json_values.schema import check_schema
 from penstock.core.text import cut
 from penstock.manifest import kinds
+from penstock.manifest.document import SourceRange
 from penstock.manifest.fields import FOUND_CHARACTERS, OWN, WRONG, Invalid, Kind, Node, quoted
 from penstock.manifest.kinds import Boolean, Text
-from penstock.manifest.yaml_document import SourceRange
 
 MAX_UNKNOWN = 100
 """Unknown keys of one mapping that are named; the others are counted."""

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.core.diagnostics import Diagnostic, has_error, sort
+from penstock.manifest.document import Document, SourceRange
 from penstock.manifest.fields import Node, described, quoted
 from penstock.manifest.files import ManifestFolder, UnreadReason, discover, read_bounded, shown
 from penstock.manifest.paths import escape_of
@@ -36,7 +37,7 @@ from penstock.manifest.references import (
 )
 from penstock.manifest.skill import SkillManifest, read_skill
 from penstock.manifest.tool import ToolManifest, read_tool
-from penstock.manifest.yaml_document import Document, SourceRange, parse_yaml
+from penstock.manifest.yaml_document import parse_yaml
 
 MANIFEST_BYTES = 262_144
 """A larger manifest is not read."""

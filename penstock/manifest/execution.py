@@ -4,10 +4,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from penstock.manifest.document import SourceRange
 from penstock.manifest.fields import Field, Invalid, Node
 from penstock.manifest.kinds import OneOf, RecordKind, Text, exactly_one
 from penstock.manifest.paths import SCRIPTS, FilePathKind
-from penstock.manifest.yaml_document import SourceRange
 
 MAX_SOURCE_BYTES = 262_144
 ENGINES = ("wasm", "deno")

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from penstock.core.diagnostics import Severity, nearest
 from penstock.core.text import cut
+from penstock.manifest.document import Document, SourceRange, YamlPath
 from penstock.manifest.files import ManifestFolder
-from penstock.manifest.yaml_document import Document, SourceRange, YamlPath
 
 FOUND_CHARACTERS = 60
 OWN = "x-"

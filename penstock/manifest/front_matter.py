@@ -15,14 +15,8 @@ from msgspec import Struct
 
 from penstock.core.diagnostics import Severity
 from penstock.core.text import cut
-from penstock.manifest.yaml_document import (
-    FENCE,
-    Document,
-    SourceMap,
-    SourceRange,
-    YamlPath,
-    parse_yaml,
-)
+from penstock.manifest.document import Document, SourceMap, SourceRange, YamlPath
+from penstock.manifest.yaml_document import FENCE, parse_yaml
 
 TWICE = "yaml-duplicate-key"
 _FILE_START = SourceRange(line=1, column=1)

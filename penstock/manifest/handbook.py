@@ -15,10 +15,11 @@ from msgspec import Struct
 
 from penstock.core.call_errors import ToolFailed
 from penstock.core.text import cut, one_line
+from penstock.manifest.document import Document, SourceRange, YamlPath
 from penstock.manifest.files import UnreadReason, leads_to_folder, read_bounded
 from penstock.manifest.front_matter import read_loose
 from penstock.manifest.paths import escape_of
-from penstock.manifest.yaml_document import FENCE, Document, SourceRange, YamlPath, parse_yaml
+from penstock.manifest.yaml_document import FENCE, parse_yaml
 
 INDEX = "SKILL.md"
 FILE_BYTES = 256 * 1024

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.core.diagnostics import Diagnostic, Severity, nearest
+from penstock.manifest.document import Document, SourceRange, YamlPath
 from penstock.manifest.fields import described, quoted
 from penstock.manifest.files import shown
 from penstock.manifest.handbook import (
@@ -18,7 +19,6 @@ from penstock.manifest.handbook import (
     read_text,
 )
 from penstock.manifest.paths import escape_of
-from penstock.manifest.yaml_document import Document, SourceRange, YamlPath
 
 _TOP = SourceRange(line=1, column=1)
 _NO_TEXT = f"is not text of at most {FILE_BYTES} bytes"

@@ -4,11 +4,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from penstock.manifest.document import SourceRange
 from penstock.manifest.execution import Entrypoint
 from penstock.manifest.fields import Field, Invalid, Node, read_fields
 from penstock.manifest.kinds import Integer, RecordKind, from_fields
 from penstock.manifest.paths import FilePathKind
-from penstock.manifest.yaml_document import SourceRange
 
 MAX_BYTES = 65_536
 

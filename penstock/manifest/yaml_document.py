@@ -1,4 +1,4 @@
-"""Parses YAML 1.2 into JSON-like values, and records the position of every part.
+"""Parses YAML 1.2 into documents: JSON-like values with the position of every part.
 
 Guarantees: `parse_yaml` never raises for what is in a file; each problem is a diagnostic at its
 line. Reading costs linear time and memory: anchors, aliases, merge keys and tags end the parse
@@ -7,26 +7,24 @@ Only `true` and `false` are booleans, numbers are those that JSON has, and a key
 is an error instead of a silent replacement.
 
 How: values are built from the parser's events and not from PyYAML's constructors, which implement
-YAML 1.1 and lose positions. A position is kept as plain numbers; a SourceRange is made only when it
-is needed, because large files have thousands of parts and few problems.
+YAML 1.1 and lose positions.
 
 Relies on: the events of PyYAML, with or without libyaml; the two word their errors differently.
 Shown by tests/manifest/test_yaml_document.py.
 """
 
-import dataclasses
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
-from msgspec import Struct, field
 
-from penstock.core.diagnostics import Diagnostic, Severity
+from penstock.core.diagnostics import Diagnostic
 from penstock.core.errors import DeclarationError
 from penstock.core.text import cut
+from penstock.manifest.document import LINE_END, Document, SourceMap, SourceRange, YamlPath
 
 MAX_DEPTH = 64
 FENCE = "---"
@@ -54,134 +52,8 @@ _SCALARS = (
     ),
 )
 _FIRST = frozenset("nN~tTfF-+.0123456789")
-LINE_END = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")
-"""The line breaks of YAML."""
-
-YamlPath = tuple[str | int, ...]
-_Span = tuple[int, int, int, int, str | None]
-"""Line and column from 0, twice, and the style of a scalar ("" is plain); None for others."""
 _Event = Any
 """An event of PyYAML, whose type stubs lack the attributes of events."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SourceRange:
-    """A position in a file: line and columns from 1, the end exclusive and in the same line."""
-
-    line: int
-    column: int
-    end_column: int = dataclasses.field(default=0, compare=False)
-
-
-class SourceMap(Mapping[YamlPath, SourceRange]):
-    """The positions of the parts of a document, by path."""
-
-    def __init__(self, text: str = "", first_line: int = 1) -> None:
-        self._text = text
-        self._first_line = first_line
-        self._lines: list[str] | None = None
-        self._spans: dict[YamlPath, _Span] = {}
-
-    def note(self, path: YamlPath, event: _Event) -> None:
-        """Record the position of a part, from a parser event."""
-        start, end = event.start_mark, event.end_mark
-        style = (event.style or "") if isinstance(event, yaml.ScalarEvent) else None
-        self._spans[path] = (start.line, start.column, end.line, end.column, style)
-
-    def mark(self, path: YamlPath, line: int, column: int, end: int) -> None:
-        """Record the position of a part within one line; all numbers count from 0."""
-        self._spans[path] = (line, column, line, end, "")
-
-    def __getitem__(self, path: YamlPath) -> SourceRange:
-        """Return the start of the part and its end in that line."""
-        line, column, end_line, end_column, style = self._spans[path]
-        is_within = style is not None and line == end_line
-        last = end_column if is_within else len(self.line(line))
-        return SourceRange(
-            line=line + self._first_line,
-            column=column + 1,
-            end_column=max(last, column + 1) + 1,
-        )
-
-    def __contains__(self, path: object) -> bool:
-        """Return whether there is such a part."""
-        return path in self._spans
-
-    def __iter__(self) -> Iterator[YamlPath]:
-        """Yield the paths."""
-        return iter(self._spans)
-
-    def __len__(self) -> int:
-        """Return the number of parts."""
-        return len(self._spans)
-
-    def line(self, number: int) -> str:
-        """Return a line of the text, counted from 0, without trailing white space."""
-        if self._lines is None:
-            self._lines = LINE_END.split(self._text)
-        return self._lines[number].rstrip() if number < len(self._lines) else ""
-
-    def within(self, line: int = 0, column: int = 0) -> SourceRange:
-        """Return a position counted from 0, at most the end of the text."""
-        last = len(LINE_END.split(self._text)) - 1
-        if line > last:
-            line, column = last, len(self.line(last))
-        return SourceRange(line=line + self._first_line, column=column + 1)
-
-    def is_verbatim(self, path: YamlPath, text: str) -> bool:
-        """Return whether the lines of a text are lines of the file, unchanged."""
-        line, style = self._spans[path][0], self._spans[path][-1]
-        begins = self.content(path, text).column - 1
-        return style == "|" or self.line(line)[begins:].startswith(text)
-
-    def content(self, path: YamlPath, text: str) -> SourceRange:
-        """Return the position of the first character of a text, after its quote or `|`."""
-        line, _, end_line, _, style = self._spans[path]
-        place = self[path]
-        if style not in {"|", ">"}:
-            return dataclasses.replace(place, column=place.column + (style in {"'", '"'}))
-        number = line + 1
-        while number < end_line and not self.line(number):
-            number += 1
-        indent = _indent(self.line(number)) - _indent(text.lstrip("\n"))
-        return SourceRange(line=line + 1 + self._first_line, column=indent + 1)
-
-
-class Document(Struct, kw_only=True):
-    """One YAML document: its value, the positions of its parts, and its problems."""
-
-    file: str
-    value: Any = None
-    is_read: bool = False
-    """The document was read to its end; the value may still be null."""
-    keys: SourceMap = field(default_factory=SourceMap)
-    """Positions of keys; items of a list have none."""
-    values: SourceMap = field(default_factory=SourceMap)
-    problems: list[Diagnostic] = field(default_factory=list)
-
-    def problem(
-        self,
-        code: str,
-        message: str,
-        at: SourceRange,
-        suggestion: str | None = None,
-        *,
-        severity: Severity = Severity.ERROR,
-    ) -> None:
-        """Add a diagnostic."""
-        self.problems.append(
-            Diagnostic(
-                code=code,
-                message=message,
-                file=self.file,
-                line=at.line,
-                column=at.column,
-                severity=severity,
-                suggestion=suggestion,
-                end_line=at.line,
-                end_column=at.end_column,
-            )
-        )
 
 
 def parse_yaml(text: str, file: str, *, first_line: int = 1) -> Document:
@@ -247,9 +119,10 @@ class _Builder:
     def _value(self, event: _Event, stream: Iterator[_Event], path: YamlPath) -> Any:
         if event.anchor or event.tag is not None:
             raise self._special(event)
-        self._document.values.note(path, event)
         kind = type(event)
-        if kind is yaml.ScalarEvent:
+        is_scalar = kind is yaml.ScalarEvent
+        self._document.values.note(path, event, (event.style or "") if is_scalar else None)
+        if is_scalar:
             return _scalar(event.value) if event.implicit[0] else event.value
         if len(path) > MAX_DEPTH:
             message = f"not valid YAML: nested more than {MAX_DEPTH} levels deep"
@@ -280,7 +153,7 @@ class _Builder:
             elif key == "<<" and event.implicit[0]:
                 raise self._special(event)
             else:
-                self._document.keys.note(here, event)
+                self._document.keys.note(here, event, event.style or "")
             mapping[key] = self._value(next(stream), stream, here)
         return mapping
 
@@ -302,10 +175,6 @@ class _Builder:
             column=start.column + 1,
             end_column=end.column + 1 if is_within else start.column + 2,
         )
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
 
 
 def _scalar(text: str) -> Any:

@@ -8,6 +8,7 @@ first bytes only. Proof: `tests/tools/test_outputs.py`.
 import base64
 import dataclasses
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -17,10 +18,10 @@ from typing import Any
 from uuid import UUID
 
 from msgspec import Struct
-from pydantic import BaseModel, TypeAdapter
 
 from penstock.core.call_errors import InvalidOutput
 from penstock.core.json_values.schema import pointer
+from penstock.core.late import late
 from penstock.tools.media import sniff
 
 Path = tuple[str | int, ...]
@@ -31,7 +32,6 @@ _SMALL = 1 << 53
 _KEYS = frozenset({int, float, bool})
 _TEXTUAL = (date, time, timedelta, Decimal, UUID)
 """`date` includes `datetime`."""
-_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 
 
 def to_json(value: Any, depth: int) -> Any:
@@ -98,14 +98,15 @@ def _convert_members(value: Mapping[Any, Any], path: Path, depth: int) -> dict[s
 
 
 def _convert_object(value: Any, path: Path, depth: int) -> Any:
-    if isinstance(value, BaseModel):
+    if _is_model(value):
         return _convert(value.model_dump(by_alias=True), path, depth)
     if (names := _field_names(value)) is not None:
         return {n: _convert(getattr(value, n), (*path, n), depth) for n in names}
     if isinstance(value, bytes | bytearray | memoryview):
         return encoded(bytes(value))
     if isinstance(value, _TEXTUAL):
-        return _ANYTHING.dump_python(value, mode="json")
+        text_of: Callable[[Any], Any] = late("penstock.tools.python.hints:text_of")
+        return text_of(value)
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):
@@ -114,6 +115,12 @@ def _convert_object(value: Any, path: Path, depth: int) -> Any:
         raise _refused(path, "is a path of this machine; return what the file holds, or its name")
     accepted = "JSON, a pydantic model, a dataclass, a datetime or bytes"
     raise _refused(path, f"is {_article(type(value).__name__)}; a tool returns {accepted}")
+
+
+def _is_model(value: Any) -> bool:
+    """Whether it is a model of pydantic. If it is, its program has loaded pydantic."""
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and isinstance(value, pydantic.BaseModel)
 
 
 def _number(value: Any, path: Path) -> int | float:

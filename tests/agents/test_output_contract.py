@@ -19,7 +19,7 @@ from penstock.core.task import TaskOutput
 from penstock.models.model import ModelCard
 from penstock.models.scripted import SCRIPTED
 from penstock.tools.python.function import tool
-from penstock.tools.python.output_type import Misfit
+from penstock.tools.python.signature import Misfit
 
 JSON_CARD = replace(SCRIPTED, json_schema=True)
 WORDS_CARD = replace(SCRIPTED, tools=False)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.manifest.yaml_document import SourceRange
+from penstock.manifest.document import SourceRange
 from tests.kit.manifests import findings, load, tool
 
 FILES = {"run.mts": "", "old.js": "", "note.txt": ""}

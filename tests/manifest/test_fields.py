@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from penstock.manifest.document import SourceRange
 from penstock.manifest.fields import Field, Node, described, read_fields
 from penstock.manifest.files import ManifestFolder
 from penstock.manifest.kinds import Boolean, Text
-from penstock.manifest.yaml_document import SourceRange, parse_yaml
+from penstock.manifest.yaml_document import parse_yaml
 
 FOUND: list[tuple[Any, str]] = [
     ("30s", 'string "30s"'),

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.diagnostics import Severity
+from penstock.manifest.document import Document, SourceRange
 from penstock.manifest.front_matter import parse_front_matter, read_loose
-from penstock.manifest.yaml_document import Document, SourceRange
 
 
 def read(text: str) -> Document:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from penstock.manifest.document import Document
 from penstock.manifest.fields import WRONG, Kind, Node
 from penstock.manifest.files import ManifestFolder
 from penstock.manifest.kinds import (
@@ -20,7 +21,6 @@ from penstock.manifest.kinds import (
     Text,
     from_fields,
 )
-from penstock.manifest.yaml_document import Document
 from tests.kit.manifests import findings, tool
 
 KINDS: list[tuple[Kind, list[Any], list[Any]]] = [

@@ -6,9 +6,9 @@ import pytest
 
 from penstock.core.call import Effect, RetryPolicy
 from penstock.manifest.bindings import StateBinding, VaultKey
+from penstock.manifest.document import SourceRange
 from penstock.manifest.execution import Execution
 from penstock.manifest.tool import FIELDS, ToolLimits
-from penstock.manifest.yaml_document import SourceRange
 from tests.kit.manifests import CAPTURE, PUBLISH, TOOL, findings, load, tool
 
 

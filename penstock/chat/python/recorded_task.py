@@ -25,7 +25,7 @@ from penstock.core.reply import (
     ToolCall,
     UserMessage,
 )
-from penstock.tools.python.output_type import Misfit
+from penstock.tools.python.signature import Misfit
 
 Outputs = Mapping[str, OutputContract | None]
 """The forms of the outputs of agents, by their names; None is text."""

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from penstock.app.project import Project, ProjectCheck
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import ErrorDetail
+from penstock.manifest.document import LINE_END
 from penstock.manifest.tool import ToolManifest
-from penstock.manifest.yaml_document import LINE_END
 from penstock.sandbox.compiler.load_script import INLINE
 
 AROUND = 2

@@ -27,8 +27,8 @@ from penstock.core.call import Origin
 from penstock.core.ids import ASSISTANT, LogId
 from penstock.core.text import count
 from penstock.engine.session_state import SessionState
+from penstock.manifest.document import SourceRange
 from penstock.manifest.tool import ToolLimits, ToolManifest
-from penstock.manifest.yaml_document import SourceRange
 from penstock.models.model import ToolDefinition, tool_tokens
 from penstock.tools.policy import SCRIPT, Caller, RuleSet, find_grant, find_refusal, grants
 from penstock.tools.python.function import FunctionTool

@@ -21,8 +21,8 @@ from penstock.core.diagnostics import nearest
 from penstock.flows.checks.reachability import Reachability
 from penstock.flows.definition import Step
 from penstock.flows.parsed_flow import ParsedFlow, ParsedStep, StepNode
+from penstock.manifest.document import SourceRange
 from penstock.manifest.template import BrokenPlaceholder, Placeholder, Template, ValueSource, parse
-from penstock.manifest.yaml_document import SourceRange
 
 FLOW = "flow.yaml"
 """A folder with a file of this name is one flow."""

@@ -63,8 +63,8 @@ from penstock.flows.runs.plan import RunStatus
 from penstock.flows.runs.run import Run
 from penstock.flows.runs.visits import WARNING, FrameEvents
 from penstock.flows.steps.kind import StepContext
+from penstock.manifest.document import SourceRange
 from penstock.manifest.template import ValueSource, parse
-from penstock.manifest.yaml_document import SourceRange
 from penstock.store.logs.log import Lease, Log
 
 MAX_RUNS, MAX_STARTS, SECONDS = 200, 1000, 2.0

@@ -26,9 +26,9 @@ from penstock.flows.checks.context import FLOW, CheckContext
 from penstock.flows.parsed_flow import ParsedFlow
 from penstock.flows.parsing import read_flow
 from penstock.flows.project.library import SUFFIXES, file_name
+from penstock.manifest.document import Document, SourceRange
 from penstock.manifest.files import UnreadReason, leads_to_folder, read_bounded, shown
 from penstock.manifest.paths import escape_of
-from penstock.manifest.yaml_document import Document, SourceRange
 
 BUILT_IN = Path(__file__).parents[1] / "builtin"
 """Folder of the flows that every project has."""

@@ -47,9 +47,10 @@ from penstock.flows.project.library import (
 )
 from penstock.flows.project.modules import ModuleLoader
 from penstock.flows.steps.kind import CONFIG
+from penstock.manifest.document import Document, SourceRange
 from penstock.manifest.fields import Invalid, Node, described
 from penstock.manifest.files import NO_FOLDER, UnreadReason, read_bounded, walk
-from penstock.manifest.yaml_document import Document, SourceRange, parse_yaml
+from penstock.manifest.yaml_document import parse_yaml
 from penstock.resources.project.globs import glob
 
 MAX_SEEN = 20_000

@@ -1,15 +1,18 @@
-"""Parser of docstrings in the Google, NumPy and Sphinx styles.
+"""The source of a function as text: its docstring, and the lines of its parameters.
 
-It reads Google's `Args:`, NumPy's underlined `Parameters` and Sphinx's `:param x:`, also mixed in
-one docstring. The text of a parameter goes into the schema. Everything else stays in the
-description, each section under a plain heading, and no line is lost. No library is used: griffe
+`parse_docstring` reads Google's `Args:`, NumPy's underlined `Parameters` and Sphinx's `:param x:`,
+also mixed in one docstring. The text of a parameter goes into the schema. Everything else stays in
+the description, each section under a plain heading, and no line is lost. No library is used: griffe
 reads these styles and Python itself, and takes 106 ms to import (decision 032).
 Proof: `tests/tools/python/test_docstring.py`.
 """
 
+import ast
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from textwrap import dedent
+from typing import Any
 
 _GOOGLE = re.compile(
     r"(?:(?:keyword |other )?(?:args|arguments|parameters|params)):[ \t]*", re.IGNORECASE
@@ -166,3 +169,24 @@ def _numpy_entry(line: str) -> _Entry | None:
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
+
+
+class FunctionLines:
+    """The lines of a function and its parameters in their file."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._lines: dict[str, int] = {}
+        try:
+            source, first = inspect.getsourcelines(function)
+            node = ast.parse(dedent("".join(source))).body[0]
+        except (OSError, TypeError, SyntaxError, IndexError):
+            return
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            taken = node.args
+            every = [*taken.posonlyargs, *taken.args, *taken.kwonlyargs, taken.vararg, taken.kwarg]
+            self._lines = {each.arg: first + each.lineno - 1 for each in every if each is not None}
+            self._lines[""] = first + node.lineno - 1
+
+    def line_of(self, parameter: str) -> int:
+        """Return the line of a parameter, or of the function itself."""
+        return self._lines.get(parameter, self._lines.get("", 1))

@@ -31,7 +31,6 @@ from typing import (
 )
 
 from msgspec.structs import replace
-from pydantic import ValidationError
 
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotConfigured
@@ -42,6 +41,7 @@ from penstock.core.events.events import NoteEmitted
 from penstock.core.foreign_code import BlockingDetector
 from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.json_values.schema import Problem, pointer
+from penstock.core.late import late
 from penstock.resources.dependencies import MISSING, NO_DEPS, Depends
 from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
@@ -55,7 +55,7 @@ from penstock.tools.python.options import (
     retry_policy,
     wrong_options,
 )
-from penstock.tools.python.signature import Signature, read_signature
+from penstock.tools.python.signature import Signature
 from penstock.tools.spec import ToolSpec
 
 BLOCKING_SECONDS = 0.1
@@ -71,6 +71,7 @@ NeedsT_contra = TypeVar("NeedsT_contra", contravariant=True)
 """The type of the dependencies that a tool needs; `object` if it needs none."""
 
 DESCRIPTION_CHARACTERS = 4096
+ReadSignature = Callable[[Callable[..., Any], Json | None], Signature]
 
 
 class FunctionTool(Generic[NeedsT_contra, P, R_co]):
@@ -234,7 +235,8 @@ class FunctionTool(Generic[NeedsT_contra, P, R_co]):
         schema = self._options.get("input_schema")
         if schema is not None and not is_input_schema(schema):
             schema = None  # a wrong value of the option is a finding of its own
-        return read_signature(self._function, schema)
+        read: ReadSignature = late("penstock.tools.python.hints:read_signature")
+        return read(self._function, schema)
 
     @property
     def _description(self) -> str:
@@ -254,16 +256,10 @@ class FunctionTool(Generic[NeedsT_contra, P, R_co]):
         arguments = own_copy(input)
         if signature.takes_bytes:
             arguments = at_bytes(arguments, signature.input_schema, self._decoded)
-        try:
-            made = signature.model.model_validate(arguments)
-        except ValidationError as error:
-            problems = [
-                Problem(pointer([*each["loc"]]), each["msg"])
-                for each in error.errors(include_url=False, include_context=False)
-            ]
-            raise invalid(self.tool_id, problems) from None
-        names = signature.names
-        return {names[field]: getattr(made, field) for field in made.model_fields_set}
+        made = signature.convert(arguments)
+        if isinstance(made, list):
+            raise invalid(self.tool_id, made)
+        return made
 
     def _decoded(self, text: Any, path: tuple[str | int, ...]) -> Any:
         """Return the bytes of a base64 text. Raises InvalidInput."""

@@ -13,22 +13,15 @@ they see values of the right shape only. Proof: tests/tools/python/test_output_t
 import inspect
 import re
 import types
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import msgspec
-from msgspec import Struct
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
-
-from penstock.core.call_errors import ModelRetry
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
-from penstock.core.foreign_code import CaughtError
 from penstock.core.json_values.schema import Problem, Schema, pointer
-from penstock.tools.python.inlined_schema import inlined
-from penstock.tools.python.signature import holds_struct
+from penstock.core.late import late
+from penstock.tools.python.signature import Misfit, ValueForm, type_name
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]+")
 _VALUE = "value"
@@ -43,10 +36,13 @@ class OutputType:
 
     def __init__(self, hint: Any) -> None:
         self.hint = hint
-        self.name = _NOT_IN_NAMES.sub("_", _name(hint)).strip("_")
+        self.name = _NOT_IN_NAMES.sub("_", type_name(hint)).strip("_")
         """Its name in tools, such as `Ticket`."""
-        self._is_of_msgspec = holds_struct(hint) or _is_old_typed_dict(hint)
-        self.schema = _schema_of(hint, is_of_msgspec=self._is_of_msgspec)
+        if inspect.isclass(hint) and not _has_fields(hint):
+            raise ConfigError(f"output {hint.__name__} has no fields, so no model can give it")
+        form_of: Callable[[Any], ValueForm] = late("penstock.tools.python.hints:form_of")
+        self._form = form_of(hint)
+        self.schema = self._form.schema
         """The schema of the value."""
         self.is_wrapped = self.schema.get("type") != "object"
         """Whether a model gives it as `{"value": ...}`, because arguments are an object."""
@@ -61,10 +57,6 @@ class OutputType:
     @cached_property
     def _checked(self) -> Schema:
         return Schema(self.parameters)
-
-    @cached_property
-    def _adapter(self) -> TypeAdapter[Any]:
-        return TypeAdapter(self.hint)
 
     def problems(self, arguments: Json) -> list[Problem]:
         """Return the problems of a model's arguments: those of the schema, then of the type."""
@@ -82,33 +74,13 @@ class OutputType:
 
     def read(self, value: Any) -> Any:
         """Return the typed value of recorded JSON, or a Misfit with the problems."""
-        with CaughtError() as fault:
-            if self._is_of_msgspec:
-                return msgspec.convert(value, self.hint)
-            # As JSON: a date or a tuple has no other form there.
-            return self._adapter.validate_json(msgspec.json.encode(value))
-        error = fault.error
-        if isinstance(error, ValidationError):
-            problems = [
-                Problem(pointer([*each["loc"]]), each["msg"])
-                for each in error.errors(include_url=False, include_context=False)
-            ]
-            return Misfit(tuple(problems))
-        if isinstance(error, msgspec.ValidationError | ModelRetry):
-            return Misfit((Problem("", str(error)),))
-        return Misfit((Problem("", f"a validator failed: {error!r}"),))
-
-
-class Misfit(Struct, frozen=True):
-    """JSON that does not fit its type."""
-
-    problems: tuple[Problem, ...]
+        return self._form.read(value)
 
 
 def output_types(hint: Any) -> tuple[OutputType, ...]:
     """Return the types of a union, or the only one. Raises ConfigError for one without a schema."""
     if isinstance(hint, Sequence) and not isinstance(hint, str):
-        names = " | ".join(map(_name, hint))
+        names = " | ".join(map(type_name, hint))
         raise ConfigError(f"output takes a type, found a list; for one of several write {names}")
     members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     return tuple(map(OutputType, members))
@@ -145,66 +117,6 @@ def returned(function: Any) -> Any:
             f"`def {name}(...) -> Ticket:`"
         )
     return hints["return"]
-
-
-def _schema_of(hint: Any, *, is_of_msgspec: bool) -> Json:
-    if inspect.isclass(hint) and not _has_fields(hint):
-        raise ConfigError(f"output {hint.__name__} has no fields, so no model can give it")
-    try:
-        return _read_schema(hint, is_of_msgspec=is_of_msgspec)
-    except _FAULTS as error:
-        field = _faulty_field(hint)
-        where = f"the field {field!r} of output {_name(hint)}" if field else f"output {_name(hint)}"
-        reason = " ".join(str(error).partition("\n\nFor further information")[0].split())
-        raise ConfigError(f"{where} has no JSON Schema: {reason}") from error
-
-
-_FAULTS = (
-    PydanticUserError,
-    AttributeError,
-    NameError,
-    TypeError,
-    ValueError,
-)
-"""Errors of pydantic, msgspec and `get_type_hints` for types that they cannot describe."""
-
-
-def _read_schema(hint: Any, *, is_of_msgspec: bool) -> Json:
-    made = msgspec.json.schema(hint) if is_of_msgspec else TypeAdapter(hint).json_schema()
-    schema = inlined(made, formats=True)
-    Schema(schema)
-    return schema
-
-
-def _is_old_typed_dict(hint: Any) -> bool:
-    """Whether pydantic refuses the hint because of a `typing.TypedDict` before Python 3.12."""
-    try:
-        TypeAdapter(hint)
-    except PydanticUserError as error:
-        return error.code == "typed-dict-version"
-    except _FAULTS:
-        return False
-    return False
-
-
-def _faulty_field(hint: Any) -> str:
-    """Return the first field of a class that has no schema; empty if there is none."""
-    fields: dict[str, Any] = {}
-    if inspect.isclass(hint):
-        with suppress(*_FAULTS):
-            fields = get_type_hints(hint, include_extras=True)
-    for name, each in fields.items():
-        try:
-            _read_schema(each, is_of_msgspec=holds_struct(each))
-        except _FAULTS:
-            return name
-    return ""
-
-
-def _name(hint: Any) -> str:
-    if hint in {None, type(None)}:
-        return "None"
-    return getattr(hint, "__name__", None) or str(hint)
 
 
 def _has_fields(cls: type) -> bool:

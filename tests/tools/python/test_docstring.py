@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.tools.python.docstring import parse_docstring
-from penstock.tools.python.signature import read_signature
+from penstock.tools.python.hints import read_signature
 
 BOTH = {"x": "One.", "y": "Two more."}
 

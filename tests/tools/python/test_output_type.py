@@ -11,7 +11,8 @@ from pydantic import BaseModel, Field, field_validator
 
 from penstock.core.call_errors import ModelRetry
 from penstock.core.errors import ConfigError
-from penstock.tools.python.output_type import Misfit, OutputType, output_types, returned
+from penstock.tools.python.output_type import OutputType, output_types, returned
+from penstock.tools.python.signature import Misfit
 
 
 class Ticket(BaseModel):
