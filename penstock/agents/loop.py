@@ -11,20 +11,27 @@ says whether a reply or its calls come next. Calls that a crash left open run be
 Proof: `tests/agents/test_loop.py::test_it_continues_at_any_state_of_the_task`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
 from msgspec import Struct
 
 from penstock.agents.handoffs import NO_HANDOFFS, Transfer, transfer_of
 from penstock.agents.loop_guard import MAX_BLOCKED
+from penstock.agents.output_contract import OutputContract, OutputMode
 from penstock.agents.turn import Turns
+from penstock.core.call import CallPath
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import Cancel
-from penstock.core.events.events import ReplyReceived
+from penstock.core.errors import Cancel, ModelRefused
+from penstock.core.events.events import NoteEmitted, ReplyReceived
 from penstock.core.task import TaskOutput
+from penstock.engine.ledger import Ledger
 from penstock.engine.task_state import TaskState
+from penstock.models.model import ModelCard
+from penstock.models.structured.fitted import SCHEMA_REFUSED
 
+Ended = TypeVar("Ended")
 BUDGET_NOTICE = "I stopped because the budget of this task is used up."
 EMPTY_NOTICE = "I could not produce an answer."
 
@@ -101,6 +108,31 @@ def ending_of(
     if final or not transfers:
         return final[0] if final else None
     return transfer_of(turns.dialogue, transfers)
+
+
+async def with_output(
+    contract: OutputContract,
+    card: ModelCard,
+    ledger: Ledger,
+    run: Callable[[OutputContract], Awaitable[Ended]],
+    *,
+    path: CallPath | None = None,
+) -> Ended:
+    """Run a loop with a typed output; again in another mode if the provider refuses its schema.
+
+    A provider may find a schema too complex that its rules allow. The loop then starts again from
+    the log, with a tool, and so do later tasks of this process. Raises as `run`.
+    """
+    chosen = contract.for_model(card)
+    try:
+        return await run(chosen)
+    except ModelRefused as error:
+        if chosen.mode is not OutputMode.NATIVE or not (error.details or {}).get(SCHEMA_REFUSED):
+            raise
+        other = contract.refused_by(card)
+        message = f"{error}; the output is asked for in the mode {other.mode} instead"
+        ledger.note(path, NoteEmitted(event_type=SCHEMA_REFUSED, message=message, level="warning"))
+        return await run(other)
 
 
 async def _close(turns: Turns, reason: str) -> FinalReply:

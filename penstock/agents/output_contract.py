@@ -96,10 +96,14 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
         A model without a format for the schema gets tools, one without tools the schema in words.
         Raises ConfigError if the output is a function and the model has no tools.
         """
-        key = card.api, card.provider, card.json_schema, card.tools
-        if key not in self._adapted:
+        if (key := _kind_of(card)) not in self._adapted:
             self._adapted[key] = self._for(card)
         return self._adapted[key]
+
+    def refused_by(self, card: ModelCard) -> "OutputContract":
+        """Return the contract without the format, from now on, for such a model."""
+        self._adapted[_kind_of(card)] = without = self._without_format(card)
+        return without
 
     @cached_property
     def _adapted(self) -> "dict[tuple[str, str, bool, bool], OutputContract]":
@@ -111,6 +115,9 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
             fitted = fit(self.schema, dialect)
             if isinstance(fitted, Fitted):
                 return replace(self, fitted=fitted)
+        return self._without_format(card)
+
+    def _without_format(self, card: ModelCard) -> "OutputContract":
         if self.mode is OutputMode.PROMPTED:
             return self
         if card.tools:
@@ -228,6 +235,10 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def _text_schema(self) -> Json:
         return wrapped(self.schema) if self._is_text_wrapped else self.schema
+
+
+def _kind_of(card: ModelCard) -> tuple[str, str, bool, bool]:
+    return card.api, card.provider, card.json_schema, card.tools
 
 
 def contract_of(

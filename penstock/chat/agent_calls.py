@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from penstock.agents.agent import AnyAgent
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.handoffs import Transfer
-from penstock.agents.loop import End, FinalReply, loop
-from penstock.agents.output_contract import OutputMode
+from penstock.agents.loop import End, FinalReply, loop, with_output
+from penstock.agents.output_contract import OutputContract, OutputMode
 from penstock.agents.output_loop import (
     OutputCallRunner,
     OutputModel,
@@ -121,9 +121,25 @@ class AgentCalls:
     async def _answer(
         self, request: AgentRequest, ledger: Ledger, model: Model, *, is_new: bool
     ) -> FinalReply | ErrorDetail:
+        run, contract = (
+            partial(self._run, request, ledger, model, is_new=is_new),
+            request.agent.contract,
+        )
+        if contract is None:
+            return await run(None)
+        return await with_output(contract, model.card, ledger, run, path=request.path)
+
+    async def _run(
+        self,
+        request: AgentRequest,
+        ledger: Ledger,
+        model: Model,
+        contract: OutputContract | None,
+        *,
+        is_new: bool,
+    ) -> FinalReply | ErrorDetail:
         agent: AnyAgent = request.agent
         settings, dialogue = agent.settings, ledger.task.agents[request.path]
-        contract = None if agent.contract is None else agent.contract.for_model(model.card)
         invoker, hooks = self._participants.invoker(agent), self._hooks(request, ledger)
         offer = self._offer(request, ledger, hooks)
         around = None if hooks is None else ReplyHooks(hooks, ledger, request.path)

@@ -21,7 +21,7 @@ from penstock.agents.attachments.reading import AttachmentReader, ReadableModel
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.catalog import FindModel, agents_for
 from penstock.agents.handoffs import Transfer, handed_off, handoff_tools
-from penstock.agents.loop import End, FinalReply, loop
+from penstock.agents.loop import End, FinalReply, loop, with_output
 from penstock.agents.output_contract import OutputContract, OutputMode, contract_of_schema
 from penstock.agents.output_loop import (
     OutputCallRunner,
@@ -262,7 +262,8 @@ class ChatWork:
                 ledger, self._summary_model(agent, model), self._window(held, model, offers)
             )
         if contract is not None:
-            return await self._output(ledger, model, offers, contract, is_new=is_new, hooks=hooks)
+            run_typed = partial(self._output, ledger, model, offers, is_new=is_new, hooks=hooks)
+            return await with_output(contract, model.card, ledger, run_typed)
         call_runner = CallRunner(self._participants.invoker(agent), ledger, settings)
         reply_hooks = None if hooks is None else ReplyHooks(hooks, ledger)
         agent_model = AgentModel(model, offers, agent, ledger, hooks=reply_hooks)
@@ -294,8 +295,7 @@ class ChatWork:
         hooks: TaskHooks | None,
     ) -> End:
         agent = task_offers.agent
-        settings, contract = agent.settings, contract.for_model(model.card)
-        offers = OutputOffers(task_offers, contract)
+        settings, offers = agent.settings, OutputOffers(task_offers, contract)
         invoker = self._participants.output_invoker(agent, contract)
         reply_hooks = None if hooks is None else ReplyHooks(hooks, ledger)
         turns = open_turns(

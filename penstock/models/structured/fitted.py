@@ -17,6 +17,8 @@ from penstock.core.json_values.schema import Schema, json_type
 from penstock.models.model import ModelCard
 from penstock.models.structured.definitions import Part, name_of, subschemas
 
+SCHEMA_REFUSED = "schema_refused"
+"""In the details of a ModelRefused: the provider does not enforce the schema of the output."""
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 _ITEMS = frozenset({"minItems", "maxItems"})
 _LENGTHS = frozenset({"minLength", "maxLength"})

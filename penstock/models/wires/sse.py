@@ -12,12 +12,19 @@ from typing import Any
 from penstock.core.errors import ContextTooLarge, ModelError, ModelRefused, ModelUnavailable
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.text import cut
+from penstock.models.structured.fitted import SCHEMA_REFUSED
 
 SHOWN_CHARS = 200
 _TOO_LONG = re.compile(
     r"context_length_exceeded|prompt is too long|maximum context length|available context size"
 )
 """Words of Anthropic, OpenAI, vLLM and llama.cpp for a conversation that is too long."""
+_TOO_COMPLEX = re.compile(
+    r"schema is too complex|compiled grammar is too large|too many states for serving"
+    r"|invalid schema for response_format|json schema conversion failed|failed to parse grammar",
+    re.IGNORECASE,
+)
+"""Words of Anthropic, Google, OpenAI and llama.cpp for a schema that they do not enforce."""
 MIN_KEY_LENGTH = 8
 """A shorter key is a placeholder; replacing it would damage the message."""
 
@@ -104,7 +111,12 @@ def error_code(error: Any) -> str:
 
 def refused(text: str, code: str = "") -> ModelError:
     """Return the error for a request that a second attempt would not help."""
-    return ContextTooLarge(text) if _TOO_LONG.search(f"{code} {text}") else ModelRefused(text)
+    if _TOO_LONG.search(f"{code} {text}"):
+        return ContextTooLarge(text)
+    error = ModelRefused(text)
+    if _TOO_COMPLEX.search(text):
+        error.details = {SCHEMA_REFUSED: True}
+    return error
 
 
 def without_key(text: str, key: str | None) -> str:
