@@ -17,7 +17,7 @@ CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test unit setup blobs check fix bench bench-peers dist fetch layers hops mutants docs site trace pins stress clean
+.PHONY: help install run test unit setup blobs check fix bench bench-peers recipes dist fetch layers hops mutants docs site trace pins stress clean
 
 help:               ## Say what each target does.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
@@ -40,7 +40,7 @@ test: .venv/dev blobs  ## Run every test: the suite, the same on Postgres, then 
 	@echo "Running what there is of it on Postgres"
 	@$(BIN)/python -m pytest -q -n auto -k postgres $(SUITE) $(ARGS)
 	@echo "Running what starts or kills programs, or waits for sockets (marker programs)"
-	@$(BIN)/python -m pytest -q -n auto --dist loadfile -m "programs and not alone" $(SHAPE:%=--ignore=%) $(ARGS)
+	@$(BIN)/python -m pytest -q -n auto --dist loadfile -m "programs and not alone and not peers" $(SHAPE:%=--ignore=%) $(ARGS)
 	@echo "Running what measures delays, and therefore runs alone (marker alone)"
 	@$(BIN)/python -m pytest -q -m alone $(SHAPE:%=--ignore=%) $(ARGS)
 
@@ -77,6 +77,10 @@ bench: .venv/dev blobs  ## Measure penstock.
 
 bench-peers: .venv/dev blobs  ## Measure the peers with the same model.
 	$(BIN)/python -m bench peers
+
+recipes: .venv/dev  ## Run the recipes of docs/compare.md, those of the peers too, in environments of their own.
+	@bench/setup.sh recipes recipes-eval
+	@$(BIN)/python -m pytest -q -m "programs" tests/journeys/test_recipes.py $(ARGS)
 
 mutants: .venv/dev blobs  ## Change the code in one place 300 times, and list what no test of its package notices (hours; ARGS=--again).
 	@$(BIN)/python -m scripts.mutants $(ARGS) -- -m "not programs"

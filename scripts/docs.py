@@ -36,7 +36,7 @@ from penstock.manifest.fields import Field as ManifestField
 from penstock.manifest.kinds import ListOf, RecordKind
 from penstock.server.application import create_application
 from penstock.server.problem import problem
-from scripts import flo_page, flow_pictures, limits_page, models_page, tool_page
+from scripts import flo_page, flow_pictures, limits_page, models_page, recipes_page, tool_page
 from scripts.written import docstrings
 
 ROOT = Path(__file__).parents[1]
@@ -376,6 +376,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "flo": flo_page.flo,
     "flo-types": flo_page.types,
     "script-limits": lambda: limits_page.script_limits(_fields(Limits, "limits.")),
+    "recipes": recipes_page.recipes,
+    "recipe-sizes": recipes_page.sizes,
     "skill-fields": skill_fields,
     "permission-fields": permission_fields,
     "prompt-fields": prompt_fields,

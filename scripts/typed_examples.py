@@ -16,7 +16,11 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-CHECKED = [ROOT / "examples", ROOT / "tests/promises/test_typed_program.py"]
+CHECKED = [
+    ROOT / "examples",
+    ROOT / "bench/recipes/penstock",
+    ROOT / "tests/promises/test_typed_program.py",
+]
 BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 STRICT = {"typeCheckingMode": "strict", "reportMissingModuleSource": False}
 

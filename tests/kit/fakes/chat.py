@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from openai.types.chat import ChatCompletionContentPartParam
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import TypeAdapter, ValidationError
 
@@ -25,6 +26,7 @@ from tests.kit.fakes.provider import (
 )
 
 PARAMS: TypeAdapter[Any] = TypeAdapter(CompletionCreateParamsStreaming)
+PARTS: TypeAdapter[Any] = TypeAdapter(list[ChatCompletionContentPartParam])
 FIELD = "reasoning_content"
 Item = dict[str, Any]
 
@@ -121,8 +123,14 @@ def _call_deltas(part: Asked, index: int, call_id: str) -> list[Item]:
 
 def _check_fields(body: dict[str, Any]) -> None:
     plain = [{k: v for k, v in each.items() if k != FIELD} for each in body["messages"]]
+    lists = [each for each in plain if isinstance(each.get("content"), list)]
+    parts = [part for each in lists for part in each["content"]]
+    for each in lists:
+        each["content"] = "parts"  # a union with an iterable is read lazily: they have their own
     sent = {**body, "messages": plain}
     try:
+        if json.loads(PARTS.dump_json(PARTS.validate_python(parts))) != parts:
+            raise RefusedRequest(f"Unknown parameter in a part of a message: {parts}")
         known = json.loads(PARAMS.dump_json(PARAMS.validate_python(sent)))
     except ValidationError as error:
         raise RefusedRequest(f"Invalid value: {error}") from error

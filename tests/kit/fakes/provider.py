@@ -144,6 +144,10 @@ class FakeProvider(ABC):
     def events(self, reply: Reply, body: dict[str, Any]) -> Sequence[bytes]:
         """Return the events of a reply, each with its blank line."""
 
+    def whole(self, reply: Reply, body: dict[str, Any]) -> dict[str, Any]:
+        """Return a reply that is not streamed; penstock never asks for one, other clients do."""
+        raise NotImplementedError
+
     @abstractmethod
     def error(self, fault: Fault) -> dict[str, Any]:
         """Return an error in the form of the API."""
@@ -209,6 +213,10 @@ class FakeProvider(ABC):
             text = json.dumps(self.error(answer)).encode()
             _begin(writer, answer.status, "application/json", answer.headers)
             _chunk(writer, text)
+            return await _end(writer)
+        if not body.get("stream"):
+            _begin(writer, 200, "application/json", {})
+            _chunk(writer, json.dumps(self.whole(answer, body)).encode())
             return await _end(writer)
         return await self._stream(answer, self.events(answer, body), reader, writer)
 

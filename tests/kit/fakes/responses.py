@@ -93,6 +93,11 @@ class FakeResponses(FakeProvider):
         found.append({"type": f"response.{status}", "response": end})
         return [event({**each, "sequence_number": number}) for number, each in enumerate(found, 1)]
 
+    def whole(self, reply: Reply, body: dict[str, Any]) -> dict[str, Any]:
+        last = self.events(reply, body)[-1].partition(b"\ndata: ")[2]
+        response: Item = json.loads(last)["response"]
+        return response
+
     def error(self, fault: Fault) -> dict[str, Any]:
         return {"error": {"message": fault.message, "type": fault.code, "code": fault.code}}
 
