@@ -19,8 +19,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
+from pydantic_core import from_json
 
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
@@ -209,6 +210,28 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
         if self.fitted is not None:
             value = self.fitted.restored(value)
         return unwrapped(value) if self._is_text_wrapped and _is_wrapper(value) else value
+
+    @cached_property
+    def streams(self) -> bool:
+        """Whether the output can be shown while a reply brings it."""
+        # An output function makes it at the end; prose around a prompted one has braces, too.
+        return self.mode is not OutputMode.PROMPTED and not self.functions
+
+    def partial(self, text: str, tool_id: str = "") -> Any:
+        """Return the output that the beginning of a model's JSON holds; UNSET if there is none.
+
+        Open brackets and texts are completed: the last text or number may be cut. `tool_id` is the
+        tool that hands it in; empty for the text of an answer.
+        """
+        try:
+            value = from_json(text, allow_partial="trailing-strings", allow_inf_nan=False)
+        except ValueError:
+            return UNSET
+        if tool_id and not self.variant(tool_id).is_wrapped:
+            return value
+        if tool_id or self._is_text_wrapped:
+            return value.get("value", UNSET) if isinstance(value, dict) else UNSET
+        return value if self.fitted is None else self.fitted.restored(value)
 
     def read(self, output: TaskOutput) -> Any:
         """Return the typed value of a recorded output, or a Misfit if the type has changed.

@@ -16,6 +16,7 @@ open, because a restart finds only those. Proof: tests/agents/test_output_loop.p
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -25,7 +26,14 @@ from penstock.agents.handoffs import NO_HANDOFFS, Transfer
 from penstock.agents.loop import End, FinalReply, ending_of
 from penstock.agents.loop_guard import LoopGuard
 from penstock.agents.output_contract import OutputContract, OutputMode
-from penstock.agents.tool_offer import AgentModel, OfferSource, ReservedModelCall, ToolOffer
+from penstock.agents.reply_reader import OutputWatch
+from penstock.agents.tool_offer import (
+    AgentModel,
+    OfferSource,
+    OutputOffers,
+    ReservedModelCall,
+    ToolOffer,
+)
 from penstock.agents.turn import Turns
 from penstock.core.call import Call, CallPath, Effect, ToolCall
 from penstock.core.call_errors import (
@@ -61,7 +69,6 @@ CHOOSE = (
     "Neither ran. Call {names} first and read the outcome, or call final_answer alone."
 )
 ANSWERED = "An answer was accepted before this call; only the first one counts."
-CLOSING_NOTE = "\n\nNo other tools are left. Give the final answer now, from what you have."
 UNUSED = "output.results_unused"
 """The type of the event that names calls whose results no model reads."""
 TEXT_CHARACTERS = 2_000
@@ -85,6 +92,8 @@ class OutputModel(AgentModel):
     ) -> None:
         super().__init__(model, offers, agent, ledger, hooks=hooks)
         self._contract = contract
+        if contract.streams:
+            self.watched = partial(OutputWatch, model, contract)
 
     def request(
         self,
@@ -104,44 +113,6 @@ class OutputModel(AgentModel):
         if self._contract.mode is OutputMode.TOOL and self.model.card.forced_tool_choice:
             return replace(made, tool_choice="required")
         return made
-
-
-class OutputOffers:
-    """The offers of a task with a typed output: those of its agent, and `final_answer`."""
-
-    __slots__ = ("_is_closed", "_made", "_offers", "contract")
-
-    def __init__(self, offers: OfferSource, contract: OutputContract) -> None:
-        self._offers = offers
-        self.contract = contract
-        self._is_closed = False
-        self._made: tuple[ToolOffer, ToolOffer] | None = None
-
-    def at(self, selected: tuple[str, ...]) -> ToolOffer:
-        """Return the offer while the session has these skills selected."""
-        plain = self._offers.at(selected)
-        # Kept: the transcript compares system prompts by identity.
-        if self._made is None or self._made[0] is not plain:
-            self._made = (plain, self._extended(plain))
-        return self._made[1]
-
-    def close(self) -> None:
-        """Offer only `final_answer` from now on."""
-        if not self._is_closed:
-            self._is_closed, self._made = True, None
-
-    def _extended(self, plain: ToolOffer) -> ToolOffer:
-        contract, caller = self.contract, plain.caller
-        others = () if self._is_closed else plain.definitions
-        allowed = () if self._is_closed else caller.agent_tools
-        functions = tuple(each.spec.tool_id for each in contract.functions)
-        note = CLOSING_NOTE if self._is_closed else ""
-        return replace(
-            plain,
-            system=plain.system + contract.instructions + note,
-            definitions=(*others, *contract.definitions),
-            caller=replace(caller, agent_tools=(*allowed, *functions)),
-        )
 
 
 class OutputCallRunner(CallRunner):

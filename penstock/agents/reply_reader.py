@@ -7,13 +7,15 @@ recurses into them. Providers send the pieces of several calls interleaved, so t
 their index. Proof: `tests/agents/test_reply_reader.py`.
 """
 
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from penstock.agents.output_contract import OutputContract, OutputMode
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.call_errors import InvalidInput
 from penstock.core.errors import ModelUnavailable
@@ -34,6 +36,7 @@ from penstock.models.model import (
     CallDelta,
     Finished,
     Model,
+    ModelEvent,
     ModelRequest,
     ReasoningDelta,
     TextDelta,
@@ -137,6 +140,76 @@ class ReplyReader:
             name = without_surrogates("".join(names))
             calls.append(ToolCall(CallId(new_id("tc")), name, arguments, raw, at_end))
         return tuple(calls)
+
+
+_GROWTH = 32
+"""The text of an output grows by one part of so many before it is read again."""
+
+
+class OutputWatch:
+    """A model whose replies show the typed output in them while they stream.
+
+    The text of an output is read again only after it has grown by a share of itself, and only while
+    somebody follows: however small its pieces are, this costs a constant number of times its
+    length.
+    """
+
+    __slots__ = (
+        *("_bus", "_contract", "_live", "_model", "_next", "_pieces", "_shown", "_size"),
+        "card",
+    )
+
+    def __init__(self, model: Model, contract: OutputContract, bus: Bus, live: LiveReply) -> None:
+        self.card = model.card
+        self._model = model
+        self._contract = contract
+        self._bus = bus
+        self._live = live
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Yield the events of the reply as they arrive."""
+        names: dict[int, str] = {}
+        index: int | None = None
+        self._begin("")
+        async with aclosing(self._model.stream(request)) as events:
+            async for event in events:
+                if type(event) is CallDelta:
+                    name = names[event.index] = names.get(event.index, "") + event.name
+                    # Of several answers in one reply, only the first one counts.
+                    if index is None and event.arguments and name in self._contract.tool_ids:
+                        index = event.index
+                        self._begin(name)
+                    if event.index == index:
+                        self._add(event.arguments)
+                elif type(event) is TextDelta and self._contract.mode is OutputMode.NATIVE:
+                    self._add(event.text)
+                yield event
+
+    async def close(self) -> None:
+        """Close the model."""
+        await self._model.close()
+
+    def _begin(self, tool_id: str) -> None:
+        self._pieces, self._size, self._next = list[str](), 0, 0
+        self._shown: Any = UNSET
+        pieces, partial = self._pieces, self._contract.partial
+        self._live.output = lambda: partial("".join(pieces), tool_id)
+
+    def _add(self, text: str) -> None:
+        self._pieces.append(text)
+        self._size += len(text)
+        live = self._live
+        if (
+            self._size <= self._next
+            or live.output is None
+            or not self._bus.is_followed(live.log_id)
+        ):
+            return
+        self._next = self._size + self._size // _GROWTH
+        partial = live.output()
+        if partial is not UNSET and partial != self._shown:
+            self._shown = partial
+            self._bus.show_output(live, partial)
 
 
 def _parse(text: str, depth: int) -> tuple[dict[str, Any], str | None]:

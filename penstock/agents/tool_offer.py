@@ -10,7 +10,7 @@ offer again only if the selection changes. A tool that is no longer in the regis
 Proof: tests/agents/test_tool_offer.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
@@ -18,11 +18,13 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent, AnyAgent
+from penstock.agents.output_contract import OutputContract
 from penstock.agents.prompt import skill_prompt, system_prompt
 from penstock.core.call import ASK_USER, Origin
 from penstock.core.events.events import MessageReceived
 from penstock.core.messages import Message, UserMessage
 from penstock.core.profile import Profile
+from penstock.engine.bus import Bus, LiveReply
 from penstock.engine.ledger import Ledger
 from penstock.models.model import Model, ModelRequest, ToolDefinition
 from penstock.models.settings import NOTHING_SET, ModelSettings, overridden
@@ -36,6 +38,8 @@ REPLY_TOKENS = 2048
 CLOSING_NOTE = UserMessage(
     "No tools are left. Answer the person now, in words, from what you have; say what is missing."
 )
+ANSWER_NOTE = "\n\nNo other tools are left. Give the final answer now, from what you have."
+"""The end of the system prompt of the last requests for a typed output."""
 
 
 class ReservedModelCall(NamedTuple):
@@ -154,6 +158,44 @@ class TaskOffers:
         return [*initial, *_not_hidden(usable, self._shelf.rules, caller)]
 
 
+class OutputOffers:
+    """The offers of a task with a typed output: those of its agent, and `final_answer`."""
+
+    __slots__ = ("_is_closed", "_made", "_offers", "contract")
+
+    def __init__(self, offers: OfferSource, contract: OutputContract) -> None:
+        self._offers = offers
+        self.contract = contract
+        self._is_closed = False
+        self._made: tuple[ToolOffer, ToolOffer] | None = None
+
+    def at(self, selected: tuple[str, ...]) -> ToolOffer:
+        """Return the offer while the session has these skills selected."""
+        plain = self._offers.at(selected)
+        # Kept: the transcript compares system prompts by identity.
+        if self._made is None or self._made[0] is not plain:
+            self._made = (plain, self._extended(plain))
+        return self._made[1]
+
+    def close(self) -> None:
+        """Offer only `final_answer` from now on."""
+        if not self._is_closed:
+            self._is_closed, self._made = True, None
+
+    def _extended(self, plain: ToolOffer) -> ToolOffer:
+        contract, caller = self.contract, plain.caller
+        others = () if self._is_closed else plain.definitions
+        allowed = () if self._is_closed else caller.agent_tools
+        functions = tuple(each.spec.tool_id for each in contract.functions)
+        note = ANSWER_NOTE if self._is_closed else ""
+        return replace(
+            plain,
+            system=plain.system + contract.instructions + note,
+            definitions=(*others, *contract.definitions),
+            caller=replace(caller, agent_tools=(*allowed, *functions)),
+        )
+
+
 class RequestSettings(Struct, frozen=True):
     """Settings of the requests of a task, by its message and its agent."""
 
@@ -165,12 +207,11 @@ class RequestSettings(Struct, frozen=True):
 def request_settings(agent: AnyAgent, ledger: Ledger) -> RequestSettings:
     """Return the settings of a task's requests: those of its message over those of its agent."""
     settings, brief, state = agent.model_settings, ledger.task.brief, ledger.held.state
-    if isinstance(brief, MessageReceived) and brief.model_settings:
-        # As `model` of a message, for the agent of the conversation: a tool that it forces, or a
-        # level of thinking, may not exist for the agents that work for that one.
-        opened = state.opened
-        if opened is None or opened.agent == agent.name:
-            settings = convert(brief.model_settings, ModelSettings).over(settings)
+    given = brief.model_settings if isinstance(brief, MessageReceived) else None
+    # As `model` of a message, for the agents that have the conversation: a tool that it forces, or
+    # a level of thinking, may not exist for the agents that work for those.
+    if given and agent.name in {state.agents.first, *state.agents.handed}:
+        settings = convert(given, ModelSettings).over(settings)
     key = sha256(f"{agent.name} {state.log_id}".encode()).hexdigest()
     return RequestSettings(settings, key[:32])
 
@@ -178,7 +219,7 @@ def request_settings(agent: AnyAgent, ledger: Ledger) -> RequestSettings:
 class AgentModel:
     """The model of a task, with its offers, settings and hooks."""
 
-    __slots__ = ("_wanted", "hooks", "max_tokens", "model", "offers", "settings")
+    __slots__ = ("_wanted", "hooks", "max_tokens", "model", "offers", "settings", "watched")
 
     def __init__(
         self,
@@ -197,6 +238,8 @@ class AgentModel:
         self._wanted = wanted = request_settings(agent, ledger)
         most = settings.llm_max_tokens or model.card.reply_tokens or REPLY_TOKENS
         self.max_tokens = wanted.settings.max_tokens or most
+        self.watched: Callable[[Bus, LiveReply], Model] | None = None
+        """Returns the model for a reply whose output is shown while it streams; None if none is."""
 
     def request(
         self,

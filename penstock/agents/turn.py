@@ -305,10 +305,12 @@ class Turns:
         self, live: LiveReply, request: ModelRequest, closing: str | None, work: WorkTime
     ) -> ReplyReceived:
         """Ask once; once more without any carry if the provider refuses a carry."""
-        model, hooks = self._agent_model.model, self._agent_model.hooks
-        bus = self._bus
-        if hooks is not None and hooks.withholds:
+        agent_model, bus = self._agent_model, self._bus
+        if agent_model.hooks is not None and agent_model.hooks.withholds:
             bus, live = withheld(live)
+        model = agent_model.model
+        if agent_model.watched is not None:
+            model = agent_model.watched(bus, live)
         try:
             return await ReplyReader(bus, self._world, live, work).listen(model, request, closing)
         except CarryRefused:

@@ -20,12 +20,18 @@ from penstock.agents.output_contract import OutputContract, OutputMode
 from penstock.agents.output_loop import (
     OutputCallRunner,
     OutputModel,
-    OutputOffers,
     output_loop,
     until_passed,
 )
 from penstock.agents.prompt import system_prompt
-from penstock.agents.tool_offer import AgentModel, ToolOffer, caller_for, definition, offered
+from penstock.agents.tool_offer import (
+    AgentModel,
+    OutputOffers,
+    ToolOffer,
+    caller_for,
+    definition,
+    offered,
+)
 from penstock.agents.turn import open_turns
 from penstock.chat.session import Participants
 from penstock.core.call import is_below

@@ -22,14 +22,14 @@ tests/journeys/test_sse.py.
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from penstock.core.events.events import (
     Record,
 )
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
-from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, ReplyStarted
+from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, OutputSoFar, ReplyStarted
 from penstock.engine.relay import LIVE_TEXT_SECONDS
 from penstock.store.logs.log import (
     ENDS_OF_REPLIES,
@@ -308,6 +308,8 @@ def so_far(reply: LiveReply) -> list[Live]:
             runs[-1] = Delta(reply, kind, runs[-1].text + text, units)
         else:
             runs.append(Delta(reply, kind, text, units))
+    if reply.output is not None and (partial := reply.output()) is not UNSET:
+        return [*items, *runs, OutputSoFar(reply, partial)]
     return items + runs
 
 

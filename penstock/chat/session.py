@@ -26,12 +26,11 @@ from penstock.agents.output_contract import OutputContract, OutputMode, contract
 from penstock.agents.output_loop import (
     OutputCallRunner,
     OutputModel,
-    OutputOffers,
     output_loop,
     until_passed,
 )
 from penstock.agents.prompt import PromptPrefix
-from penstock.agents.tool_offer import AgentModel, TaskOffers, caller_for, offered
+from penstock.agents.tool_offer import AgentModel, OutputOffers, TaskOffers, caller_for, offered
 from penstock.agents.transcript import room
 from penstock.agents.turn import open_turns
 from penstock.chat.summaries import Window, shorten

@@ -15,7 +15,7 @@ no locks are needed. Shown by tests/engine/test_bus.py.
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -50,6 +50,8 @@ class LiveReply(Struct):
     units: int = 0
     """Characters so far, of reasoning and text together."""
     pieces: list[tuple[DeltaKind, str]] = field(default_factory=list)
+    output: Callable[[], Any] | None = None
+    """Returns the typed output so far, or UNSET; None if the reply shows none."""
 
 
 class ReplyStarted(Struct, frozen=True):
@@ -68,7 +70,15 @@ class Delta(Struct, frozen=True):
     """Characters of the reply so far, including this piece."""
 
 
-Live = Record | ReplyStarted | Delta
+class OutputSoFar(Struct, frozen=True):
+    """The typed output of a reply while it streams. It is not stored: the end of the task is."""
+
+    reply: LiveReply
+    partial: Any
+    """JSON; parts may be missing. It replaces the one before."""
+
+
+Live = Record | ReplyStarted | Delta | OutputSoFar
 _MOMENT = 0.02
 """A waiter may be woken this many seconds late."""
 
@@ -272,6 +282,11 @@ class Bus:
             delta = Delta(reply, kind, text, reply.units)
             for reader in readers:
                 reader.put(delta)
+
+    def show_output(self, reply: LiveReply, partial: Any) -> None:
+        """Deliver the typed output so far."""
+        for reader in self._readers.get(reply.log_id, ()):
+            reader.put(OutputSoFar(reply, partial))
 
     def end(self, reply: LiveReply) -> None:
         """Forget a reply that is complete or was aborted: from now on only the log may have it."""

@@ -157,6 +157,7 @@ FRAMES: dict[str, Schema] = {
         "iteration",
         "closing",
     ),
+    "OutputDelta": frame("output_delta", {"iteration": INTEGER, "partial": ANYTHING}),
     "ToolCall": frame(
         "tool_call", _CALL | {"iteration": INTEGER, "argumentsText": STRING}, "argumentsText"
     ),
@@ -208,6 +209,7 @@ MAPPING = {
     "thinking": "Thinking",
     "content_delta": "ContentDelta",
     "content_reset": "ContentReset",
+    "output_delta": "OutputDelta",
     "tool_call": "ToolCall",
     "tool_result": "ToolOutcome",
     "question": "QuestionAsked",

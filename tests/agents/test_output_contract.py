@@ -3,6 +3,7 @@
 from typing import Any, Literal
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 from pydantic import BaseModel
 
@@ -37,6 +38,13 @@ class Spam(BaseModel):
     """No report."""
 
     reason: str
+
+
+class Note(BaseModel):
+    """A text, perhaps for somebody."""
+
+    text: str
+    to: str = ""
 
 
 LOW = {"title": "a", "severity": "low"}
@@ -180,6 +188,55 @@ def test_a_text_without_the_output_has_a_problem(output: Any, text: str, problem
     judged = made(output, "prompted").judge_text(text)
     assert isinstance(judged, list)
     assert str(judged[0]) == problem
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", UNSET),
+        (" ", UNSET),
+        ("{", {}),
+        ('{"title', {}),
+        ('{"title": "Fi', {"title": "Fi"}),
+        ('{"title": "a\\', {"title": "a"}),
+        ('{"title": "a\\ud83d', {"title": "a"}),
+        ('{"title": "a", "sev', {"title": "a"}),
+        ('{"n": 12', {"n": 12}),
+        ('{"n": 12.', {}),
+        ('{"n": tr', {}),
+        ('{"n": [1, {"m": [', {"n": [1, {"m": []}]}),
+        ('{"n": NaN', UNSET),
+        ("I think", UNSET),
+        ("[" * 10_000, UNSET),
+    ],
+)
+def test_the_beginning_of_an_output_is_completed(text: str, value: Any) -> None:
+    assert made(Ticket).partial(text, "final_answer") == value
+    assert made(Ticket, "native").for_model(JSON_CARD).partial(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("{", UNSET), ('{"value"', UNSET), ('{"value": [', []), ('{"value": [1, 2', [1, 2])],
+)
+def test_the_beginning_of_a_wrapped_output_has_no_wrapper(text: str, value: Any) -> None:
+    assert made(list[int]).partial(text, "final_answer") == value
+    assert made(list[int], "native").for_model(JSON_CARD).partial(text) == value
+    assert made(list[int]).partial("[1", "final_answer") is UNSET
+
+
+def test_what_a_provider_adds_is_not_in_the_beginning_of_an_output() -> None:
+    native = made(Note, "native").for_model(replace(JSON_CARD, api="openai", provider="openai"))
+    assert native.partial('{"text": "a", "to": null') == {"text": "a"}
+
+
+@pytest.mark.parametrize(
+    ("output", "mode", "streams"),
+    [(Ticket, "tool", True), (Ticket, "native", True), (Ticket, "prompted", False)],
+)
+def test_which_outputs_stream(output: Any, mode: str, *, streams: bool) -> None:
+    assert made(output, mode).streams is streams
+    assert made(book).streams is False
 
 
 def test_a_recorded_output_is_read_as_the_type_that_the_model_chose() -> None:

@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from penstock.agents.reply_reader import ReplyReader, WorkTime
+from penstock.agents.output_contract import contract_of
+from penstock.agents.reply_reader import OutputWatch, ReplyReader, WorkTime
 from penstock.core.call import ToolCall
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ModelUnavailable
@@ -14,7 +15,7 @@ from penstock.core.ids import LogId, TaskId, new_id
 from penstock.core.limits import Limits, World
 from penstock.core.messages import Usage
 from penstock.engine.budget import Allowance, Budget
-from penstock.engine.bus import Bus, DeltaKind, LiveReply
+from penstock.engine.bus import Bus, DeltaKind, LiveReply, OutputSoFar
 from penstock.engine.task_state import Spent
 from penstock.models.model import (
     CallDelta,
@@ -213,3 +214,71 @@ async def test_waiting_for_the_limits_of_a_model_is_no_time_of_work() -> None:
         waits.heed(Waiting(100.0))
         assert not limit.is_over
     assert (budget.seconds_left(), waits.waited_ms) == (30, 100_000)
+
+
+class Seen(Bus):
+    """A bus with a reader, which keeps the outputs that were shown."""
+
+    def __init__(self, *, followed: bool = True) -> None:
+        super().__init__()
+        self._reader = self.subscribe(LogId("conv_1"), 100) if followed else None
+
+    def partials(self) -> list[object]:
+        items = [] if self._reader is None else self._reader.take()
+        return [item.partial for item in items if isinstance(item, OutputSoFar)]
+
+
+async def watched(bus: Bus, *events: ModelEvent, output: object = dict[str, int]) -> LiveReply:
+    contract, live = contract_of(output), LiveReply(LogId("conv_1"), TaskId("task_1"), 3, 2)
+    assert contract is not None
+    passed = [
+        each async for each in OutputWatch(Told(*events), contract, bus, live).stream(REQUEST)
+    ]
+    assert passed == [*events]
+    return live
+
+
+async def test_the_name_of_an_answer_may_come_in_pieces() -> None:
+    bus = Seen()
+    union: list[ModelEvent] = [
+        CallDelta(0, "final_"),
+        CallDelta(0, "answer"),
+        CallDelta(0, "", '{"a": 1'),
+        done(),
+    ]
+    await watched(bus, *union)
+    assert bus.partials() == [{"a": 1}]
+
+
+async def test_the_answer_may_be_any_call_of_a_reply() -> None:
+    bus = Seen()
+    calls: list[ModelEvent] = [
+        CallDelta(0, "look", "{}"),
+        CallDelta(3, "final_answer", '{"a": 1}'),
+        done(),
+    ]
+    await watched(bus, *calls)
+    assert bus.partials() == [{"a": 1}]
+
+
+async def test_what_did_not_change_is_not_shown_again() -> None:
+    bus = Seen()
+    pieces = [CallDelta(0, "", each) for each in ("{", " ", '"a"', ":", " 1", " ", "}")]
+    await watched(bus, CallDelta(0, "final_answer"), *pieces, done())
+    assert bus.partials() == [{}, {"a": 1}]
+
+
+async def test_without_readers_nothing_is_read_until_somebody_comes() -> None:
+    bus = Seen(followed=False)
+    live = await watched(bus, CallDelta(0, "final_answer", '{"a": 1'), done())
+    assert bus.partials() == []
+    assert live.output is not None
+    assert live.output() == {"a": 1}
+
+
+async def test_a_watched_model_is_the_model() -> None:
+    contract, live = contract_of(int), LiveReply(LogId("conv_1"), TaskId("task_1"), 3, 2)
+    assert contract is not None
+    model = OutputWatch(Told(done()), contract, Bus(), live)
+    await model.close()
+    assert model.card is SCRIPTED

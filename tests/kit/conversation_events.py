@@ -1,6 +1,6 @@
 """The events of five conversations, as the log and the bus report them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from penstock.core.call import CallPath, ToolCall
@@ -247,16 +247,22 @@ def joined(frames: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return whole
 
 
-def frames_of(story: Story, items: list[Live] | None = None, last: Position = START) -> list[Frame]:
-    """Return the frames of what happened, or of these items of it."""
+NumberedFrame = tuple[Position, dict[str, Any]]
+
+
+def frames_of(
+    story: Story, items: list[Live] | None = None, last: Position = START
+) -> list[NumberedFrame]:
+    """Return the frames with an id of what happened, or of these items of it."""
     view = StreamView(
         session_id=SessionId(story.log_id),
         link_to=lambda stored: f"/api/blobs/{stored.blob_id}",
         max_iterations=8,
     )
-    return ChatFrames(view, last).feed(story.items if items is None else items)
+    frames = ChatFrames(view, last).feed(story.items if items is None else items)
+    return [(position, frame) for position, frame in frames if position is not None]
 
 
-def kinds(frames: list[Frame]) -> list[str]:
+def kinds(frames: Sequence[Frame]) -> list[str]:
     """Return the id and type of each frame."""
     return [f"{position} {frame['type']}" for position, frame in frames]

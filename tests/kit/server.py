@@ -164,7 +164,7 @@ def frames(text: str) -> list[tuple[str, dict[str, Any]]]:
     for block in text.split("\n\n"):
         lines = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line)
         if "data" in lines:
-            received.append((lines["id"], json.loads(lines["data"])))
+            received.append((lines.get("id", ""), json.loads(lines["data"])))
     return received
 
 

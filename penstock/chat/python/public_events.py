@@ -49,6 +49,9 @@ class Thinking(Struct, frozen=True, gc=False):
 class OutputDelta(Struct, frozen=True, gc=False):
     """The typed output so far, as JSON. Parts may be missing, so it is not in its type yet.
 
+    Each one replaces the one before. The last one of a task that succeeded is the whole output;
+    those before it are for readers that follow the task live.
+
     Example:
         >>> from penstock import OutputDelta
         >>> OutputDelta({"title": "Fi"}).partial
@@ -56,7 +59,7 @@ class OutputDelta(Struct, frozen=True, gc=False):
     """
 
     partial: Any
-    """JSON; parts may be missing."""
+    """JSON, with open brackets and texts closed: members may be missing, the last value cut."""
     depth: int = 0
     """How many calls and steps are around it."""
     path: tuple[str, ...] = ()

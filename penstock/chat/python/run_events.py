@@ -22,6 +22,7 @@ from penstock.chat.python.public_events import (
     Event,
     HandedOff,
     Notice,
+    OutputDelta,
     StepEnded,
     StepStarted,
     Text,
@@ -36,7 +37,7 @@ from penstock.core.events import flow_events as flow_log
 from penstock.core.reply import Question, ReplyStatus, ToolCall
 from penstock.core.task import Question as AskedQuestion
 from penstock.core.task import TaskStatus, blocked
-from penstock.engine.bus import Delta, DeltaKind, Live
+from penstock.engine.bus import Delta, DeltaKind, Live, OutputSoFar
 
 RESTARTED = "REPLY_RESTARTED"
 """The code of the Notice that a reply starts again."""
@@ -109,6 +110,8 @@ class RunEvents:
             return (_said(item.kind, text, frame),) if text else ()
         if isinstance(item, log.Record) and (row := self.table.get(type(item.event))) and row.make:
             return row.make(self, item, item.event)
+        if type(item) is OutputSoFar:
+            return (OutputDelta(item.partial, *place_of(item.reply.path or "")),)
         return ()
 
     def asks(self, question: Question) -> Asked | None:
@@ -201,6 +204,8 @@ class RunEvents:
         is_said = self._replied or not event.content
         if event.status is TaskStatus.SUCCEEDED and not is_said:
             yield Text(event.content)  # no model wrote it: a command, or the end of a budget
+        if event.output is not None:
+            yield OutputDelta(event.output.value)
         yield Ended(ENDS[event.status])
 
     def _handed_off(self, record: log.Record, event: flow_log.HandedOff) -> Iterator[Event]:
@@ -210,7 +215,9 @@ class RunEvents:
         log.TaskStarted: Row(frames=("message_start",)),
         flow_log.HandedOff: Row(_handed_off, (HandedOff,), ("handed_off",)),
         log.ReplyReceived: Row(
-            _reply, (Thinking, Text, ToolCalled), ("thinking", "content_delta", "tool_call")
+            _reply,
+            (Thinking, Text, OutputDelta, ToolCalled),
+            ("thinking", "content_delta", "output_delta", "tool_call"),
         ),
         log.ReplyRestarted: Row(_restarted, (Notice,), ("content_reset",)),
         log.CallSettled: Row(_settled, (ToolReturned,), ("tool_result",)),
@@ -219,9 +226,12 @@ class RunEvents:
         log.QuestionAnswered: Row(_answer, (Answered,), ("question_answered",)),
         log.TaskSuspended: Row(None, (Ended,), ("suspended",)),
         log.TaskBlocked: Row(_blocked, (Notice, Ended), ("suspended",)),
-        log.TaskEnded: Row(_ended, (Text, Ended), ("content_delta", "message_complete", "error")),
+        log.TaskEnded: Row(
+            _ended, (Text, OutputDelta, Ended), ("content_delta", "message_complete", "error")
+        ),
         flow_log.StepStarted: Row(_began, (StepStarted,)),
         flow_log.StepSettled: Row(_ended_step, (StepEnded,)),
     }
-    """For each kind of event in the log, what a Run yields and what the chat stream sends. A Run
+    """For each kind of event in the log, what a Run yields and what the chat stream sends, for it
+    or for the live pieces before it. Only the last OutputDelta follows from the log. A Run
     yields the Ended of a suspended task only if nothing else runs and its questions are open."""

@@ -73,7 +73,7 @@ class TaskFrames:
 
     def feed(self, items: Iterable[Live]) -> list[Frame]:
         """Fold events; return the frames that the reader has not seen."""
-        frames = []
+        frames: list[Frame] = []
         for item in items:
             if not isinstance(item, Record) or item.task_id != self._task_id:
                 continue

@@ -11,6 +11,9 @@ stored event (`finish`). A position counts units from the start of the reply, so
 only the units that the reader does not have. This relies on `Delta.units` and
 `ReplyReceived.order`: both count reasoning and text in the order in which the model produced them.
 
+A typed output has frames without an id while it streams: each replaces the one before, and the last
+frame of its task has the whole, so a reader that reconnects misses nothing.
+
 Tests: tests/server/streams/test_frame.py.
 """
 
@@ -21,7 +24,7 @@ from penstock.chat.wire_forms import call_part
 from penstock.core.errors import BadLastEventId
 from penstock.core.events.events import ReplyReceived
 from penstock.core.text import cut
-from penstock.engine.bus import Delta, DeltaKind, LiveReply
+from penstock.engine.bus import Delta, DeltaKind, LiveReply, OutputSoFar
 
 _WHOLE = -1
 _ID = re.compile(r"(0|[1-9][0-9]{0,17})(?:\.(0|[1-9][0-9]{0,17}))?")
@@ -55,7 +58,8 @@ class Position(NamedTuple):
         return cls(int(seq), _WHOLE if units is None else int(units))
 
 
-Frame = tuple[Position, dict[str, Any]]
+Frame = tuple[Position | None, dict[str, Any]]
+"""A frame with its id; None for one that follows from no event, and is not sent again."""
 
 
 class UnseenFrames:
@@ -67,7 +71,7 @@ class UnseenFrames:
         self.last = last
         """The position of the newest frame that the reader has, or that was added."""
         self._frames: list[Frame] = []
-        self._held: list[Frame] = []
+        self._held: list[tuple[Position, dict[str, Any]]] = []
 
     def add(self, position: Position, frame: dict[str, Any]) -> None:
         """Add a frame, unless the reader already has it."""
@@ -78,6 +82,10 @@ class UnseenFrames:
     def hold(self, position: Position, frame: dict[str, Any]) -> None:
         """Delay a frame until one with a later position is added; earlier ones may still come."""
         self._held.append((position, frame))
+
+    def pass_on(self, frame: dict[str, Any]) -> None:
+        """Add a frame without an id."""
+        self._frames.append((None, frame))
 
     def take(self) -> list[Frame]:
         """Return and clear the frames that were added since the last call."""
@@ -122,6 +130,13 @@ class ReplyFrames:
     def say(self, delta: Delta) -> None:
         """Add a piece of a reply that is still arriving."""
         self._piece(delta.reply, delta.kind, delta.text, delta.units)
+
+    def show_output(self, output: OutputSoFar) -> None:
+        """Add the typed output so far of a reply that is still arriving."""
+        reply = output.reply
+        if reply.base >= self._unseen.last.seq:
+            frame = {"type": "output_delta", "iteration": reply.iteration}
+            self._unseen.pass_on(frame | {"partial": output.partial})
 
     def finish(self, seq: int, reply: ReplyReceived) -> list[dict[str, Any]]:
         """Add the rest of a stored reply, which is event `seq`; return its calls."""

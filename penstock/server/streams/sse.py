@@ -280,6 +280,8 @@ def encode(frames: Sequence[Frame]) -> bytes:
     return "".join(
         [
             f"id: {position}\nevent: message\ndata: {compact(frame)}\n\n"
+            if position is not None
+            else f"event: message\ndata: {compact(frame)}\n\n"
             for position, frame in frames
         ]
     ).encode()

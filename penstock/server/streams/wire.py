@@ -3,7 +3,8 @@
 One fold serves a reader that follows live and a reader that reconnects: `ChatFrames` is fed from
 the start of a task and returns the frames after the reader's last id. So a reader that reconnects
 receives exactly the frames that it missed. This relies on every frame following from stored events:
-a frame that followed from a live item alone would be lost.
+a frame that followed from a live item alone would be lost. The exception is `output_delta`, whose
+value `message_complete` has, too.
 
 The order of events is not always the order in which frames may be sent. See `_end`: a message that
 is cancelled in the queue ends while the model still replies to an earlier one.
@@ -45,7 +46,7 @@ from penstock.core.events.flow_events import HandedOff, RunEnded
 from penstock.core.events.subagent_filter import SubagentFilter
 from penstock.core.ids import CallId, MessageId, SessionId, TaskId
 from penstock.core.task import Question, QuestionStatus, TaskStatus
-from penstock.engine.bus import Delta, Live
+from penstock.engine.bus import Delta, Live, OutputSoFar
 from penstock.server.streams.frame import Frame, Position, ReplyFrames, UnseenFrames
 
 
@@ -148,6 +149,8 @@ class ChatFrames:
                 continue  # the reply of a subagent, or of another task
             elif type(item) is Delta:
                 self._replies.say(item)
+            elif type(item) is OutputSoFar:
+                self._replies.show_output(item)
             else:
                 self._replies.begin(item.reply)
         return self._unseen.take()

@@ -72,6 +72,18 @@ async def test_settings_of_a_message_are_not_those_of_the_agents_below() -> None
     assert [each.tool_choice for each in (outer.requests[0], inner.requests[0])] == ["scout", None]
 
 
+async def test_settings_of_a_message_reach_the_agent_that_takes_over() -> None:
+    billing = Agent("billing", model=ScriptedModel([say("Paid.")]), description="Bills.")
+    first = ScriptedModel([call("transfer_to_billing")])
+    clerk = Agent("clerk", model=first, handoffs=[billing])
+    wanted = ModelSettings(seed=7)
+    async with memory_runtime(agents=[clerk, billing]) as runtime:
+        reply = await runtime.chat("Pay", agent=clerk, model_settings=wanted)
+    assert reply.output == "Paid."
+    (asked,) = billing.model.requests if isinstance(billing.model, ScriptedModel) else []
+    assert (first.requests[0].seed, asked.seed) == (7, 7)
+
+
 async def test_a_message_names_its_model() -> None:
     scripted = model()
     clerk = Agent("clerk", model=ScriptedModel([say("Mine.")], card=OWN))

@@ -28,9 +28,6 @@ from penstock.server.streams.wire import ChatFrames, StreamView
 from penstock.testing.runtime import memory_runtime
 from tests.kit.tools import Act, echo
 
-LATER = {OutputDelta}
-"""Kinds that no event of the log leads to yet."""
-
 
 @pytest.mark.parametrize(
     ("path", "expected"),
@@ -51,7 +48,7 @@ def test_a_path_names_the_tools_and_steps_around_an_event(
 
 def test_the_table_leads_to_every_kind_of_public_event() -> None:
     public = {kind for row in RunEvents.table.values() for kind in row.public}
-    assert public == set(get_args(Event)) - LATER - {kind for kind in LATER if kind in public}
+    assert public == set(get_args(Event))
 
 
 async def test_the_events_of_a_conversation_have_the_frames_of_the_table() -> None:
