@@ -225,7 +225,9 @@ def load(root: Path, **overrides: Any) -> Settings:
     return settings
 
 
-_AS_WRITTEN = {"provider", "model", "api", "base_url", "context_tokens", "extra"}
+_AS_WRITTEN = {
+    *("provider", "model", "api", "base_url", "organization", "context_tokens", "extra"),
+}
 
 
 def _config(name: str, entry: ModelEntry, keys: Mapping[str, str]) -> ModelConfig:

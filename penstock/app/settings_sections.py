@@ -101,6 +101,8 @@ class ModelEntry(ModelSettingsSection):
     api_key_env: str | None = None
     """The environment variable that holds the API key. The default is the provider's, such as
     `OPENAI_API_KEY`; with a `base_url` there is no default. The key is never in a file."""
+    organization: str | None = Field(default=None, pattern=r"^[!-~]{1,100}$")
+    """The organization at OpenAI that the requests are for, if the key has several."""
     context_tokens: int | None = Field(default=None, gt=0)
     """The size of the model's context window, in tokens."""
     input_price: float | None = Field(default=None, ge=0)

@@ -130,6 +130,8 @@ class ModelConfig:
     api_key: str | None = field(default=None, repr=False)
     key_env: str | None = None
     """The environment variable of the key, for messages."""
+    organization: str | None = None
+    """The organization at OpenAI that the requests are for; None for that of the key."""
     api: str | None = None
     """The wire, one of WIRES; None for the provider's own."""
     context_tokens: int | None = None

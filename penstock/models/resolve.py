@@ -224,6 +224,7 @@ class ModelRegistry:
                     base_url=config.base_url,
                     api_key=config.api_key,
                     key_env=config.key_env,
+                    organization=config.organization,
                 )
         variable = key_variable(provider, self._keys)
         return replace(known, api_key=self._keys.get(variable or ""), key_env=variable)

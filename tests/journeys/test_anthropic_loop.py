@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock import AgentContext
 from penstock.agents.agent import Agent
 from penstock.core.limits import Limits
 from penstock.models.providers import ModelConfig
@@ -113,6 +114,33 @@ async def test_another_system_prompt_costs_only_bound_thinking(mode: str) -> Non
     assert fake.refusals == []
     assert (b'"signature"' in fake.bodies[2]) is (mode != BINDING)
     assert b"toolu_0" in fake.bodies[2]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_instructions_of_a_function_that_change_cost_only_bound_thinking(mode: str) -> None:
+    """Models §12: the function gives another text for task 2."""
+    moods = iter(["Be brief.", "Be kind."])
+
+    def mood(ctx: AgentContext[object]) -> str:
+        return next(moods)
+
+    async with fake_anthropic(mode, calls=1) as fake:
+        model = claude(fake)
+        agent = Agent(
+            "clerk",
+            instructions=mood,
+            instructions_every="task",
+            model=model,
+            model_settings=THINKING,
+        )
+        async with memory_runtime(agents=[agent], tools=[Act("look")]) as runtime:
+            first = await runtime.chat("Go", agent=agent)
+            await runtime.chat("Go", agent=agent, session=first.session)
+        await model.close()
+    assert (fake.refusals, len(fake.bodies)) == ([], 4)
+    assert [b"Be kind." in body for body in fake.bodies] == [False, False, True, True]
+    assert (b'"signature"' in fake.bodies[2]) is (mode != BINDING)
+    assert b'"signature"' in fake.bodies[3]
 
 
 async def test_another_model_reads_no_thinking_and_the_first_one_its_own_again() -> None:

@@ -31,7 +31,9 @@ WRITES = 7
 """How often the log of the loop below is written when no process dies."""
 
 
-def model(server: FakeResponses, name: str = "gpt-6-sol") -> ResponsesModel:
+def model(
+    server: FakeResponses, name: str = "gpt-6-sol", organization: str | None = None
+) -> ResponsesModel:
     config = ModelConfig(
         name=f"m-{name}",
         provider="openai-responses",
@@ -39,6 +41,7 @@ def model(server: FakeResponses, name: str = "gpt-6-sol") -> ResponsesModel:
         base_url=f"{server.url}/v1",
         api_key=KEY,
         key_env="KEY",
+        organization=organization,
     )
     return ResponsesModel(config, Limits())
 
@@ -134,6 +137,22 @@ async def test_refused_reasoning_is_left_out_for_good() -> None:
     assert kinds[2][1:] == ["function_call", "function_call_output"]
     assert kinds[3][1:4] == ["function_call", "function_call_output", "reasoning"]
     assert [each.event_type for each in found if isinstance(each, NoteEmitted)] == ["carry_dropped"]
+
+
+async def test_reasoning_of_another_organization_is_not_sent() -> None:
+    thinking = replying(Thought("hm"), Said("Hi."))
+    async with FakeResponses(*[thinking] * 3).serving() as server:
+        place, session = MemoryStorage(), None
+        for name in ("org-a", "org-b", "org-a"):
+            asked = model(server, organization=name)
+            async with memory_runtime(model=asked, place=place) as runtime:
+                session = (await ask(runtime, "Hello", session=session)).session_id
+    assert server.refusals == []
+    assert [
+        f"openai-organization: {name}" in head.lower()
+        for head, name in zip(server.heads, ("org-a", "org-b", "org-a"), strict=True)
+    ] == [True] * 3
+    assert [str(body["input"]).count("encrypted_content") for body in server.requests] == [0, 0, 1]
 
 
 async def test_arguments_that_a_person_edited_do_not_reach_the_model() -> None:

@@ -326,8 +326,9 @@ def _url(config: ModelConfig, ending: str) -> httpx2.URL:
 
 
 def bearer(config: ModelConfig) -> dict[str, str]:
-    """Return the header of the model's key, if it has one. Raises ConfigError."""
-    return {"authorization": f"Bearer {key}"} if (key := usable_key(config)) else {}
+    """Return the headers of the key and the organization, if there are any. Raises ConfigError."""
+    named = {"openai-organization": config.organization} if config.organization else {}
+    return {"authorization": f"Bearer {key}", **named} if (key := usable_key(config)) else named
 
 
 def usable_key(config: ModelConfig) -> str:

@@ -13,6 +13,8 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Any
 
+from msgspec.structs import replace
+
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage, Carry, ToolMessage, UserMessage
 from penstock.models.model import (
@@ -39,7 +41,10 @@ class ResponsesModel:
     """A model of OpenAI's Responses API, or of a server with that API."""
 
     def __init__(self, config: ModelConfig, limits: Limits) -> None:
-        self.card = responses_card(config)
+        card = responses_card(config)
+        # Encrypted reasoning is bound to the organization.
+        family = f"{card.family} of {config.organization}" if config.organization else card.family
+        self.card = replace(card, family=family)
         self._config = config
         self._limits = limits
         self._endpoint = Endpoint(config, limits, path="/responses", headers=bearer(config))
@@ -159,7 +164,8 @@ class _Items:
                 case {"type": "call", "index": int(index), "id": str(call_id)}:
                     call = message.calls[index]
                     self._ids[call.call_id] = call_id
-                    arguments = part.get("arguments") or compact(call.arguments)
+                    given = part.get("input", call.arguments)
+                    arguments = part.get("arguments") or compact(given)
                     yield self._call(call_id, call.name, arguments, part.get("item"))
                 case _:
                     yield part

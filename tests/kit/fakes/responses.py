@@ -7,6 +7,7 @@ content of `response.output_item.added` is incomplete, as at the real one.
 
 import itertools
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ from tests.kit.fakes.provider import (
 
 PARAMS: TypeAdapter[Any] = TypeAdapter(ResponseCreateParamsStreaming)
 NEVER = ("previous_response_id", "conversation", "background", "truncation")
+_ORGANIZATION = re.compile(r"\r\nopenai-organization: ([!-~]+)", re.IGNORECASE)
 Item = dict[str, Any]
 
 
@@ -51,6 +53,8 @@ class FakeResponses(FakeProvider):
             raise RefusedRequest("Not found", status=404)
         if "authorization: bearer " not in head.lower():
             raise RefusedRequest("You didn't provide an API key.", "invalid_api_key", 401)
+        if named := _ORGANIZATION.search(head):
+            self.organization = named[1]
         _check_fields(body)
         _check_format(body)
         self._check_input(body)

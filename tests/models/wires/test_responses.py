@@ -131,6 +131,29 @@ def test_a_carry_that_does_not_fit_leaves_text_and_calls_without_ids(carry: Carr
     assert wire(messages=messages, tools=[ADD])["input"][1:] == WITHOUT_IDS
 
 
+@pytest.mark.parametrize(
+    ("part", "arguments"),
+    [
+        ({"input": {"a": 2}}, '{"a":2}'),
+        ({"input": {"a": 2}, "arguments": '{ "a": 2}'}, '{ "a": 2}'),
+        ({}, '{"a":1}'),
+    ],
+    ids=["edited", "edited, with blanks", "not edited"],
+)
+def test_arguments_that_a_hook_edited_are_those_of_the_model(part: Json, arguments: str) -> None:
+    call = {"type": "call", "index": 0, "id": "call_1", **part}
+    carry = Carry(PROVIDER, "gpt-6-sol", "", (PARTS[1], call))
+    messages = [LOOP[0], AssistantMessage("Let me look.", CALLS, carry), LOOP[2]]
+    assert wire(messages=messages, tools=[ADD])["input"][2]["arguments"] == arguments
+
+
+async def test_reasoning_is_bound_to_the_organization() -> None:
+    plain, named = (
+        ResponsesModel(config(organization=name), Limits()).card.family for name in (None, "org-a")
+    )
+    assert (plain, named) == ("gpt-6-sol", "gpt-6-sol of org-a")
+
+
 def test_files_are_sent_in_messages_and_in_results() -> None:
     image = ImagePart(content=b"\x89PNG", mime_type="image/png")
     paper = DocumentPart(content=b"%PDF", mime_type="application/pdf", name="a.pdf")
