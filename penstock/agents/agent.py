@@ -16,6 +16,7 @@ from penstock.agents.agent_parts import (
     Instructions,
     PlainFunction,
     Tool,
+    check_options,
     read_history,
     read_instructions,
     read_tools,
@@ -28,7 +29,6 @@ from penstock.agents.output_contract import (
     OutputMode,
     contract_of,
 )
-from penstock.core.diagnostics import did_you_mean
 from penstock.core.late import late
 from penstock.engine.budget import Allowance
 from penstock.models.model import Model
@@ -129,6 +129,7 @@ class ChatSettings(Struct, frozen=True, kw_only=True, dict=True):
 
 
 DEFAULTS = ChatSettings()
+_TEXT: Any = object()
 
 
 class AgentOptions(TypedDict, Generic[NeedsT], total=False):
@@ -216,7 +217,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     tool_ids: tuple[str, ...]
     """Tools of the project that it has beside its own."""
     output: Any
-    """The type of what a task returns, or the function that makes it."""
+    """The type of what a task returns, or a function; None if the program gave none: text."""
     contract: OutputContract | None
     """The form of a typed output, with its tools; None if the output is text."""
     handoffs: tuple[Any, ...]
@@ -284,15 +285,11 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
         **options: Unpack[AgentOptions[DepsT_contra]],
     ) -> None: ...
     def __init__(
-        self, name: str, *, output: Any = str, handoffs: Sequence[Any] = (), **options: Any
+        self, name: str, *, output: Any = _TEXT, handoffs: Sequence[Any] = (), **options: Any
     ) -> None:
-        for option in options:
-            if option not in AgentOptions.__annotations__:
-                hint = did_you_mean(option, [*AgentOptions.__annotations__, "output", "handoffs"])
-                raise TypeError(f"Agent has no argument {option!r}.{hint}")
-        self.name, self.output = name, output
-        self.description = options.get("description", "")
-        self.model = options.get("model")
+        check_options(options, {*AgentOptions.__annotations__, "output", "handoffs"})
+        self.name, self.output = name, None if output is _TEXT else output
+        self.description, self.model = options.get("description", ""), options.get("model")
         self.settings = options.get("settings", DEFAULTS)
         self.model_settings = options.get("model_settings", NOTHING_SET)
         self.profile = options.get("profile", NO_FILE)
@@ -304,7 +301,8 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
         )
         self.tools, self.tool_ids = read_tools(options.get("tools"))
         mode = options.get("output_mode", OutputMode.TOOL)
-        self.contract = contract_of(output, mode, options.get("output_retries", OUTPUT_RETRIES))
+        retries, typed = options.get("output_retries", OUTPUT_RETRIES), output is not _TEXT
+        self.contract = contract_of(output, mode, retries) if typed else None
         self.transfers, self.handoffs = transfers_to(name, handoffs), tuple(handoffs)
 
     @overload

@@ -236,6 +236,12 @@ FIELDS = (
         "In a chat: labels for skills with `requires_labels`.",
         (),
     ),
+    _row(
+        "handoffs",
+        Names(expected="a list of agent names", item_expected="an agent name"),
+        "In a chat: the agents that its model can hand the conversation off to.",
+        (),
+    ),
     _row("settings", AgentSettings(), "Its limits, budgets and permissions.", {}),
     _row(
         "model_settings",

@@ -25,11 +25,12 @@ from msgspec.structs import replace
 from penstock.agents.agent import DEFAULTS, Agent, ChatSettings
 from penstock.agents.agent_fields import FIELDS, NAME, SELECTED, converted, read_table
 from penstock.agents.agent_profile import AgentProfile, Tier
+from penstock.agents.handoffs import transfer_tool
 from penstock.core.call import SUBAGENT
 from penstock.core.diagnostics import Diagnostic, Severity, has_error, in_file_order, nearest
 from penstock.core.ids import ASSISTANT
 from penstock.core.text import one_line
-from penstock.manifest.authored_kinds import meant, named_items
+from penstock.manifest.authored_kinds import Item, meant, named_items
 from penstock.manifest.document import SourceRange
 from penstock.manifest.fields import Node, quoted
 from penstock.manifest.files import NO_FOLDER
@@ -54,6 +55,8 @@ class KnownNames(Struct, frozen=True, kw_only=True):
     handbooks: Collection[str] | None = None
     roles: Collection[str] | None = None
     """In addition to those that are always known."""
+    agents: Collection[str] = ()
+    """Agents of the program, which files can hand off to, in addition to agents with files."""
     families: Mapping[str, Sequence[str]] = MappingProxyType({})
     """Families of built-in tools, for the hint to authors who name a family as a tool."""
 
@@ -81,6 +84,8 @@ class ParsedAgent(Struct, frozen=True, kw_only=True):
     """Its name; empty if the file has no valid one."""
     place: SourceRange = _TOP
     """Place of its name in the file."""
+    handoffs: Sequence[Item] = ()
+    """The agents that it hands off to, with their places: whether they exist is checked later."""
     findings: Sequence[Diagnostic] = ()
     """By line; errors before warnings of the same line."""
 
@@ -109,6 +114,7 @@ def parse_agent(
         agent=None if has_error(head.problems) else _agent(fields, matter, agent_profile),
         name=fields["name"] if NAME.fullmatch(fields["name"]) else "",
         place=node.at("name").key_place,
+        handoffs=named_items(node.at("handoffs")),
         findings=in_file_order(head.problems),
     )
 
@@ -149,6 +155,7 @@ def _agent(fields: Mapping[str, Any], matter: FrontMatter, agent_profile: AgentP
         description=one_line(fields["description"]),
         instructions=matter.body,
         model=fields["model"],
+        handoffs=_once(fields["handoffs"]),
         settings=replace(settings, **fields["settings"]),
         model_settings=fields["model_settings"],
         profile=agent_profile,
@@ -163,6 +170,7 @@ def check_names(node: Node, name: str, known: KnownNames) -> None:
     """Report every name in the front matter that does not exist."""
     _check_missing(node, name)
     _check_tools(node.at("tools"), name, known)
+    _check_handoffs(node.at("handoffs"), name, known)
     _check_permissions(node.at("settings", "tool_permissions"), known.tools)
     _check_skills(node.at(SELECTED), known.skills)
     _check_skills(node.at("settings", "skills"), known.skills)
@@ -263,6 +271,25 @@ def _instead(tool: str, known: KnownNames) -> str | None:
     if ids := known.families.get(tool):
         return f"it is a family of built-in tools; name the ones you need: {', '.join(ids)}"
     return meant(nearest(tool, {*STANDARD_TOOLS, *(known.tools or ())}))
+
+
+def _check_handoffs(node: Node, name: str, known: KnownNames) -> None:
+    """Report hand-offs that no agent can have; other files say which agents exist."""
+    tools: dict[str, str] = {}
+    for agent, place in named_items(node):
+        tool_id = transfer_tool(agent)
+        first = tools.setdefault(tool_id, agent)
+        if agent == name:
+            message, hint = f"agent {quoted(name)} hands off to itself", "remove it"
+        elif first != agent:
+            both = f"hand-offs to {quoted(first)} and {quoted(agent)}"
+            message, hint = f"{both} would be one tool, {quoted(tool_id)}", "rename one agent"
+        elif tool_id in (known.tools or ()):
+            message = f"the hand-off to {quoted(agent)} is the tool {quoted(tool_id)}, which exists"
+            hint = "rename that tool"
+        else:
+            continue
+        node.refuse("bad-handoff", message, at=place, suggestion=hint)
 
 
 def _check_permissions(node: Node, known: Collection[str] | None) -> None:

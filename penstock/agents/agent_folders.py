@@ -12,7 +12,7 @@ by tests/agents/test_agent_folders.py.
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -23,9 +23,19 @@ from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.agent_file import NOTHING_KNOWN, KnownNames, ParsedAgent, parse_agent
 from penstock.agents.agent_profile import Tier
 from penstock.core.call_errors import CallError
-from penstock.core.diagnostics import Diagnostic, Severity, errors_of, has_error, in_file_order
+from penstock.core.diagnostics import (
+    Diagnostic,
+    Severity,
+    errors_of,
+    has_error,
+    in_file_order,
+    nearest,
+)
 from penstock.core.errors import DeclarationError
 from penstock.core.exhaustion import raise_exhaustion
+from penstock.core.ids import ASSISTANT
+from penstock.manifest.authored_kinds import Item, meant
+from penstock.manifest.fields import quoted
 from penstock.manifest.files import UnreadReason, read_bounded, shown
 from penstock.manifest.paths import escape_of
 from penstock.resources.project.files import ProjectFiles, ProjectPath
@@ -55,6 +65,8 @@ class AgentFiles(Struct):
     built_in: list[Agent] = field(default_factory=list)
     broken: dict[str, str] = field(default_factory=dict)
     """Names of agents that only broken files define, with the file to repair."""
+    handoffs: dict[str, Sequence[Item]] = field(default_factory=dict)
+    """The agents that each file hands off to, by its path."""
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
@@ -87,11 +99,48 @@ def load_agents(
     result.agents = _tier(_local(root), known, result)
     result.packaged = _tier(packaged, known, result)
     result.built_in = _tier(built_in, known, result)
+    names = {each.name for each in (*result.agents, *result.packaged, *result.built_in)}
+    known_agents = {ASSISTANT, *names, *result.broken, *known.agents}
+    result.agents = _with_known(result.agents, known_agents, result)
+    result.packaged = _with_known(result.packaged, known_agents, result)
     # A name is broken only if no tier has a working agent for it.
     for agent in (*result.agents, *result.packaged, *result.built_in):
         result.broken.pop(agent.name, None)
     result.diagnostics.sort(key=lambda each: (each.file, each.line, each.column, each.code))
     return result
+
+
+def _with_known(agents: Iterable[Agent], names: Collection[str], result: AgentFiles) -> list[Agent]:
+    """Return the agents that hand off to existing agents only; report the others."""
+    fitting = []
+    for agent in agents:
+        file = agent.profile.file
+        unknown = unknown_agents(result.handoffs.get(file, ()), names, file)
+        result.diagnostics += unknown
+        if unknown:
+            result.broken.setdefault(agent.name, file)
+        else:
+            fitting.append(agent)
+    return fitting
+
+
+def unknown_agents(
+    named: Iterable[Item], names: Collection[str], file: str, severity: Severity = Severity.ERROR
+) -> list[Diagnostic]:
+    """Return the findings about agents that a file hands off to and that do not exist."""
+    return [
+        Diagnostic(
+            code="unknown-agent",
+            message=f"unknown agent {quoted(name)} in {quoted('handoffs')}",
+            file=file,
+            line=place.line,
+            column=place.column,
+            severity=severity,
+            suggestion=meant(nearest(name, names)),
+        )
+        for name, place in named
+        if name not in names
+    ]
 
 
 def find_namesakes(
@@ -129,6 +178,7 @@ def _tier(folders: Iterable[_Folder], known: KnownNames, result: AgentFiles) -> 
                 result.diagnostics.append(_again(read, file, home, is_same=home[0] is folder))
             else:
                 homes[read.name] = (folder, file, read)
+                result.handoffs[file] = read.handoffs
                 agents[read.name] = read.agent
     return list(agents.values())
 
@@ -247,6 +297,10 @@ def write_agent(files: ProjectFiles, path: str, content: str, known: KnownNames)
     if place is not None and read.agent is not None:
         others = find_namesakes(files.root, read.name, place.real, known)
         findings = in_file_order([*findings, *(_beside(read, place.real, each) for each in others)])
+    # Two agents may hand off to each other: the first one is written before the other exists.
+    names = {read.name, ASSISTANT, *known.agents}
+    unknown = unknown_agents(read.handoffs, names, shown, Severity.WARNING)
+    findings = in_file_order([*findings, *unknown])
     written = WrittenAgent(path=shown, diagnostics=findings, error=error)
     if place is None or has_error(findings):
         return written

@@ -166,6 +166,13 @@ def read_instructions(given: Any, every: Any, agent: str) -> tuple[str, Instruct
     return "", InstructionParts(parts, every)
 
 
+def check_options(given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise TypeError for the first argument that `Agent` does not have."""
+    for option in given:
+        if option not in known:
+            raise TypeError(f"Agent has no argument {option!r}.{did_you_mean(option, [*known])}")
+
+
 def read_tools(given: Any) -> tuple[tuple[AnyTool, ...] | None, tuple[str, ...]]:
     """Return the tools of an agent, and the ids of those that the project has."""
     if given is None:

@@ -13,6 +13,7 @@ from typing import NoReturn
 from penstock.agents.agent import DEFAULTS, Agent, AnyAgent
 from penstock.agents.agent_folders import AgentFiles
 from penstock.agents.agent_profile import AgentProfile, Tier
+from penstock.agents.handoffs import check_handoffs
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.errors import NameTaken, NotFound
@@ -59,7 +60,7 @@ class Catalog:
     def renew(self, local: Iterable[AnyAgent]) -> None:
         """Replace the project's own agents. Added agents stay."""
         # Lowest tier first: in a dict the last agent of a name wins.
-        agents = (*self._builtin, *self._package, *_all_of(local), *self._added.values())
+        agents = (*self._builtin, *self._package, *with_handoffs(local), *self._added.values())
         self._agents = {agent.name: agent for agent in agents}
         # Kept apart, because an agent that a program added must not hide a file's from flows.
         self._of_files = {agent.name: agent for agent in agents if agent.has_file}
@@ -113,7 +114,7 @@ class Catalog:
         known = self._added.get(agent.name)
         if known is agent:
             return agent
-        if known is not None and not hasattr(builtins, "__IPYTHON__"):
+        if known is not None and not _is_notebook():
             raise NameTaken(
                 f"the runtime has another agent {agent.name!r}: conversations find their agent by "
                 "its name, so give this one another, or replace it with `runtime.put_agent(agent)`"
@@ -124,6 +125,16 @@ class Catalog:
                 "penstock.open(agents=[...]), too, so that its tasks can resume",
                 agent.name,
             )
+        return self.put(agent)
+
+    def put(self, agent: AnyAgent) -> AnyAgent:
+        """Add an agent to an open project, or replace the one of its name. Return it.
+
+        Raises ConfigError if it cannot hand off as it says; it is not added then.
+        """
+        if agent.handoffs:
+            new = {each.name: each for each in with_handoffs([agent]) if self._takes(each)}
+            check_handoffs(with_handoffs([*{**self._agents, **new, agent.name: agent}.values()]))
         return self.add(agent)
 
     def warn_of_added_agents(self) -> None:
@@ -139,9 +150,14 @@ class Catalog:
         if agent.has_file:
             self._of_files[agent.name] = agent
         for other in agent.handoffs:
-            if not isinstance(other, str) and other.name not in self._added:
+            if not isinstance(other, str) and self._takes(other):
                 self.add(other)
         return agent
+
+    def _takes(self, agent: AnyAgent) -> bool:
+        """Whether an agent that another one brings along is added."""
+        known = self._added.get(agent.name)
+        return known is None or (known is not agent and _is_notebook())
 
 
 FindModel = Callable[[Agent, str | None], Model]
@@ -207,6 +223,10 @@ def agents_for(state: SessionState, task: TaskState) -> tuple[str, ...]:
     return agents.handed or (agents.newest,)
 
 
+def _is_notebook() -> bool:
+    return hasattr(builtins, "__IPYTHON__")
+
+
 def catalog_entries(catalog: Catalog) -> list[Json]:
     """Return the entries of `agent_catalog`: agents with files, by tier and name."""
     by_tier = sorted(
@@ -215,7 +235,7 @@ def catalog_entries(catalog: Catalog) -> list[Json]:
     return [_entry(each) for each in by_tier]
 
 
-def _all_of(agents: Iterable[AnyAgent]) -> Sequence[AnyAgent]:
+def with_handoffs(agents: Iterable[AnyAgent]) -> Sequence[AnyAgent]:
     """Return the agents, and those that they hand off to."""
     found = {agent.name: agent for agent in agents}
     every = [*found.values()]

@@ -12,7 +12,7 @@ Proof: tests/agents/test_handoffs.py and tests/journeys/test_handoffs.py.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -93,7 +93,7 @@ def transfers_to(agent: str, others: Iterable[Any]) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for other in others:
         name = other if isinstance(other, str) else other.name
-        tool_id = (PREFIX + re.sub(r"[^A-Za-z0-9_-]", "_", name))[:_MOST_CHARACTERS]
+        tool_id = transfer_tool(name)
         if name == agent:
             raise ConfigError(f"agent {agent!r} hands off to itself; remove it from `handoffs`")
         if found.setdefault(tool_id, name) != name:
@@ -102,6 +102,11 @@ def transfers_to(agent: str, others: Iterable[Any]) -> Mapping[str, str]:
                 f"the tool {tool_id!r}; rename one of them"
             )
     return MappingProxyType(found) if found else NO_HANDOFFS
+
+
+def transfer_tool(agent: str) -> str:
+    """Return the id of the tool that hands off to an agent."""
+    return (PREFIX + re.sub(r"[^A-Za-z0-9_-]", "_", agent))[:_MOST_CHARACTERS]
 
 
 def handoff_tools(transfers: Mapping[str, str], find: Callable[[str], Described]) -> Iterator[Tool]:
@@ -148,29 +153,44 @@ def handed_off(started: TaskStarted, agent: str, previous: str) -> HandedOff:
     )
 
 
-def check_handoffs(agents: Sequence[Any]) -> None:
-    """Raise ConfigError if an agent of a program hands off to one that does not exist.
+def check_handoffs(agents: Sequence[Any], tools: Container[str] = ()) -> None:
+    """Raise ConfigError if an agent of a program cannot hand off as it says.
 
-    Files have findings instead. Two agents of one name are refused, too: only one can take over.
+    Files have findings instead. `tools` are the ids of the project's tools.
     """
     known = {agent.name: agent for agent in agents}
     for agent in agents:
-        for own in (agent.tools or ()) if agent.transfers else ():
-            if own.spec.tool_id in agent.transfers:
-                raise ConfigError(
-                    f"agent {agent.name!r} has a tool {own.spec.tool_id!r}, which is also its "
-                    f"hand-off to {agent.transfers[own.spec.tool_id]!r}; rename the tool"
-                )
+        _check_tools(agent, tools)
         for other in () if agent.has_file else agent.handoffs:
-            name = other if isinstance(other, str) else other.name
-            if name not in known:
-                raise ConfigError(
-                    f"agent {agent.name!r} hands off to {name!r}, but there is no agent "
-                    f"{name!r}.{did_you_mean(name, known)} Pass it to "
-                    "penstock.open(agents=[...]), or write its file"
-                )
-            if not isinstance(other, str) and known[name] is not other:
-                raise ConfigError(
-                    f"agent {agent.name!r} hands off to an agent {name!r} that is not the "
-                    f"project's agent {name!r}; pass one of them to both, or rename one"
-                )
+            _check_handoff(agent, other, known)
+
+
+def _check_tools(agent: Any, tools: Container[str]) -> None:
+    own = None if agent.tools is None else {each.spec.tool_id for each in agent.tools}
+    for tool_id, name in agent.transfers.items():
+        if tool_id in agent.tool_ids or tool_id in (tools if own is None else own):
+            raise ConfigError(
+                f"agent {agent.name!r} has a tool {tool_id!r}, which is also its hand-off to "
+                f"{name!r}; rename the tool"
+            )
+
+
+def _check_handoff(agent: Any, other: Any, known: Mapping[str, Any]) -> None:
+    name = other if isinstance(other, str) else other.name
+    if name not in known:
+        raise ConfigError(
+            f"agent {agent.name!r} hands off to {name!r}, but there is no agent {name!r}."
+            f"{did_you_mean(name, known)} Pass it to penstock.open(agents=[...]), or write its file"
+        )
+    if not isinstance(other, str) and known[name] is not other:
+        raise ConfigError(
+            f"agent {agent.name!r} hands off to an agent {name!r} that is not the project's agent "
+            f"{name!r}; pass one of them to both, or rename one"
+        )
+    # Otherwise `reply.output` would be another type than the one that checkers infer: str.
+    if agent.output is None and known[name].contract is not None:
+        raise ConfigError(
+            f"agent {agent.name!r} has no output=, so its replies are text, but it hands off to "
+            f"{name!r}, which returns another type; write Agent({agent.name!r}, output=str, ...): "
+            "the type of its replies is then the union of both"
+        )

@@ -6,6 +6,7 @@ from threading import Lock
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.agents.agent_file import KnownNames
 from penstock.agents.agent_folders import AgentFiles, load_agents, write_agent
@@ -127,7 +128,10 @@ class ProjectAuthoring:
 
     def write_agent(self, path: str, content: str) -> Json:
         """Write an agent; return the answer of `agent_write`."""
-        written = write_agent(self._files, path, content, self.agents.known)
+        known = self.agents.known
+        catalog = self.agents.catalog
+        names = {*known.agents, *catalog.broken, *(each.name for each in catalog)}
+        written = write_agent(self._files, path, content, replace(known, agents=names))
         return {
             "written": written.is_written,
             "path": written.path,

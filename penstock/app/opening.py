@@ -19,7 +19,7 @@ from penstock.agents.agent_parts import (
     needs_of_agent,
     with_inner,
 )
-from penstock.agents.catalog import Catalog
+from penstock.agents.catalog import Catalog, with_handoffs
 from penstock.app.authoring import DryRuns, ProjectAgents, ProjectAuthoring
 from penstock.app.flows import code_environment_of, constants_of, flows_of
 from penstock.app.global_tools import with_global_tools
@@ -160,7 +160,8 @@ async def open_for_program(
         )
         added.check()
         plugins = load_plugins(options.get("plugins", ()), options.get("hooks", ()))
-        project = load_project(settings, tools, plugins=plugins)
+        names = [each.name for each in with_handoffs(added.agents)]
+        project = load_project(settings, tools, plugins=plugins, agents=names)
         resumes = options.get("resume", True)
         async with open_project(settings, project, added, resumes=resumes) as runtime:
             if path != MEMORY:

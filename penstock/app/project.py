@@ -134,11 +134,12 @@ def load_project(
     sandbox: ProjectSandbox | None = None,
     *,
     plugins: PluginApi | None = None,
+    agents: Collection[str] = (),
 ) -> Project:
     """Read everything that authors wrote in the project's folder; its Python tools are imported.
 
-    `added` are tools of the embedding program; manifests can refer to them. A reload passes the
-    `sandbox` and the `plugins` of the first edition; without them, both are loaded.
+    `added` are tools of the program, and `agents` the names of its agents: files can refer to them.
+    A reload passes the `sandbox` and the `plugins` of the first edition; else both are loaded.
     """
     root, plugins = settings.root, plugins or load_plugins()
     loaded = load_tools(root, reserved=_reserved(plugins), is_on=settings.tools.python)
@@ -153,15 +154,14 @@ def load_project(
         bundle, prompt_script = _prompt_script(bundle, bundle.prompts, settings, sandbox)
         prompt_prefix = _prompt_prefix(bundle, prompt_script, python_tools)
     loaded_tools = [each for each in python_tools if each.spec.tool_id not in bundle.broken_tools]
-    known = {each.spec.tool_id for each in (*provided, *python_tools, *scripts)}
-    handbooks = _handbooks(root, plugins)
+    known, handbooks = _ids((*provided, *python_tools, *scripts)), _handbooks(root, plugins)
     tools = {*known, *bundle.broken_tools} if loaded.is_whole else None
-    nameable = _known_names(tools, bundle, handbooks, roles=settings.models.roles)
-    agents = load_agents(root, nameable, plugins.agents_dirs)
-    features = _features(settings, plugins, bundle, agents=agents, handbooks=handbooks)
+    nameable = _known_names(tools, bundle, handbooks, roles=settings.models.roles, agents=agents)
+    agent_files = load_agents(root, nameable, plugins.agents_dirs)
+    features = _features(settings, plugins, bundle, agents=agent_files, handbooks=handbooks)
     return Project(
         root=root,
-        agent_files=agents,
+        agent_files=agent_files,
         nameable=nameable,
         handbooks=handbooks,
         tools=(*loaded_tools, *with_global_tools(scripts, chosen)),
@@ -172,7 +172,7 @@ def load_project(
         prompt_prefix=prompt_prefix,
         plugins=plugins,
         diagnostics=(
-            *agents.diagnostics,
+            *agent_files.diagnostics,
             *loaded.diagnostics,
             *bundle.diagnostics,
             *_check_settings(settings, known, features),
@@ -291,14 +291,20 @@ def _known_names(
     handbooks: HandbookCatalog,
     *,
     roles: Collection[str],
+    agents: Collection[str],
 ) -> KnownNames:
     return KnownNames(
         tools=tools,
         skills={*SKILLS, *bundle.skills, *bundle.broken_skills},
         handbooks=handbooks.names,
         roles=roles,
+        agents=agents,
         families=FAMILIES,
     )
+
+
+def _ids(tools: Iterable[Tool]) -> set[str]:
+    return {each.spec.tool_id for each in tools}
 
 
 def _permissions(bundle: Bundle, tools: Iterable[Tool]) -> frozenset[str]:

@@ -58,7 +58,13 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
     def read(self) -> Project:
         """Read the files again, without using them yet."""
         first = self.first
-        return load_project(self.settings, self.added, first.sandbox, plugins=first.plugins)
+        return load_project(
+            self.settings,
+            self.added,
+            first.sandbox,
+            plugins=first.plugins,
+            agents=first.nameable.agents,
+        )
 
     def take(self, project: Project) -> None:
         """Replace the edition: tools, skills, agents, prompts, permissions, handbooks.

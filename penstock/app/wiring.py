@@ -86,7 +86,7 @@ class Assembly:
         self._project = project_parts
         self._bus = Bus()
         self._slots = Slots(world.limits)
-        check_handoffs(project_parts.agents.catalog.list())
+        check_handoffs(project_parts.agents.catalog.list(), project_parts.tools.registry)
         self._models = ModelSelector(project_parts.agents.models, project_parts.agents.model_names)
 
     def runtime(self) -> Runtime:

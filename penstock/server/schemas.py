@@ -110,12 +110,8 @@ _QUESTION = {
     "form": record(_FORM, *list(_FORM)[1:]),
 }
 _QUESTION_OPTIONAL = tuple(name for name in _QUESTION if name not in {"id", "kind", "text"})
-_CHECKS = record(
-    {
-        name: {"enum": ["ok", "failed"]}
-        for name in ("database", "migrations", "launcher", "disk", "blobs")
-    }
-)
+_CHECKED = ("database", "migrations", "launcher", "disk", "blobs")
+_CHECKS = record({name: {"enum": ["ok", "failed"]} for name in _CHECKED})
 _TASK_STATUS = {
     "enum": ["queued", "blocked", "running", "suspended", "succeeded", "failed", "cancelled"]
 }
@@ -294,6 +290,7 @@ _AGENT = {
     "source": STRING,
     **dict.fromkeys(("created_at", "updated_at"), TIME_OR_NULL),
     "outputSchema": OBJECT,
+    "handoffs": listed(STRING),
 }
 _TIME_MS: Schema = {"type": ["number", "null"]}
 _METRICS = record(
@@ -359,7 +356,7 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
     "Tools": record({"tools": listed(record(_TOOL))}),
     "Agent": record(
         _AGENT | {"instructions": STRING, "settings": OBJECT},
-        *("instructions", "settings", "outputSchema"),
+        *("instructions", "settings", "outputSchema", "handoffs"),
     ),
     "Agents": page_of("agents", "Agent"),
     "Secret": record({"key": STRING, "updatedAt": TIME}),

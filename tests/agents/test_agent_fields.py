@@ -10,7 +10,7 @@ PAGE = (
     "name description model thinking tools skills inputs outputs interactive output context_files "
     "context fork_session access card architect max_turns"
 )
-MORE = ("selected_skills", "labels", "settings", "model_settings")
+MORE = ("selected_skills", "labels", "handoffs", "settings", "model_settings")
 
 
 def test_every_field_of_the_page_is_read() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.handoffs import check_handoffs, transfers_to
 from penstock.core.errors import ConfigError
 from penstock.models.scripted import ScriptedModel, call, say
@@ -49,6 +49,10 @@ def test_hand_offs_that_cannot_be_are_refused_at_once(handoffs: Any, said: str) 
         (
             [Agent("triage", handoffs=[BILLING]), Agent("billing")],
             "agent 'triage' hands off to an agent 'billing' that is not the project's",
+        ),
+        (
+            [Agent("triage", handoffs=["billing"]), Agent("billing", output=int)],
+            r"agent 'triage' has no output=, .* write Agent\('triage', output=str, ...\)",
         ),
     ],
 )
@@ -102,3 +106,40 @@ async def test_a_tool_cannot_hand_off() -> None:
         reply = await runtime.chat("Go", agent="triage")
     assert (reply.agent, reply.output) == ("triage", "Still me.")
     assert reply.calls[0].output == "NOT_PERMITTED"
+
+
+async def test_a_tool_of_the_project_with_the_name_of_a_hand_off_is_refused() -> None:
+    for agent in (
+        Agent("triage", handoffs=[BILLING]),
+        Agent("triage", tools=["transfer_to_billing"], handoffs=[BILLING]),
+    ):
+        with pytest.raises(ConfigError, match="'transfer_to_billing', which is also its hand-off"):
+            async with memory_runtime(tools=[Act("transfer_to_billing")], agents=[agent]):
+                pass
+
+
+@pytest.mark.parametrize("output", [str, int])
+async def test_an_agent_with_an_output_may_hand_off_to_others(output: Any) -> None:
+    agent: AnyAgent = Agent("triage", output=output, handoffs=[Agent("billing", output=int)])
+    check_handoffs([agent, *agent.handoffs])
+
+
+async def test_the_hand_offs_of_an_agent_that_is_added_later_are_checked() -> None:
+    async with memory_runtime(agents=[BILLING]) as runtime:
+        with pytest.raises(ConfigError, match="hands off to 'biling', but there is no agent"):
+            await runtime.chat("Hello", agent=Agent("triage", handoffs=["biling"]))
+        with pytest.raises(ConfigError, match="there is no agent 'nobody'"):
+            runtime.put_agent(Agent("billing", handoffs=["nobody"]))
+        assert runtime.requests.known.agents.look_up("triage") is None
+        runtime.put_agent(Agent("triage", handoffs=["billing"]))
+
+
+async def test_cells_of_a_notebook_may_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ScriptedModel([call("transfer_to_billing"), say("Paid.")] * 2)
+    async with memory_runtime(model=model) as runtime:
+        monkeypatch.setattr("builtins.__IPYTHON__", True, raising=False)
+        for _ in range(2):
+            billing = Agent("billing", instructions="You bill.")
+            triage = Agent("triage", handoffs=[billing])
+            await runtime.chat("Pay", agent=triage)
+            assert runtime.requests.known.agents.get("billing") is billing

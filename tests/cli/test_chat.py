@@ -235,3 +235,26 @@ def test_a_prompt_ends_when_its_question_is_answered_elsewhere(project: Path, ru
         terminal.until("the question was answered elsewhere, or withdrawn")
         terminal.until("red")
         assert terminal.ended() == 0
+
+
+HANDS_OFF = "---\nname: {}\ndescription: d\ntools: []\nhandoffs: [{}]\n---\n"
+
+
+@pytest.mark.slow("starts the command in a terminal")
+def test_a_hand_off_is_shown_and_undone_in_a_conversation(project: Path) -> None:
+    (project / "agents").mkdir(exist_ok=True)
+    for name, other in (("triage", "billing"), ("billing", "triage")):
+        (project / "agents" / f"{name}.md").write_text(HANDS_OFF.format(name, other))
+    with Terminal("chat", "--agent", "triage", cwd=project, echoes=True) as terminal:
+        terminal.until("triage> ")
+        terminal.press("/back\n")
+        terminal.until("Nothing was handed off")
+        terminal.press("transfer_to_billing\n")
+        terminal.until("⇢ billing answers from here on")
+        terminal.until("tokens")
+        terminal.press("/back\n")
+        terminal.until("triage answers the next message.")
+        terminal.press("Hello\n")
+        terminal.until("⇢ The agent that this conversation started with answers from here on")
+        terminal.press("/exit\n")
+        assert terminal.ended() == 0

@@ -111,7 +111,7 @@ async def test_the_new_agent_keeps_the_conversation_over_a_restart() -> None:
 
 async def test_a_run_yields_the_hand_off_and_its_reply_has_the_type_of_its_giver() -> None:
     model = ScriptedModel([call(TRANSFER), call("final_answer", total=7)])
-    text: AnyAgent = Agent("triage", handoffs=[billing(output=Bill)])
+    text: AnyAgent = Agent("triage", output=str, handoffs=[billing(output=Bill)])
     async with memory_runtime(model=model, agents=[text]) as runtime:
         run = await runtime.start("My bill", agent=text)
         seen = [event async for event in run]

@@ -6,7 +6,7 @@ from penstock.agents.agent_file import KnownNames, body_inputs, parse_agent
 from tests.kit.agent_texts import said_of, said_of_head
 
 KNOWN = KnownNames(
-    tools=["look_up", "send"],
+    tools=["look_up", "send", "transfer_to_up"],
     skills=["research", "zip"],
     handbooks=["my-backend-docs"],
     roles=["writing"],
@@ -24,6 +24,28 @@ ROLES = "known: architect, coding, compact, fast, planning, research, vision, wr
             '3 error unknown-tool: unknown tool "raed"; did you mean "read"?',
         ),
         ("tools: look_pu", '3 error unknown-tool: unknown tool "look_pu"; did you mean "look_up"?'),
+        (
+            "handoffs: [a]",
+            '3 error bad-handoff: agent "a" hands off to itself; remove it',
+        ),
+        (
+            "handoffs: [a.b, a_b]",
+            (
+                '3 error bad-handoff: hand-offs to "a.b" and "a_b" would be one tool, '
+                '"transfer_to_a_b"; rename one agent'
+            ),
+        ),
+        (
+            "handoffs: up",
+            (
+                '3 error bad-handoff: the hand-off to "up" is the tool "transfer_to_up", '
+                "which exists; rename that tool"
+            ),
+        ),
+        (
+            "handoffs: 7",
+            '3 error wrong-type: "handoffs" must be a list of agent names, found number 7',
+        ),
         ("tools: sheets", f'3 error unknown-tool: unknown tool "sheets"; {OF_A_FAMILY}'),
         ("tools:\n  - send\n  - zzzzzzzz", '5 error unknown-tool: unknown tool "zzzzzzzz"'),
         (

@@ -305,8 +305,11 @@ class Conversations(Archive):
 
         Args:
             agent: The agent.
+
+        Raises:
+            ConfigError: It hands off to an agent that does not exist.
         """
-        self.requests.known.agents.add(agent)
+        self.requests.known.agents.put(agent)
 
     async def _fingerprint(self, content: Content) -> str:
         """Return the hash of a message's text and files."""

@@ -76,16 +76,21 @@ async def read_settings(agent_id: str, request: Request) -> Response:
 
 def _agent(agent: Agent) -> dict[str, Any]:
     model, contract = agent.model, agent.contract
-    typed = {} if contract is None else {"outputSchema": dict(contract.schema)}
-    return typed | {
-        "id": agent.name,
-        "name": agent.name,
-        "description": agent.description,
-        "model": model if model is None or isinstance(model, str) else model.card.model_id,
-        "source": agent.source,
-        "created_at": None,
-        "updated_at": None,
-    }
+    more = {} if contract is None else {"outputSchema": dict(contract.schema)}
+    others = {"handoffs": [*agent.transfers.values()]} if agent.transfers else {}
+    return (
+        more
+        | others
+        | {
+            "id": agent.name,
+            "name": agent.name,
+            "description": agent.description,
+            "model": model if model is None or isinstance(model, str) else model.card.model_id,
+            "source": agent.source,
+            "created_at": None,
+            "updated_at": None,
+        }
+    )
 
 
 def _settings(settings: ChatSettings) -> dict[str, Any]:
