@@ -19,7 +19,7 @@ Shown by tests/engine/test_activation.py, tests/promises/test_lease_renewal.py a
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from penstock.core.clock import Moment
@@ -35,7 +35,7 @@ from penstock.core.exhaustion import exhaustion_of, raise_exhaustion
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import World
 from penstock.core.task import Missing, names_of
-from penstock.engine.held_log import HeldLog, LeaseKeeper
+from penstock.engine.held_log import HeldLog, LeaseKeeper, Leases
 from penstock.engine.session_state import StateCache
 from penstock.engine.suspend import expire, next_expiry, withdraw
 from penstock.engine.task_body import (
@@ -53,6 +53,8 @@ from penstock.store.logs.quarantine import RENEWALS, SUSPECT
 
 log = logging.getLogger(__name__)
 FAULT = "the runtime failed; its log has the details"
+Ended = Callable[[LogId, Moment | None, Exception | None], None]
+"""Receives the end of a run: when the log is due again, if ever, and what broke the run off."""
 
 
 class Activations:
@@ -66,6 +68,7 @@ class Activations:
         self._owner = owner
         self._limits = world.limits
         self._held: dict[LogId, HeldLog] = {}
+        self._leases = Leases(log, owner)
         self._keeper = LeaseKeeper(self._held, world.limits.lease_seconds / RENEWALS)
         self.states = StateCache(log, self._held)
         """States of logs that no activation works on. `observe` follows this process's commits."""
@@ -73,18 +76,28 @@ class Activations:
         """How many more logs may run at once; the launcher takes one for each run."""
         self.begun: dict[LogId, tuple[Lease, float]] = {}
         """Leases acquired by `begin`, with the time. Each has a slot; the next `run` uses both."""
-        self._unreleased: dict[LogId, Lease] = {}
-        """Leases that the store failed to release; released before the log is acquired again."""
         self._blocked: dict[LogId, MissingParts] = {}
         """Logs whose task needs something that this process lacks."""
         self._is_closing = False
 
-    async def run(self, log_id: LogId) -> Moment | None:
-        """Run every task of a log that can run; return when the log is due again, if ever."""
+    async def run(self, log_id: LogId, ended: Ended) -> None:
+        """Run every task of a log that can run, and report the end to `ended`."""
+        wake_at: Moment | None = None
+        failure: Exception | None = None
+        try:
+            wake_at = await self._run(log_id)
+        except Exception as error:
+            failure = error
+        finally:
+            # Called here, because a callback of this coroutine's task would run in the next pass of
+            # the event loop, which costs a hundredth of a turn.
+            ended(log_id, wake_at, failure)
+
+    async def _run(self, log_id: LogId) -> Moment | None:
         now = self._clock.monotonic()
         if log_id in self.begun:
             lease, now = self.begun.pop(log_id)
-        elif (acquired := await self._acquired(log_id)) is None:
+        elif (acquired := await self._leases.acquire(log_id)) is None:
             return None
         else:
             lease = acquired
@@ -96,16 +109,16 @@ class Activations:
             await self._leave_blocked(lease, blocked)
         except asyncio.CancelledError:
             if self._is_closing:
-                await self._surrender(lease)
+                await self._leases.surrender(lease)
             # Only `close` may cancel an activation. After any other cancellation the lease expires,
             # which counts as a crash, because nothing is known about the state of the work.
             raise
         except StoreError:
-            await self._surrender(lease)
+            await self._leases.surrender(lease)
             raise
         except Exception as error:
             if (lack := exhaustion_of(error)) is not None:
-                await self._surrender(lease)
+                await self._leases.surrender(lease)
                 raise lack from error
             log.exception("the work on log %s broke off", log_id)
         return None
@@ -140,10 +153,9 @@ class Activations:
     async def close(self) -> None:
         """Refuse new work, and release the leases that no `run` has used."""
         self._is_closing = True
-        waiting = [*(lease for lease, _ in self.begun.values()), *self._unreleased.values()]
+        unused = [lease for lease, _ in self.begun.values()]
         self.begun.clear()
-        for lease in waiting:
-            await self._surrender(lease)
+        await self._leases.surrender_all(unused)
 
     async def rest(self) -> None:
         """Wait until no renewal is in flight."""
@@ -198,27 +210,11 @@ class Activations:
         self.states.forget(log_id)
         self._blocked.pop(log_id, None)
 
-    async def _acquired(self, log_id: LogId) -> Lease | None:
-        """Acquire the lease. Release an older one of ours first, or it would count as a crash."""
-        if unreleased := self._unreleased.get(log_id):
-            await self._log.surrender(unreleased)
-            self._unreleased.pop(log_id, None)
-        return await self._log.acquire(log_id, self._owner)
-
-    async def _surrender(self, lease: Lease) -> None:
-        try:
-            await self._log.surrender(lease)
-        except StoreError as error:
-            log.debug("the lease of log %s could not be released yet: %s", lease.log_id, error)
-            self._unreleased[lease.log_id] = lease
-        else:
-            self._unreleased.pop(lease.log_id, None)
-
     async def _leave_blocked(self, lease: Lease, blocked: Blocked) -> None:
         """Release the lease, so that a process that has the missing parts can acquire it."""
         message = "log %s is left to a process that has what is missing here: %s"
         log.warning(message, lease.log_id, names_of(blocked.blocked_on))
-        await self._surrender(lease)
+        await self._leases.surrender(lease)
 
     async def _report_lost(self, log_id: LogId, lost: LeaseLost) -> None:
         """Log why the work stops. An erased log is expected, so it is not a warning."""

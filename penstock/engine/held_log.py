@@ -263,6 +263,38 @@ class HeldLog:
                 self._on_cancel(record.task_id)
 
 
+class Leases:
+    """Acquires leases for this process, and releases them before their work is done."""
+
+    def __init__(self, log: Log, owner: str) -> None:
+        self._log = log
+        self._owner = owner
+        self._unreleased: dict[LogId, Lease] = {}
+        """Leases that the store failed to release; released before the log is acquired again."""
+
+    async def acquire(self, log_id: LogId) -> Lease | None:
+        """Acquire a lease. Release an older one of ours first, or it would count as a crash."""
+        if unreleased := self._unreleased.get(log_id):
+            await self._log.surrender(unreleased)
+            self._unreleased.pop(log_id, None)
+        return await self._log.acquire(log_id, self._owner)
+
+    async def surrender(self, lease: Lease) -> None:
+        """Release a lease whose log still has work; later, if the store fails now."""
+        try:
+            await self._log.surrender(lease)
+        except StoreError as error:
+            log.debug("the lease of log %s could not be released yet: %s", lease.log_id, error)
+            self._unreleased[lease.log_id] = lease
+        else:
+            self._unreleased.pop(lease.log_id, None)
+
+    async def surrender_all(self, leases: Sequence[Lease]) -> None:
+        """Release some leases, and those that could not be released before."""
+        for lease in [*leases, *self._unreleased.values()]:
+            await self.surrender(lease)
+
+
 class LeaseKeeper:
     """Renews every lease that was silent for `seconds`, with one timer for all.
 

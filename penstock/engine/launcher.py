@@ -19,7 +19,6 @@ Shown by tests/engine/test_launcher.py, tests/contracts/test_launcher.py and tes
 import asyncio
 import logging
 from collections import OrderedDict
-from functools import partial
 from typing import Protocol
 
 from penstock.core.clock import Moment
@@ -83,7 +82,7 @@ class InlineLauncher:
         self._clock = world.clock
         self._limits = world.limits
         self._waiting: OrderedDict[LogId, None] = OrderedDict()
-        self._running: dict[LogId, asyncio.Task[Moment | None]] = {}
+        self._running: dict[LogId, asyncio.Task[None]] = {}
         self._refreshing: set[asyncio.Task[None]] = set()
         self._woken: set[LogId] = set()
         self._broken: set[LogId] = set()
@@ -160,22 +159,15 @@ class InlineLauncher:
 
     def _run(self, log_id: LogId) -> None:
         """Run a log that has a slot."""
-        # A callback, not a coroutine around the run: that would be resumed with each step.
-        run = asyncio.create_task(self._activations.run(log_id))
-        run.add_done_callback(partial(self._ended, log_id))
-        self._running[log_id] = run
+        self._running[log_id] = asyncio.create_task(self._activations.run(log_id, self._ended))
 
-    def _ended(self, log_id: LogId, run: "asyncio.Task[Moment | None]") -> None:
+    def _ended(self, log_id: LogId, wake_at: Moment | None, error: Exception | None) -> None:
         """Continue after a run: report its error, and run the log again if it is due."""
         del self._running[log_id]
         self._activations.free_slots += 1
-        wake_at = None
-        if run.cancelled():
-            log.debug("the run of log %s was cancelled", log_id)
-        elif (error := run.exception()) is not None:
+        if error is not None:
             self._report(log_id, error)
         else:
-            wake_at = run.result()
             self._broken.discard(log_id)
             self._wake_awaited(log_id)
         # Woken while it ran: the activation may have read the log before the event came.
@@ -186,7 +178,7 @@ class InlineLauncher:
             self.wake(log_id, not_before=wake_at)
         self._start()
 
-    def _report(self, log_id: LogId, error: BaseException) -> None:
+    def _report(self, log_id: LogId, error: Exception) -> None:
         match error:
             case StoreClosed():
                 log.debug("log %s was not finished: the store is closed", log_id)

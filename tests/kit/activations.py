@@ -74,7 +74,12 @@ class ActiveLog:
         await self.log.send(LOG, [*entries, Entry(message(), task_id)])
 
     async def run(self) -> Moment | None:
-        return await self.activations.run(LOG)
+        ends: list[tuple[Moment | None, Exception | None]] = []
+        await self.activations.run(LOG, lambda _, wake_at, error: ends.append((wake_at, error)))
+        ((wake_at, error),) = ends
+        if error is not None:
+            raise error
+        return wake_at
 
     async def events(self) -> list[Any]:
         return [record.event for record in await self.log.read(LOG)][2:]
