@@ -11,7 +11,6 @@ Proof: tests/agents/test_tool_offer.py.
 """
 
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct, convert
@@ -196,30 +195,24 @@ class OutputOffers:
         )
 
 
-class RequestSettings(Struct, frozen=True):
-    """Settings of the requests of a task, by its message and its agent."""
-
-    settings: ModelSettings
-    cache_key: str
-    """Equal for all requests of a conversation. A hash, because caches must not show ids."""
-
-
-def request_settings(agent: AnyAgent, ledger: Ledger) -> RequestSettings:
+def request_settings(agent: AnyAgent, ledger: Ledger) -> ModelSettings:
     """Return the settings of a task's requests: those of its message over those of its agent."""
-    settings, brief, state = agent.model_settings, ledger.task.brief, ledger.held.state
+    settings, brief, agents = agent.model_settings, ledger.task.brief, ledger.held.state.agents
     given = brief.model_settings if isinstance(brief, MessageReceived) else None
     # As `model` of a message, for the agents that have the conversation: a tool that it forces, or
     # a level of thinking, may not exist for the agents that work for those.
-    if given and agent.name in {state.agents.first, *state.agents.handed}:
+    if given and agent.name in {agents.first, *agents.handed}:
         settings = convert(given, ModelSettings).over(settings)
-    key = sha256(f"{agent.name} {state.log_id}".encode()).hexdigest()
-    return RequestSettings(settings, key[:32])
+    return settings
 
 
 class AgentModel:
     """The model of a task, with its offers, settings and hooks."""
 
-    __slots__ = ("_wanted", "hooks", "max_tokens", "model", "offers", "settings", "watched")
+    __slots__ = (
+        *("_conversation", "_wanted", "hooks", "max_tokens", "model", "offers", "settings"),
+        "watched",
+    )
 
     def __init__(
         self,
@@ -236,8 +229,10 @@ class AgentModel:
         self.hooks = hooks
         """The hooks around its requests and replies; None if the agent has none."""
         self._wanted = wanted = request_settings(agent, ledger)
+        """Settings of the message over those of the agent."""
+        self._conversation = f"{agent.name} {ledger.held.state.log_id}"
         most = settings.llm_max_tokens or model.card.reply_tokens or REPLY_TOKENS
-        self.max_tokens = wanted.settings.max_tokens or most
+        self.max_tokens = wanted.max_tokens or most
         self.watched: Callable[[Bus, LiveReply], Model] | None = None
         """Returns the model for a reply whose output is shown while it streams; None if none is."""
 
@@ -260,12 +255,12 @@ class AgentModel:
             temperature=self.settings.llm_temperature,
             max_tokens=reserved.max_tokens,
             loop_start=loop_start,
-            cache_key=self._wanted.cache_key,
+            conversation=self._conversation,
             estimated_tokens=reserved.tokens,
         )
-        if self._wanted.settings is NOTHING_SET:
+        if self._wanted is NOTHING_SET:
             return request
-        return replace(overridden(request, self._wanted.settings), max_tokens=reserved.max_tokens)
+        return replace(overridden(request, self._wanted), max_tokens=reserved.max_tokens)
 
 
 def offered(agent: Agent, shelf: ToolSource, profile: Profile) -> tuple[Tool, ...]:

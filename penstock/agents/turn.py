@@ -15,7 +15,6 @@ Proof: `tests/agents/test_turn.py::test_verdicts_are_the_same_after_a_replay_at_
 import asyncio
 import logging
 from collections.abc import Sequence
-from functools import partial
 
 from msgspec.structs import replace
 
@@ -54,8 +53,8 @@ class Turns:
     """The turns of one task, one after the other."""
 
     __slots__ = (
-        *("_agent_model", "_bus", "_call_runner", "_guard", "_restart", "_task", "_transcript"),
-        *("_world", "dialogue"),
+        *("_agent_model", "_bus", "_call_runner", "_guard", "_ledger", "_restart", "_task"),
+        *("_transcript", "_world", "dialogue"),
     )
 
     def __init__(
@@ -71,6 +70,7 @@ class Turns:
         self._agent_model = agent_model
         self._call_runner = call_runner
         self._guard: LoopGuard | None = None
+        self._ledger = call_runner.ledger
         self._task = call_runner.ledger.task
         self._transcript = transcript
         self.dialogue = transcript.dialogue
@@ -86,65 +86,58 @@ class Turns:
         `closing` is the reason for a last call without tools. Raises ModelError when all retries
         failed, HookRefused and HookFailed.
         """
+        ledger, hooks = self._ledger, self._agent_model.hooks
         while True:
+            offer, messages = self._messages()
+            if (reserved := self._reserve(self._transcript.estimated, closing)) is None:
+                return None
+            sent_back = None
             try:
-                reply, sent_back = await self._think(closing)
-            except ContextTooLarge:
-                if not self._can_shorten():
-                    raise
+                request = self._request(
+                    offer, messages, reserved=reserved, closing=closing is not None
+                )
+                # Before the deadline starts: a hook that hangs ends by its own, which names it.
+                if hooks is not None:
+                    request = await hooks.before_model(request, self.dialogue.iteration + 1)
+                if (reply := await self._ask(request, closing)) is None:
+                    return None
+                if hooks is not None:
+                    reply, sent_back = await hooks.after_reply(reply)
+            except ContextTooLarge as error:
+                self._shorten_more(error)
                 continue
+            finally:
+                # Also after an error: a reservation that stayed would block parallel work for good.
+                ledger.budget.settle_model(reserved.tokens, reserved.cost_usd)
+            self._transcript.measure(reply.usage.input_tokens)
+            # The reply is in the log before its calls start: a replay finds the same paths.
+            if reply.carry is not None or reply.carry_dropped:
+                most = self._world.limits.carry_bytes
+                reply = record_carry(reply, ledger, self.dialogue.path, most=most)
+            else:
+                ledger.add(reply, self.dialogue.path)
             if sent_back is None:
                 return reply
             self._send_back(sent_back)
             if self._task.cancel_requested:
                 raise Cancel
 
-    async def _think(self, closing: str | None) -> tuple[ReplyReceived | None, str | None]:
-        """Ask the model once; return its reply, and the message of a hook that sends it back."""
-        transcript, ledger = self._transcript, self._call_runner.ledger
-        offer = self._agent_model.offers.at(ledger.held.state.selected)
+    def _messages(self) -> tuple[ToolOffer, Sequence[Message]]:
+        """Return the offer and the messages of the next request. Raises ContextTooLarge."""
+        transcript = self._transcript
+        offer = self._agent_model.offers.at(self._ledger.held.state.selected)
         transcript.begin(offer.system)
         messages = transcript.messages()
         if transcript.is_crowded:
             messages = self._shorten(transcript.cut())
-        if transcript.estimated > transcript.limit:
-            raise ContextTooLarge(
-                f"the conversation has about {transcript.estimated} tokens; the model reads "
-                f"{transcript.limit}. Start a new conversation, or shorten the message."
+        while transcript.estimated > transcript.limit:
+            messages = self._shorten_more(
+                ContextTooLarge(
+                    f"the conversation has about {transcript.estimated} tokens; the model reads "
+                    f"{transcript.limit}. Start a new conversation, or shorten the message."
+                )
             )
-        reserved = self._reserve(transcript.estimated, closing)
-        if reserved is None:
-            return None, None
-        hooks, request, sent_back = self._agent_model.hooks, None, None
-        asked = partial(
-            self._request, offer, messages, reserved=reserved, closing=closing is not None
-        )
-        try:
-            # Before the deadline starts: a hook that hangs ends by its own, which names it.
-            if hooks is not None:
-                request = await hooks.before_model(asked(), self.dialogue.iteration + 1)
-            limit = Deadline(asyncio.current_task(), ledger.budget.seconds_left())
-            try:
-                work = WorkTime(limit, ledger.budget)
-                with limit:
-                    reply = await self._ask(request or asked(), closing, work)
-            except TimeoutError:
-                if not limit.is_over:
-                    raise  # the provider's own timeout
-                self.take_back(closing=closing is not None)
-                return None, None
-            if hooks is not None:
-                reply, sent_back = await hooks.after_reply(reply)
-        finally:
-            # Also after an error: a reservation that stayed would block parallel work for good.
-            ledger.budget.settle_model(reserved.tokens, reserved.cost_usd)
-        # The reply is in the log before its calls start, so that a replay finds the same paths.
-        transcript.measure(reply.usage.input_tokens)
-        if reply.carry is not None or reply.carry_dropped:
-            most = self._world.limits.carry_bytes
-            return record_carry(reply, ledger, self.dialogue.path, most=most), sent_back
-        ledger.add(reply, self.dialogue.path)
-        return reply, sent_back
+        return offer, messages
 
     def _request(
         self,
@@ -163,19 +156,24 @@ class Turns:
         )
         return replace(request, has_previews=True) if self.dialogue.has_previews else request
 
-    def _can_shorten(self) -> bool:
-        """Read about half of what the provider refused; False the second time for a request."""
+    def _shorten_more(self, error: ContextTooLarge) -> Sequence[Message]:
+        """Leave out about half of what was refused, and return the rest.
+
+        Raises the error the second time for a request.
+        """
         dialogue = self.dialogue
         cut = None
         if dialogue.too_long_at != dialogue.iteration:
             cut = self._transcript.cut(too_long=True)
-        self._shorten(cut)
-        return cut is not None
+        messages = self._shorten(cut)
+        if cut is None:
+            raise error
+        return messages
 
     def _shorten(self, cut: Summarised | None) -> Sequence[Message]:
         """Record a cut, if there is one, and return the messages after it."""
         if cut is not None:
-            self._call_runner.ledger.add(cut, self.dialogue.path)
+            self._ledger.add(cut, self.dialogue.path)
         return self._transcript.again()
 
     def _send_back(self, message: str) -> None:
@@ -192,7 +190,7 @@ class Turns:
 
     def remind(self, message: str) -> None:
         """Add a message that asks the model to end its work as its task wants it."""
-        self._call_runner.ledger.add(AgentReminded(message=message), self.dialogue.path)
+        self._ledger.add(AgentReminded(message=message), self.dialogue.path)
 
     async def act(self, round_: Round) -> None:
         """Run the calls of a reply until each is settled.
@@ -220,7 +218,7 @@ class Turns:
         """Record that the parts of a reply that were streamed are void."""
         iteration = self.dialogue.iteration + (not closing)
         restarted = ReplyRestarted(iteration=iteration, closing=closing)
-        self._call_runner.ledger.add(restarted, self.dialogue.path)
+        self._ledger.add(restarted, self.dialogue.path)
 
     @property
     def blocked(self) -> int:
@@ -237,11 +235,11 @@ class Turns:
     @property
     def is_spent(self) -> bool:
         """Whether the budget of the task is used up."""
-        return self._call_runner.ledger.budget.spent()
+        return self._ledger.budget.spent()
 
     def _reserve(self, tokens: int, closing: str | None) -> ReservedModelCall | None:
         """Reserve a model call, with fewer output tokens for a closing call if needed."""
-        card, budget = self._agent_model.model.card, self._call_runner.ledger.budget
+        card, budget = self._agent_model.model.card, self._ledger.budget
         full = self._agent_model.max_tokens
         for size in (full,) if closing is None else (full, min(full, CLOSING_TOKENS)):
             cost = None if card.prices is UNKNOWN else spent(card, tokens, size).cost_usd
@@ -260,46 +258,55 @@ class Turns:
                     guard.judge(call, spelling(call))
                 self._end_round(round_)
 
-    async def _ask(
-        self, request: ModelRequest, closing: str | None, work: WorkTime
-    ) -> ReplyReceived:
-        """Ask until the reply is complete. Retries temporary failures."""
-        bus, world, ledger = self._bus, self._world, self._call_runner.ledger
+    async def _ask(self, request: ModelRequest, closing: str | None) -> ReplyReceived | None:
+        """Ask until the reply is complete. Retries temporary failures.
+
+        Returns None, and takes back what was streamed, if the time of the task is up.
+        """
+        bus, held, budget = self._bus, self._ledger.held, self._ledger.budget
+        work = WorkTime(Deadline(asyncio.current_task(), budget.seconds_left()), budget)
         iteration = self.dialogue.iteration + (closing is None)
-        attempt = 1
-        is_waiting = False
-        base: int | None = None
-        while True:
-            if self._restart:
-                self._restart, base = False, None
-                self.take_back(closing=closing is not None)
-            if base is None:  # otherwise the reply was already announced at that number
-                base = await ledger.held.commit()
-            live = LiveReply(
-                ledger.held.state.log_id,
-                self._task.task_id,
-                base,
-                iteration,
-                closing is not None,
-                self.dialogue.path,
-            )
-            bus.begin(live)
-            try:
-                return await self._listen(live, request, closing, work)
-            except ModelError as error:
-                lack = exhaustion_of(error)
-                wait = WAIT_SECONDS if lack else wait_seconds(attempt, error, world.limits)
-                if wait is None:
-                    raise
-                if lack is None:  # otherwise this machine lacks something: not the model's failure
-                    attempt += 1
-                elif not is_waiting:  # log once per call: it may wait for hours, like many others
-                    is_waiting = True
-                    log.warning("a call of a model waits: %s", lack)
-                self._restart = bool(live.units)
-            finally:
-                bus.end(live)
-            await world.clock.sleep(wait)
+        live: LiveReply | None = None
+        attempt, is_waiting = 1, False
+        try:
+            with work.limit:
+                while True:
+                    if self._restart:
+                        self._restart, live = False, None
+                        self.take_back(closing=closing is not None)
+                    # Not announced again at the same number if nothing of it was streamed.
+                    base = await held.commit() if live is None else live.base
+                    live = LiveReply(
+                        held.state.log_id,
+                        self._task.task_id,
+                        base,
+                        iteration,
+                        closing is not None,
+                        self.dialogue.path,
+                    )
+                    bus.begin(live)
+                    try:
+                        return await self._listen(live, request, closing, work)
+                    except ModelError as error:
+                        lack = exhaustion_of(error)
+                        limits = self._world.limits
+                        wait = WAIT_SECONDS if lack else wait_seconds(attempt, error, limits)
+                        if wait is None:
+                            raise
+                        if lack is None:  # otherwise this machine lacks something, not the model
+                            attempt += 1
+                        elif not is_waiting:  # log once: it may wait for hours, like many others
+                            is_waiting = True
+                            log.warning("a call of a model waits: %s", lack)
+                        self._restart = bool(live.units)
+                    finally:
+                        bus.end(live)
+                    await self._world.clock.sleep(wait)
+        except TimeoutError:
+            if not work.limit.is_over:
+                raise  # the provider's own timeout
+            self.take_back(closing=closing is not None)
+            return None
 
     async def _listen(
         self, live: LiveReply, request: ModelRequest, closing: str | None, work: WorkTime

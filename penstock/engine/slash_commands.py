@@ -47,7 +47,10 @@ def is_informational(content: str) -> bool:
 
 def is_answered_by_model(content: str) -> bool:
     """Whether a model reads the message, or a part of it."""
-    return not is_command(content) or (clears_history(content) and bool(command_parts(content)[1]))
+    if not is_command(content):
+        return True
+    name, request = command_parts(content)
+    return name == NEW and bool(request)
 
 
 def command_parts(content: str) -> tuple[str, str]:
@@ -58,8 +61,9 @@ def command_parts(content: str) -> tuple[str, str]:
 
 def text_for_model(content: str) -> str:
     """Return the part of a message that a model reads."""
+    if not content.startswith("/"):
+        return content
     if content.startswith("//"):
         return content[1:]
-    if clears_history(content) and (request := command_parts(content)[1]):
-        return request
-    return content
+    name, request = command_parts(content)
+    return request if name == NEW and request else content

@@ -51,7 +51,7 @@ class ConfiguredModel:
         if entered is None:
             since = self._clock.monotonic()
             yield Waiting()
-            entered = await self.limiter.enter(request.cache_key or "", tokens)
+            entered = await self.limiter.enter(request.conversation or "", tokens)
             try:
                 yield Waiting(self._clock.monotonic() - since)
             except BaseException:

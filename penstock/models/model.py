@@ -6,6 +6,7 @@ Beside it what all models share: the tokens and price of a reply, and which fail
 import json
 import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from hashlib import sha256
 from http import HTTPStatus
 from typing import Any, Protocol, runtime_checkable
 
@@ -96,8 +97,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True, gc=False):
     """`auto`, `none`, `required`, or the id of the tool to call."""
     output: OutputFormat | None = None
     """The form of the reply's text."""
-    cache_key: str | None = None
-    """Equal for requests that share a prefix, such as those of one conversation."""
+    conversation: str | None = None
+    """Names the agent and the conversation; equal for requests that share a prefix."""
     cache_ttl: str | None = None
     """How long the provider keeps the prefix: `5m` or `1h`."""
     user: str | None = None
@@ -112,6 +113,13 @@ class ModelRequest(Struct, frozen=True, kw_only=True, gc=False):
     """The index of the user message that started the current task."""
     has_previews: bool = False
     """Results of the current task are previews: some models must not think until it ends."""
+
+    @property
+    def cache_key(self) -> str | None:
+        """A key for the provider's cache: a hash of `conversation`, because caches show no ids."""
+        if self.conversation is None:
+            return None
+        return sha256(self.conversation.encode()).hexdigest()[:32]
 
 
 class ReasoningDelta(Struct, frozen=True, gc=False):

@@ -142,7 +142,7 @@ async def test_a_429_holds_the_requests_of_all_conversations() -> None:
     asked, _ = configured(fail(429, "slow", retry_after=7), say("Hello"), clock=clock)
     with pytest.raises(ModelError):
         await events(asked)
-    later = asyncio.ensure_future(events(asked, replace(ASKED, cache_key="another")))
+    later = asyncio.ensure_future(events(asked, replace(ASKED, conversation="another")))
     await clock.elapse(6.9)
     assert not later.done()
     await clock.elapse(0.2)

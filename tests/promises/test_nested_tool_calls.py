@@ -345,6 +345,6 @@ async def test_n42_script_tools_do_not_change_the_request_to_the_model(
         model, agent = model_of()
         async with project.opened(agents=[agent], tools=[search_knowledge]) as runtime:
             await said(runtime, "Go", *skills)
-        # the key of the provider's cache is made of the conversation, which is another one
-        requests += [replace(request, cache_key=None) for request in model.requests]
+        # each run is another conversation
+        requests += [replace(request, conversation=None) for request in model.requests]
     assert repr(requests[0]) == repr(requests[1])

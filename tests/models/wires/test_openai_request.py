@@ -134,10 +134,14 @@ def test_openai_has_its_own_names(model: str, names: set[str]) -> None:
     assert body["store"] is False
 
 
+CACHE_KEY = "cedbcb9a3953036a9305984f16c4b848"
+"""The first 32 digits of the SHA-256 of `clerk conv_1`."""
+
+
 def test_what_only_openai_knows_is_sent_to_openai_alone() -> None:
-    given = {"cache_key": "3fd1", "user": "u-1", "system": "Be brief."}
+    given = {"conversation": "clerk conv_1", "user": "u-1", "system": "Be brief."}
     body, other = wire_at_home(UserMessage("hi"), **given), wire(UserMessage("hi"), **given)
-    assert (body["prompt_cache_key"], body["safety_identifier"]) == ("3fd1", "u-1")
+    assert (body["prompt_cache_key"], body["safety_identifier"]) == (CACHE_KEY, "u-1")
     assert body["messages"][0]["role"] == "developer"
     assert {"prompt_cache_key", "safety_identifier", "store"}.isdisjoint(other)
     assert other["messages"][0]["role"] == "system"

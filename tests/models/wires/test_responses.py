@@ -70,8 +70,8 @@ def wire(model: str = "gpt-6-sol", extra: Json | None = None, **fields: Any) -> 
 
 FULL = parse_json(
     r"""{"model":"gpt-6-sol","stream":true,"store":false,"include":["reasoning.encrypted_content"],
-    "instructions":"You are a clerk.","max_output_tokens":18432,"prompt_cache_key":"3fd1",
-    "safety_identifier":"u-9f2c","reasoning":{"effort":"high","summary":"auto"},
+    "instructions":"You are a clerk.","max_output_tokens":18432,
+    "prompt_cache_key":"cedbcb9a3953036a9305984f16c4b848","safety_identifier":"u-9f2c","reasoning":{"effort":"high","summary":"auto"},
     "text":{"format":{"type":"json_schema","name":"Ticket","strict":true,"schema":{"type":"object",
     "properties":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]}},"required":["a"],
     "additionalProperties":false}}},
@@ -102,7 +102,7 @@ def test_a_full_request() -> None:
         thinking="high",
         temperature=0.7,
         parallel_calls=False,
-        cache_key="3fd1",
+        conversation="clerk conv_1",
         user="u-9f2c",
         output=OutputFormat(name="Ticket", schema=fitted.schema),
     )
