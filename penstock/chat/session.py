@@ -214,8 +214,12 @@ class ChatWork:
         message = _message(task)
         replaces = message is not None and message.supersedes
         name = agents_for(held.state, task)[-1] if replaces else held.state.agents.newest
-        agent = self._participants.agent(name)
-        model = self._begin(held, task, message, agent)
+        agent, started = self._participants.agent(name), task.started
+        wanted = started.model if started else message.model if message else None
+        model = self._participants.model(agent, wanted)
+        if started is None:
+            self._begin(held, task, agent, model)
+        model = self._participants.readable(model, agent, held.state)
         offers = await self._offers(held, task, message, agent)
         return await self._outcome(held, task, model, offers, is_new=is_new)
 
@@ -228,19 +232,13 @@ class ChatWork:
         started = self._started(agent, model, message, profile_of(held.state, message))
         held.add(handed_off(started, name, held.state.agents.newest), task.task_id)
 
-    def _begin(
-        self, held: HeldLog, task: TaskState, message: MessageReceived | None, agent: Agent
-    ) -> Model:
-        """Add TaskStarted if the task has not started; return its model."""
-        started = task.started
-        name = started.model if started else message.model if message else None
-        model = self._participants.model(agent, name)
-        if started is None:
-            started = self._started(agent, model, message, profile_of(held.state, message))
-            if len(agents_for(held.state, task)) > 1:
-                started = replace(started, agent=agent.name)
-            held.add(started, task.task_id)
-        return self._participants.readable(model, agent, held.state)
+    def _begin(self, held: HeldLog, task: TaskState, agent: Agent, model: Model) -> None:
+        """Add the event with which the task starts."""
+        message = _message(task)
+        started = self._started(agent, model, message, profile_of(held.state, message))
+        if len(agents_for(held.state, task)) > 1:
+            started = replace(started, agent=agent.name)
+        held.add(started, task.task_id)
 
     async def _outcome(
         self, held: HeldLog, task: TaskState, model: Model, offers: TaskOffers, *, is_new: bool

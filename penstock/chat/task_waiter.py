@@ -40,8 +40,6 @@ from penstock.store.projections import Projections
 
 _TURNING_POINTS = (TaskEnded, TaskSuspended, TaskBlocked, QuestionAnswered, CancelRequested)
 """Events that change the status of a task."""
-_TAKES_OVER = (HandedOff, TaskStarted)
-"""Events that name the agent which works on the task from then on."""
 _WAITING = (TaskStatus.SUSPENDED, TaskStatus.BLOCKED)
 IsBlocked = Callable[[LogId], bool]
 """Return whether the log's task needs something that this process lacks."""
@@ -233,6 +231,6 @@ class EndSignal:
 def answered_by(records: Sequence[Record], agent: str) -> str:
     """Return the agent that worked last on a task; `agent` if the task was never handed off."""
     for record in reversed(records):
-        if isinstance(event := record.event, _TAKES_OVER):
+        if type(event := record.event) is TaskStarted or type(event) is HandedOff:
             return event.agent or agent
     return agent

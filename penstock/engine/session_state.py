@@ -76,6 +76,9 @@ from penstock.engine.slash_commands import text_for_model
 from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Lease, Log
 
+_RESUMES = frozenset({TaskResumed, TaskBlocked})
+"""Events before which a task did not work."""
+
 
 class SessionState:
     """A log after some events. Only `apply` changes it, at constant cost."""
@@ -146,6 +149,8 @@ class SessionState:
                 task.settle(event, path, self.tick)
             case ReplyReceived():
                 task.add_reply(event, path, self.selected)
+            case TaskEnded():
+                self._end(task, event)
             case AgentStarted() | AgentReminded():
                 task.instruct_agent(event, path)
             case FlowStarted() | StepStarted() | StepSettled() | FlowNotified():
@@ -170,8 +175,6 @@ class SessionState:
                 task.dialogue_at(path).reply = None
             case CancelRequested():
                 task.cancel_requested, task.is_suspended, task.cancelled_by = True, False, event.by
-            case TaskEnded():
-                self._end(task, event)
             case NoteEmitted() if path:
                 for note in ((path, event.event_type), (path, event.line)):
                     task.records.notes[note] = task.records.notes.get(note, 0) + 1
@@ -186,10 +189,12 @@ class SessionState:
 
     def _spend(self, task: TaskState, event: Event, at: int) -> None:
         """Add the time since the last event to the task's active time, unless it waited."""
-        waits = task.is_suspended or task.blocked_on
-        if not (waits or type(event) in (TaskResumed, TaskBlocked)):
-            waited_ms = event.waited_ms if type(event) is ReplyReceived else 0
-            task.spent.active_ms += max(at - self.last_at - waited_ms, 0)
+        if not (task.is_suspended or task.blocked_on) and type(event) not in _RESUMES:
+            elapsed = at - self.last_at
+            if type(event) is ReplyReceived:
+                elapsed -= event.waited_ms
+            if elapsed > 0:
+                task.spent.active_ms += elapsed
         self.last_at = at
 
     def _apply_elsewhere(self, event: Event, task_id: TaskId | None, at: int) -> None:
@@ -198,6 +203,9 @@ class SessionState:
                 self.queue[task_id] = TaskState(task_id, event)
             case TaskStarted() if task_id:
                 self._start(event, task_id, at)
+            case SessionOpened():
+                self.opened = event
+                self.agents.first = self.agents.newest = event.agent
             case CancelRequested() if task_id in self.queue:
                 self.queue[task_id].cancel_requested = True
                 self.queue[task_id].cancelled_by = event.by
@@ -205,9 +213,6 @@ class SessionState:
                 self.queue.pop(task_id).is_ended = True
             case TaskBlocked() if task_id in self.queue:
                 self.queue[task_id].blocked_on = event.blocked_on
-            case SessionOpened():
-                self.opened = event
-                self.agents.first = self.agents.newest = event.agent
             case HandedBack():
                 self.agents.hand_back()
             case SkillsSelected():

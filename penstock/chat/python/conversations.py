@@ -114,7 +114,8 @@ class Conversations(Archive):
             RuntimeMisuse: The runtime was opened in another event loop.
         """
         message, form = await self._message(content, agent, output, options)
-        requests, records = self.requests, list[Record]()
+        requests = self.requests
+        records: list[Record] = []
         task_id, profile = TaskId(self._new_id("task")), options.get("profile") or requests.local
         request = requests.inbox.request_reply(message, profile, task_id)
         reply = await requests.waiter.reply_to(task_id, request, records)
