@@ -77,6 +77,7 @@ HOMES: dict[str, str] = {
     "ToolContext": "tools.python.context",
     "ToolFailed": "core.call_errors",
     "ToolReturned": "chat.python.public_events",
+    "Toolset": "agents.agent_parts",
     "Usage": "core.messages",
     "UserMessage": "core.reply",
     "asgi": "server.mounting",

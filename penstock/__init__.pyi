@@ -1,6 +1,7 @@
 from penstock.agents.agent import Agent as Agent
 from penstock.agents.agent import ChatSettings as ChatSettings
 from penstock.agents.agent_parts import Tool as Tool
+from penstock.agents.agent_parts import Toolset as Toolset
 from penstock.agents.attachments.content import Audio as Audio
 from penstock.agents.attachments.content import Content as Content
 from penstock.agents.attachments.content import Document as Document
@@ -148,6 +149,7 @@ __all__ = [
     "ToolContext",
     "ToolFailed",
     "ToolReturned",
+    "Toolset",
     "Usage",
     "UserMessage",
     "asgi",

@@ -11,6 +11,7 @@ KILLED = "chaos/test_durability.py::test_every_moment_is_survived"
 CUT = "journeys/test_crash_between_calls.py::test_each_row_of_the_crash_table_holds"
 FLOWS = "chaos/test_flows.py::test_every_moment_of_a_flow_is_survived"
 BLOCKED = "journeys/test_blocked.py"
+TOOLSETS = "journeys/test_toolsets.py"
 FLOWS_BLOCKED = "journeys/test_blocked_flows.py"
 SHELL = "test_an_idempotent_command_interrupted_by_a_crash_runs_again"
 SHOWN = {
@@ -79,6 +80,12 @@ SHOWN = {
     ],
     "a question of such a task is answered in such a process": [
         f"{BLOCKED}::test_an_answer_is_stored_until_a_process_has_the_missing_part",
+    ],
+    "another process takes over a task, and a toolset of its agent fails there": [
+        f"{TOOLSETS}::test_a_toolset_that_fails_later_blocks_the_task_which_keeps_its_answer"
+    ],
+    "the same, and the toolset no longer returns a tool whose write had started": [
+        f"{TOOLSETS}::test_a_started_write_whose_tool_is_gone_may_have_happened"
     ],
     "another process takes over a flow and lacks an agent of its next steps, or a model or tool "
     "in use": [

@@ -16,6 +16,7 @@ from penstock.agents.agent_parts import (
     Instructions,
     PlainFunction,
     Tool,
+    ToolOrSet,
     check_options,
     read_history,
     read_instructions,
@@ -23,12 +24,7 @@ from penstock.agents.agent_parts import (
 )
 from penstock.agents.agent_profile import NO_FILE, AgentProfile, Tier
 from penstock.agents.handoffs import transfers_to
-from penstock.agents.output_contract import (
-    OUTPUT_RETRIES,
-    OutputContract,
-    OutputMode,
-    contract_of,
-)
+from penstock.agents.output_contract import OUTPUT_RETRIES, OutputContract, OutputMode, contract_of
 from penstock.core.late import late
 from penstock.engine.budget import Allowance
 from penstock.models.model import Model
@@ -143,8 +139,8 @@ class AgentOptions(TypedDict, Generic[NeedsT], total=False):
     """How often these functions run: once in a `conversation` (default), or in each `task`."""
     model: str | Model | None
     """A model, or its name; None means the project's default."""
-    tools: "Sequence[Tool[NeedsT] | Agent[NeedsT, Any] | PlainFunction | str] | None"
-    """Functions, tools, agents, and ids of the project's tools; None means the project's."""
+    tools: "Sequence[ToolOrSet[NeedsT] | Agent[NeedsT, Any] | PlainFunction | str] | None"
+    """Functions, tools, toolsets, agents, and ids of the project's tools; None: the project's."""
     deps_type: type[NeedsT]
     """The type of the dependencies of its tools. Only mypy needs it, for lists of several kinds."""
     output_mode: Literal["tool", "native", "prompted"]
@@ -199,7 +195,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     __slots__ = (
         *("__weakref__", "contract", "deps_type", "description", "handoffs", "history", "hooks"),
         *("instruction_parts", "instructions", "model", "model_settings", "name", "output"),
-        *("profile", "settings", "source_of_deps", "tool_ids", "tools", "transfers"),
+        *("profile", "settings", "source_of_deps", "tool_ids", "tools", "toolsets", "transfers"),
     )
 
     name: str
@@ -216,6 +212,8 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     """Its own tools; None means those of the project."""
     tool_ids: tuple[str, ...]
     """Tools of the project that it has beside its own."""
+    toolsets: tuple[Any, ...]
+    """Objects that return more of its tools at the start of each task."""
     output: Any
     """The type of what a task returns, or a function; None if the program gave none: text."""
     contract: OutputContract | None
@@ -299,7 +297,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
         self.instructions, self.instruction_parts = read_instructions(
             options.get("instructions", ""), options.get("instructions_every", EACH[0]), name
         )
-        self.tools, self.tool_ids = read_tools(options.get("tools"))
+        self.tools, self.tool_ids, self.toolsets = read_tools(options.get("tools"))
         mode = options.get("output_mode", OutputMode.TOOL)
         retries, typed = options.get("output_retries", OUTPUT_RETRIES), output is not _TEXT
         self.contract = contract_of(output, mode, retries) if typed else None

@@ -1,8 +1,8 @@
 """The parts that a program gives to an agent, and the dependencies that they need.
 
 The protocols are for type checkers: `Tool[Pool]` is a tool that needs a Pool, and an agent with it
-needs one too. At run time a wrong or missing dependency is found by `check_needs` when the project
-is opened, with the agent and the tool, not when a model first calls the tool.
+needs one too. At run time `tools/python/needs` finds a wrong or missing dependency when the project
+is opened.
 
 Instructions may be functions. They run at the start of a conversation, or of each task; their texts
 are recorded, so that a restart sends the same system prompt and a provider's cache still fits.
@@ -15,11 +15,10 @@ from types import CodeType
 from typing import (
     Any,
     Literal,
+    NamedTuple,
     Protocol,
     TypeAlias,
     get_args,
-    get_origin,
-    get_type_hints,
     runtime_checkable,
 )
 
@@ -29,25 +28,23 @@ from typing_extensions import TypeVar
 
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import ConfigError, PromptNotResolved
+from penstock.core.events.events import PromptResolved
 from penstock.core.foreign_code import CaughtError
+from penstock.engine.held_log import HeldLog
+from penstock.engine.task_state import TaskState
 from penstock.models.model import Model
 from penstock.resources.dependencies import (
     MISSING,
     NO_DEPS,
     AgentContext,
     Dependencies,
-    Depends,
-    DepsSource,
-    GivenDeps,
     Hold,
     TaskScope,
-    fits,
     name_of,
-    returned_type,
 )
 from penstock.tools.python.agent_tool import AgentTool
-from penstock.tools.python.function import FunctionTool
-from penstock.tools.python.given_tools import all_as_tools
+from penstock.tools.python.given_tools import all_as_tools, is_toolset
+from penstock.tools.python.needs import needs_of
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Registry, with_spec
 from penstock.tools.tool import Tool as AnyTool
@@ -75,6 +72,46 @@ class Tool(Protocol[NeedsT_contra]):
         ...
 
     def _needs(self, deps: NeedsT_contra, /) -> None: ...
+
+
+@runtime_checkable
+class Toolset(Protocol[NeedsT_contra]):
+    """An object with a method `tools`, which returns an agent's tools when a task starts.
+
+    The method may be async. `Agent(tools=[…])` takes toolsets beside tools. What one returns is
+    callable in that task only; a process that continues the task asks again.
+
+    Example:
+        >>> from penstock import Agent, AgentContext, Tool, tool
+        >>> @tool(effect="read")
+        ... def stock(item: str) -> int:
+        ...     '''Return how many are left.'''
+        ...     return 3
+        >>> class Shop:
+        ...     def tools(self, ctx: AgentContext[object]) -> list[Tool[object]]:
+        ...         return [stock] if "shop" in ctx.profile.permissions else []
+        >>> Agent("clerk", tools=[Shop()]).name
+        'clerk'
+    """
+
+    def tools(
+        self, ctx: AgentContext[NeedsT_contra], /
+    ) -> Sequence[Tool[NeedsT_contra]] | Awaitable[Sequence[Tool[NeedsT_contra]]]:
+        """Return the tools for the task of the context.
+
+        Args:
+            ctx: The task: its profile, conversation, metadata and dependencies.
+
+        Returns:
+            Tools with names that no other tool of the agent has.
+
+        Raises:
+            Exception: Whatever it raises ends a task that starts, and blocks one that continues.
+        """
+        ...
+
+
+ToolOrSet: TypeAlias = Tool[D] | Toolset[D]
 
 
 @runtime_checkable
@@ -117,6 +154,19 @@ class InstructionParts(Struct, frozen=True):
 
     parts: tuple[Any, ...]
     every: Every = "conversation"
+
+    async def of_task(
+        self, held: HeldLog, task: TaskState, scope: TaskScope, dependencies: Dependencies | None
+    ) -> str:
+        """Return what the functions return, now or in an earlier activation."""
+        texts = task.instructions or {}
+        if self.every == "conversation":
+            texts = task.main.messages.instructions
+        if (text := texts.get(scope.agent)) is None:
+            text = await self.text(held, scope, dependencies)
+            # Recorded, so that a restart sends the same prompt and a provider's cache still fits.
+            held.add(PromptResolved(text=text, agent=scope.agent), task.task_id)
+        return text
 
     async def text(self, hold: Hold, scope: TaskScope, dependencies: Dependencies | None) -> str:
         """Return the instructions of a task. Raises PromptNotResolved if a function fails."""
@@ -173,81 +223,36 @@ def check_options(given: Iterable[str], known: Iterable[str]) -> None:
             raise TypeError(f"Agent has no argument {option!r}.{did_you_mean(option, [*known])}")
 
 
-def read_tools(given: Any) -> tuple[tuple[AnyTool, ...] | None, tuple[str, ...]]:
-    """Return the tools of an agent, and the ids of those that the project has."""
+class GivenParts(NamedTuple):
+    """The tools of an agent as its program gives them."""
+
+    tools: tuple[AnyTool, ...] | None = None
+    """None means the tools of the project."""
+    tool_ids: tuple[str, ...] = ()
+    """Tools that the project has."""
+    toolsets: tuple[Any, ...] = ()
+
+
+def read_tools(given: Any) -> GivenParts:
+    """Return the tools of an agent, the ids of those that the project has, and its toolsets."""
     if given is None:
-        return None, ()
+        return GivenParts()
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(f"tools= takes a list, such as tools=[area]; found {given!r}")
-    values = tuple(given)
-    own = [
-        each.as_tool() if isinstance(each, UsableAsTool) else each
-        for each in values
-        if not isinstance(each, str)
-    ]
-    return all_as_tools(own), tuple(each for each in values if isinstance(each, str))
+    own, tool_ids, toolsets = [], [], []
+    for each in given:
+        if isinstance(each, str):
+            tool_ids.append(each)
+        elif is_toolset(each):
+            toolsets.append(each)
+        else:
+            own.append(each.as_tool() if isinstance(each, UsableAsTool) else each)
+    return GivenParts(all_as_tools(own), tuple(tool_ids), tuple(toolsets))
 
 
 def joined(texts: Iterable[str]) -> str:
     """Return texts as paragraphs of one; empty ones are left out."""
     return "\n\n".join(text for text in texts if text)
-
-
-def needs_of(function: Callable[..., Any]) -> Any:
-    """Return the type of the deps of a function's AgentContext; None if it needs none."""
-    with CaughtError():
-        hints = get_type_hints(inspect.unwrap(function))
-        for hint in hints.values():
-            if get_origin(hint) is AgentContext:
-                (needed,) = get_args(hint)
-                return None if needed is object else needed
-    return None
-
-
-class AgentNeeds(Struct, frozen=True, kw_only=True):
-    """The needs of the parts of one agent."""
-
-    agent: str
-    """Its name; empty for the tools of the project."""
-    tools: Sequence[Any] = ()
-    instructions: InstructionParts | None = None
-    deps_type: Any = None
-    source: DepsSource | None = None
-    """Its own dependencies, by `with_deps`."""
-
-
-def needs_of_agent(agent: Any) -> AgentNeeds:
-    """Return the needs of an agent's parts, for the check when a project is opened."""
-    return AgentNeeds(
-        agent=agent.name,
-        tools=agent.tools or (),
-        instructions=agent.instruction_parts,
-        deps_type=agent.deps_type,
-        source=agent.source_of_deps,
-    )
-
-
-def check_needs(agents: Iterable[AgentNeeds], given: GivenDeps) -> None:
-    """Raise ConfigError if a part of an agent needs dependencies that are missing or do not fit."""
-    for agent in agents:
-        whose = f"agent {agent.agent!r}" if agent.agent else "the project"
-        source = agent.source or given.shared
-        if agent.deps_type not in {None, object}:
-            _check(f"{whose} has deps_type={name_of(agent.deps_type)}", agent.deps_type, source)
-        # Hints of other kinds of tools are not known: they have no context to read deps from.
-        for tool in agent.tools:
-            if isinstance(tool, FunctionTool):
-                part = f"the tool {tool.tool_id!r} of {whose}"
-                if (needed := tool.needs) is not None:
-                    _check(f"{part} needs deps of type {name_of(needed)}", needed, source)
-                for name, (depends, hint) in tool.injected.items():
-                    _check_depends(
-                        f"the parameter {name!r} of {part}", depends, hint, given.overrides
-                    )
-        for function in agent.instructions.parts if agent.instructions else ():
-            if callable(function) and (needed := needs_of(function)) is not None:
-                part = f"the instructions {name_of(function)!r} of {whose}"
-                _check(f"{part} need deps of type {name_of(needed)}", needed, source)
 
 
 def with_inner(agents: Iterable[Any]) -> list[Any]:
@@ -280,26 +285,6 @@ def named_tools(agent: str, tool_ids: Iterable[str], registry: Registry) -> Iter
                 f"{did_you_mean(tool_id, known)}"
             )
         yield with_spec(tool, replace(tool.spec, is_offered=True))
-
-
-def _check(what: str, needed: Any, source: DepsSource | None) -> None:
-    if source is None:
-        raise ConfigError(
-            f"{what}; pass deps= or deps_factory= to penstock.open, or use agent.with_deps(…)"
-        )
-    if problem := source.problem(needed):
-        raise ConfigError(f"{what}, but {problem}")
-
-
-def _check_depends(
-    what: str, depends: Depends, hint: Any, overrides: Mapping[Callable[..., Any], Any]
-) -> None:
-    function = overrides.get(depends.function, depends.function)
-    found = returned_type(function) if callable(function) else type(function)
-    if found is not None and not fits(found, hint):
-        raise ConfigError(
-            f"{what} is a {name_of(hint)}, but {name_of(function)} returns {name_of(found)}"
-        )
 
 
 class HistoryChoice(Struct, frozen=True):

@@ -12,13 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.agents.agent import AnyAgent
-from penstock.agents.agent_parts import (
-    AgentNeeds,
-    check_needs,
-    check_tool_ids,
-    needs_of_agent,
-    with_inner,
-)
+from penstock.agents.agent_parts import check_tool_ids, with_inner
 from penstock.agents.catalog import Catalog, with_handoffs
 from penstock.app.authoring import DryRuns, ProjectAgents, ProjectAuthoring
 from penstock.app.flows import code_environment_of, constants_of, flows_of
@@ -63,6 +57,7 @@ from penstock.store.sql_projections import SqlProjections
 from penstock.tools.hooks.hooks import Hooks
 from penstock.tools.policy import RuleSet
 from penstock.tools.python.given_tools import ToolLike, all_as_tools
+from penstock.tools.python.needs import AgentNeeds, check_needs, needs_of_agent
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.skills import Skills
 from penstock.tools.tool import Registry, Tool

@@ -33,11 +33,18 @@ from penstock.agents.tool_offer import (
     offered,
 )
 from penstock.agents.turn import open_turns
-from penstock.chat.session import Participants
+from penstock.chat.session import Participants, scope_of
 from penstock.core.call import is_below
 from penstock.core.call_errors import BudgetExceeded, DepthExceeded, ToolFailed
 from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import ConfigError, HookFailed, HookRefused, ModelError, PromptNotResolved
+from penstock.core.errors import (
+    ConfigError,
+    HookFailed,
+    HookRefused,
+    ModelError,
+    PromptNotResolved,
+    ToolsetFailed,
+)
 from penstock.core.events.flow_events import AgentStarted
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.limits import World
@@ -45,10 +52,14 @@ from penstock.engine.bus import Bus
 from penstock.engine.ledger import Ledger
 from penstock.engine.task_state import AS_TOOL
 from penstock.models.model import Model
-from penstock.resources.dependencies import TaskScope
 from penstock.tools.hooks.deciding import TaskHooks
 from penstock.tools.hooks.reply_hooks import ReplyHooks
 from penstock.tools.resources import AgentRequest
+
+_FAILURES = (
+    *(ModelError, ConfigError, PromptNotResolved, ToolsetFailed),
+    *(HookFailed, HookRefused),
+)
 
 
 class FixedOffer:
@@ -77,7 +88,7 @@ class AgentCalls:
 
         Raises ToolFailed, BudgetExceeded or DepthExceeded; Suspend if it waits for a person.
         """
-        agent, task = request.agent, ledger.task
+        agent, task, held = request.agent, ledger.task, ledger.held
         outer = sum(is_below(request.path, frame) for frame in task.started_agents)
         if outer >= self._world.limits.run_depth:
             raise DepthExceeded(
@@ -85,12 +96,18 @@ class AgentCalls:
                 "answer yourself, from what you have"
             )
         started = task.started_agents.get(request.path)
+        is_new = started is None
         try:
+            if agent.toolsets:
+                scope = scope_of(held, task, request.caller.profile, agent.name)
+                toolsets = self._participants.toolsets
+                agent = await toolsets.equip(agent, held, scope, is_new=is_new)
+                request = replace(request, agent=agent)
             model = self._participants.model(agent, started.model if started else None)
             if started is None:
                 await self._start(request, ledger, model)
-            outcome = await self._answer(request, ledger, model, is_new=started is None)
-        except (ModelError, ConfigError, PromptNotResolved, HookFailed, HookRefused) as error:
+            outcome = await self._answer(request, ledger, model, is_new=is_new)
+        except _FAILURES as error:
             raise_exhaustion(error)
             raise ToolFailed(f"the agent {agent.name} failed: {error}") from error
         if isinstance(outcome, ErrorDetail):
@@ -103,12 +120,7 @@ class AgentCalls:
         agent, held, profile = request.agent, ledger.held, request.caller.profile
         invoker, instructions = self._participants.invoker(agent), None
         if agent.instruction_parts is not None:
-            scope = TaskScope(
-                profile=profile,
-                session=held.state.log_id,
-                task_id=ledger.task.task_id,
-                agent=agent.name,
-            )
+            scope = scope_of(held, ledger.task, profile, agent.name)
             dependencies = invoker.edition.resources.dependencies
             instructions = await agent.instruction_parts.text(held, scope, dependencies)
         # Only the agent of a conversation can hand it off.

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from penstock.agents.agent import Agent, AnyAgent
+from penstock.agents.agent import Agent
 from penstock.agents.agent_parts import named_tools
 from penstock.agents.attachments.reading import AttachmentReader, ReadableModel
 from penstock.agents.call_runner import CallRunner
@@ -31,9 +31,8 @@ from penstock.agents.output_loop import (
 )
 from penstock.agents.prompt import PromptPrefix
 from penstock.agents.tool_offer import AgentModel, OutputOffers, TaskOffers, caller_for, offered
-from penstock.agents.transcript import room
 from penstock.agents.turn import open_turns
-from penstock.chat.summaries import Window, shorten
+from penstock.chat.summaries import shorten_for_task
 from penstock.chat.task_closer import TaskCloser, detail
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import (
@@ -44,8 +43,9 @@ from penstock.core.errors import (
     NotFound,
     PromptNotResolved,
     Suspend,
+    ToolsetFailed,
 )
-from penstock.core.events.events import MessageReceived, PromptResolved, TaskEnded, TaskStarted
+from penstock.core.events.events import MessageReceived, TaskEnded, TaskStarted
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.ids import MessageId
 from penstock.core.limits import World
@@ -66,6 +66,7 @@ from penstock.tools.hooks.deciding import TaskHooks
 from penstock.tools.hooks.hooks import AgentHooks
 from penstock.tools.hooks.reply_hooks import ReplyHooks
 from penstock.tools.invoker import Invoker
+from penstock.tools.python.toolsets import Toolsets
 from penstock.tools.skills import NO_SKILLS, Skills, TaskSkills
 from penstock.tools.tool import Registry
 
@@ -78,7 +79,7 @@ class Participants:
 
     __slots__ = (
         *("_attachments", "_own", "_shared", "_with_outputs"),
-        *("agent", "model", "prompt_prefix", "skills"),
+        *("agent", "model", "prompt_prefix", "skills", "toolsets"),
     )
 
     def __init__(
@@ -97,6 +98,7 @@ class Participants:
         self.skills = skills
         self.prompt_prefix = prompt_prefix
         """The project's prompt prefix; None means none."""
+        self.toolsets = Toolsets(invoker.edition)
         self._shared = invoker
         # Weak keys: a reload replaces agents, and their invokers must go with them.
         self._own: WeakKeyDictionary[Agent, tuple[Registry, Invoker]] = WeakKeyDictionary()
@@ -130,7 +132,8 @@ class Participants:
 
     def has_tool(self, agent: Agent, tool_id: str) -> bool:
         """Whether the agent can continue a call of this tool."""
-        if tool_id in self.invoker(agent).registry:
+        # Which tools its toolsets return is known when they are asked: then a call finds its tool.
+        if agent.toolsets or tool_id in self.invoker(agent).registry:
             return True
         return agent.contract is not None and tool_id in agent.contract.tool_ids
 
@@ -171,8 +174,11 @@ class ChatWork:
             is_new = task.started is None
             outcome = await self._turns(held, task, is_new=is_new)
             while isinstance(outcome, Transfer):
-                self._hand_off(held, task, outcome.agent)
-                outcome = await self._turns(held, task, is_new=True)
+                agent = self._participants.agent(outcome.agent)
+                if agent.toolsets:
+                    agent = await self._equipped(held, task, agent, is_new=True)
+                self._hand_off(held, task, agent)
+                outcome = await self._turns(held, task, agent, is_new=True)
         except Suspend:
             park(held, task, arrivals_before=arrivals_before)
             return
@@ -190,6 +196,8 @@ class ChatWork:
         """Return the start event for a message to an agent; None if its parts are not available."""
         try:
             agent = self._participants.agent(name)
+            if agent.toolsets:  # they are asked before the task starts
+                return None
             model = self._participants.model(agent, message.model)
             return self._started(agent, model, message, profile)
         except (ConfigError, NotFound):
@@ -209,12 +217,25 @@ class ChatWork:
             agent_schema=None if contract is None else contract.schema,
         )
 
-    async def _turns(self, held: HeldLog, task: TaskState, *, is_new: bool) -> End:
-        """Run the turns of the agent that has the conversation."""
+    async def _equipped(
+        self, held: HeldLog, task: TaskState, agent: Agent, *, is_new: bool
+    ) -> Agent:
+        """Return an agent that has toolsets with the tools that they return for the task."""
+        scope = scope_of(held, task, profile_of(held.state, _message(task)), agent.name)
+        return await self._participants.toolsets.equip(agent, held, scope, is_new=is_new)
+
+    async def _turns(
+        self, held: HeldLog, task: TaskState, agent: Agent | None = None, *, is_new: bool
+    ) -> End:
+        """Run the turns of an agent; by default of the one that has the conversation."""
         message = _message(task)
-        replaces = message is not None and message.supersedes
-        name = agents_for(held.state, task)[-1] if replaces else held.state.agents.newest
-        agent, started = self._participants.agent(name), task.started
+        if agent is None:
+            replaces = message is not None and message.supersedes
+            name = agents_for(held.state, task)[-1] if replaces else held.state.agents.newest
+            agent = self._participants.agent(name)
+            if agent.toolsets:
+                agent = await self._equipped(held, task, agent, is_new=is_new)
+        started = task.started
         wanted = started.model if started else message.model if message else None
         model = self._participants.model(agent, wanted)
         if started is None:
@@ -223,14 +244,13 @@ class ChatWork:
         offers = await self._offers(held, task, message, agent)
         return await self._outcome(held, task, model, offers, is_new=is_new)
 
-    def _hand_off(self, held: HeldLog, task: TaskState, name: str) -> None:
+    def _hand_off(self, held: HeldLog, task: TaskState, agent: Agent) -> None:
         """Add the event by which another agent takes over, with its model and its tools."""
         message = _message(task)
-        agent = self._participants.agent(name)
         # A model that the message names is used by each agent of its task.
         model = self._participants.model(agent, message.model if message else None)
         started = self._started(agent, model, message, profile_of(held.state, message))
-        held.add(handed_off(started, name, held.state.agents.newest), task.task_id)
+        held.add(handed_off(started, agent.name, held.state.agents.newest), task.task_id)
 
     def _begin(self, held: HeldLog, task: TaskState, agent: Agent, model: Model) -> None:
         """Add the event with which the task starts."""
@@ -255,9 +275,7 @@ class ChatWork:
             hooks = TaskHooks(selected, ledger, profile, dependencies)
             await hooks.begin(task.main)
         if agent.history.summarises:
-            await shorten(
-                ledger, self._summary_model(agent, model), self._window(held, model, offers)
-            )
+            await shorten_for_task(ledger, model, offers, self._participants.model)
         if contract is not None:
             run_typed = partial(self._output, ledger, model, offers, is_new=is_new, hooks=hooks)
             return await with_output(contract, model.card, ledger, run_typed)
@@ -270,16 +288,6 @@ class ChatWork:
         most, transfers = settings.max_iterations, agent.transfers
         run = partial(loop, turns, task, max_iterations=most, transfers=transfers)
         return await run() if hooks is None else await until_passed(hooks, turns, run)
-
-    def _summary_model(self, agent: AnyAgent, model: Model) -> Model:
-        own = agent.history.model
-        return self._participants.model(agent, own) if isinstance(own, str) else own or model
-
-    def _window(self, held: HeldLog, model: Model, offers: TaskOffers) -> Window:
-        settings, card = offers.agent.settings, model.card
-        system = offers.at(held.state.selected).system
-        limit = room(card.context_tokens, settings.context_max_tokens, settings.llm_max_tokens)
-        return Window(system, limit)
 
     async def _output(
         self,
@@ -327,7 +335,9 @@ class ChatWork:
             )
         instructions: str | None = None
         if agent.instruction_parts is not None:
-            instructions = await self._instructions(held, task, profile, agent)
+            scope = scope_of(held, task, profile, agent.name)
+            dependencies = invoker.edition.resources.dependencies
+            instructions = await agent.instruction_parts.of_task(held, task, scope, dependencies)
         caller = caller_for(agent, profile, fixed, skills)
         if hooks is not None:
             caller = replace(caller, hooks=hooks)
@@ -339,26 +349,6 @@ class ChatWork:
             prompt_prefix=prompt_prefix,
             instructions=instructions,
         )
-
-    async def _instructions(
-        self, held: HeldLog, task: TaskState, profile: Profile, agent: AnyAgent
-    ) -> str:
-        """Return what functions among the instructions return, now or in an earlier activation."""
-        parts, name = agent.instruction_parts, agent.name
-        assert parts is not None  # noqa: S101  the caller has looked
-        texts = task.instructions or {}
-        if parts.every == "conversation":
-            texts = task.main.messages.instructions
-        if (text := texts.get(name)) is None:
-            log_id, meta = held.state.log_id, task.metadata
-            scope = TaskScope(
-                profile=profile, session=log_id, task_id=task.task_id, agent=name, metadata=meta
-            )
-            dependencies = self._participants.invoker(agent).edition.resources.dependencies
-            text = await parts.text(held, scope, dependencies)
-            # Recorded, so that a restart sends the same prompt and a provider's cache still fits.
-            held.add(PromptResolved(text=text, agent=name), task.task_id)
-        return text
 
     def _ended(self, task: TaskState, answer: FinalReply) -> TaskEnded:
         reply = answer.reply
@@ -373,7 +363,10 @@ class ChatWork:
         )
 
 
-_ENDS = (ModelError, ConfigError, NotFound, PromptNotResolved, HookRefused, HookFailed)
+_ENDS = (
+    *(ModelError, ConfigError, NotFound, PromptNotResolved),
+    *(ToolsetFailed, HookRefused, HookFailed),
+)
 """Errors that end a task with a reason."""
 
 
@@ -387,6 +380,17 @@ def _contract(task: TaskState, agent: Agent) -> OutputContract | None:
     if isinstance(brief, MessageReceived) and brief.output_schema is not None:
         return contract_of_schema(brief.output_schema)
     return agent.contract
+
+
+def scope_of(held: HeldLog, task: TaskState, profile: Profile, agent: str) -> TaskScope:
+    """Return the task as functions of a program see it."""
+    return TaskScope(
+        profile=profile,
+        session=held.state.log_id,
+        task_id=task.task_id,
+        agent=agent,
+        metadata=task.metadata,
+    )
 
 
 def profile_of(state: SessionState, message: MessageReceived | None) -> Profile:

@@ -21,7 +21,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from penstock.agents.transcript import Transcript
+from penstock.agents.catalog import FindModel
+from penstock.agents.tool_offer import TaskOffers
+from penstock.agents.transcript import Transcript, room
 from penstock.core.errors import ModelError
 from penstock.core.events.events import NoteEmitted
 from penstock.core.events.history_events import Summarised
@@ -54,6 +56,18 @@ class Window(NamedTuple):
     """The system prompt."""
     limit: int
     """Most tokens of a request."""
+
+
+async def shorten_for_task(
+    ledger: Ledger, model: Model, offers: TaskOffers, find_model: FindModel
+) -> None:
+    """Shorten the history of a task with the summary model of its agent; see `shorten`."""
+    agent, card = offers.agent, model.card
+    settings, own = agent.settings, agent.history.model
+    writer = find_model(agent, own) if isinstance(own, str) else own or model
+    system = offers.at(ledger.held.state.selected).system
+    limit = room(card.context_tokens, settings.context_max_tokens, settings.llm_max_tokens)
+    await shorten(ledger, writer, Window(system, limit))
 
 
 async def shorten(ledger: Ledger, model: Model, window: Window) -> None:

@@ -19,6 +19,7 @@ What counts, by kind:
 - A tool with an open call of a model that was offered the tool.
 - A tool whose call the log shows as started, at any depth: a write that started, a call that was
   retried, waited, or asked a person. A nested read leaves no such trace.
+- A toolset that failed a moment ago, until it may be asked again.
 - What a step of a flow lacked when its turn came: `flows/runner` records that in `task_blocked`.
 
 Shown by tests/journeys/test_blocked.py and tests/journeys/test_blocked_flows.py.
@@ -162,6 +163,8 @@ class Requirements:
     def _has(self, need: Need, agent: Agent | None) -> bool:
         """Return whether the tool or the model is available. A missing worker is in the log."""
         name = need.missing.id
+        if need.missing.kind is MissingKind.TOOLSET:
+            return self._participants.toolsets.may_be_asked(name)
         if need.missing.kind is MissingKind.TOOL:
             if agent is None or need.is_worker:
                 return name in self._registry
@@ -192,6 +195,8 @@ def _needs(state: SessionState, task: TaskState) -> Iterator[Need]:
         for name in dict.fromkeys(_started_tools(task)):
             yield Need(Missing(MissingKind.TOOL, name), agent)
         yield from _sessions(task)
+        failed = (each for each in task.blocked_on if each.kind is MissingKind.TOOLSET)
+        yield from map(Need, failed)
         if isinstance(brief, FlowRequested):
             yield from map(_noted, task.blocked_on)
 

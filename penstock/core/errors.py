@@ -41,6 +41,7 @@ PenstockError                 docstring = default message; `code` = the class na
 ├── TooManyStreams            too many open streams
 ├── NotReady                  the server is starting or stopping
 ├── PromptNotResolved         the project's prompt script returned no text
+├── ToolsetFailed             a toolset raised, or returned no usable tools
 ├── HookRefused               a hook refused a message, a request or a reply
 ├── HookFailed                a hook raised, returned something else, or did not return
 ├── ModelError                a model did not answer
@@ -191,16 +192,13 @@ class TaskError(PenstockError):
             reply: The reply of the task.
 
         Example:
-            >>> import asyncio
             >>> from penstock import TaskError
-            >>> from penstock.testing import ScriptedModel, fail, memory_runtime
-            >>> async def main() -> None:
-            ...     async with memory_runtime(model=ScriptedModel([fail(400)])) as runtime:
-            ...         try:
-            ...             (await runtime.chat("Hello")).output
-            ...         except TaskError as error:
-            ...             print(error.code, error.reply.status)
-            >>> asyncio.run(main())
+            >>> from penstock.testing import ScriptedModel, fail, memory_runtime_sync
+            >>> with memory_runtime_sync(model=ScriptedModel([fail(400)])) as runtime:
+            ...     try:
+            ...         runtime.chat("Hello").output
+            ...     except TaskError as error:
+            ...         print(error.code, error.reply.status)
             TASK_FAILED failed
         """
         said = (self.__doc__ or "").partition("\n")[0].rstrip(".")
@@ -238,18 +236,14 @@ class OutputChanged(TaskError):
             current: The JSON Schema of the type that the program gives now.
 
         Example:
-            >>> import asyncio
             >>> from penstock import OutputChanged
-            >>> from penstock.testing.runtime import memory_runtime
-            >>> async def main() -> None:
-            ...     async with memory_runtime() as runtime:
-            ...         run = await runtime.start("Hello")
-            ...         await run.reply()
-            ...         try:
-            ...             (await runtime.attach(run.task_id, output=int).reply()).output
-            ...         except OutputChanged as error:
-            ...             print(error.current_schema["type"])
-            >>> asyncio.run(main())
+            >>> from penstock.testing import memory_runtime_sync
+            >>> with memory_runtime_sync() as runtime:
+            ...     reply = runtime.chat("Hello")
+            ...     try:
+            ...         runtime.attach(reply.task_id, output=int).reply().output
+            ...     except OutputChanged as error:
+            ...         print(error.current_schema["type"])
             integer
         """
         super().__init__(reply)
@@ -332,6 +326,10 @@ class PromptNotResolved(PenstockError):
     """The project's prompt script returned no text for the system prompt."""
 
     code = "SYSTEM_PROMPT_RESOLUTION_FAILED"
+
+
+class ToolsetFailed(PenstockError):
+    """A toolset raised an error, did not return, or returned something else than its tools."""
 
 
 class HookRefused(PenstockError):

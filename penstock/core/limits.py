@@ -152,6 +152,8 @@ class Limits:
     """Free disk space below which the server reports that it is not ready."""
     web_key_seconds: int = 12 * 3600
     """How long access by such a link lasts."""
+    toolset_seconds: float = 30
+    """How long a toolset may take to return its tools."""
     cut_seconds: float = 3
     """How long a cancelled tool may continue before it is abandoned."""
     shutdown_seconds: float = 5

@@ -54,6 +54,8 @@ class MissingKind(StrEnum):
     AGENT = "agent"
     MODEL = "model"
     TOOL = "tool"
+    TOOLSET = "toolset"
+    """It failed in this process, which asks it again later."""
 
 
 class Missing(Struct, frozen=True):
@@ -78,6 +80,12 @@ def names_of(missing: Iterable[Missing]) -> str:
 
 def blocked(missing: Iterable[Missing]) -> str:
     """Return the message about a blocked task, with the next step."""
+    missing = tuple(missing)
+    if all(each.kind is MissingKind.TOOLSET for each in missing):
+        return (
+            f"the task is blocked: {names_of(missing)} failed in this process, whose log has the "
+            "reason. It is asked again within two minutes. To end the task, cancel it."
+        )
     return (
         f"the task is blocked: {names_of(missing)} is missing in this process. It resumes when a "
         "process that has it opens the project. To end it, cancel the task."

@@ -241,15 +241,14 @@ class Dependencies:
         *,
         of_agent: Callable[[str], DepsSource | None],
     ) -> None:
-        given = given or GivenDeps()
-        self._shared, self._overrides = given.shared, given.overrides
+        self.given = given or GivenDeps()
         self._of_agent = of_agent
         self._workshops: WeakKeyDictionary[Hold, _Workshop] = WeakKeyDictionary()
         self._closing: set[asyncio.Task[None]] = set()
 
     def source(self, agent: str) -> DepsSource | None:
         """Return where an agent's dependencies come from: its own, or those of the runtime."""
-        return self._of_agent(agent) or self._shared
+        return self._of_agent(agent) or self.given.shared
 
     async def deps(self, hold: Hold, scope: TaskScope) -> Any:
         """Return the dependencies of an agent in one activation. Raises ToolNotConfigured."""
@@ -262,7 +261,7 @@ class Dependencies:
 
     async def injected(self, hold: Hold, scope: TaskScope, depends: Depends) -> Any:
         """Return what a function of `Depends` provides in one activation."""
-        function = self._overrides.get(depends.function, depends.function)
+        function = self.given.overrides.get(depends.function, depends.function)
         if not callable(function):
             return function
         return await self._made(hold, function, scope)

@@ -58,10 +58,8 @@ _USAGE = record(
     *_COUNTS,
 )
 _WAITS = {"questions": listed(STRING), "runs": listed(STRING)}
-BLOCKED = {
-    "blockedOn": listed(record({"kind": {"enum": ["agent", "model", "tool"]}, "id": STRING})),
-    "message": STRING,
-}
+_PART = record({"kind": {"enum": ["agent", "model", "tool", "toolset"]}, "id": STRING})
+BLOCKED = {"blockedOn": listed(_PART), "message": STRING}
 _CALL = {"id": STRING, "name": STRING, "arguments": OBJECT}
 _FILE = {"url": STRING, "mimeType": STRING, "bytes": NUMBER}
 _IMAGE = _FILE | {"width": NUMBER, "height": NUMBER}

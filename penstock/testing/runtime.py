@@ -8,10 +8,7 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.agent_parts import (
-    AgentNeeds,
-    check_needs,
     check_tool_ids,
-    needs_of_agent,
     with_inner,
 )
 from penstock.agents.catalog import Catalog
@@ -44,6 +41,7 @@ from penstock.testing.log import MemoryLog
 from penstock.testing.resources import MemoryFiles, MemoryMedia, MemoryState, MemoryVault
 from penstock.tools.policy import Rule, RuleSet
 from penstock.tools.python.given_tools import ToolLike, all_as_tools
+from penstock.tools.python.needs import AgentNeeds, check_needs, needs_of_agent
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.skills import NO_SKILLS, Skills
 from penstock.tools.tool import Registry, Tool

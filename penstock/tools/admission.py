@@ -18,7 +18,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from penstock.core.call import Call, Origin
-from penstock.core.call_errors import CallError, NotPermitted, Rejected, ToolNotFound
+from penstock.core.call_errors import (
+    CallError,
+    Interrupted,
+    NotPermitted,
+    Rejected,
+    ToolNotFound,
+)
 from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope
 from penstock.core.ids import QuestionId
@@ -148,7 +154,12 @@ class Admission:
         visible = {tool.spec.tool_id for tool in self._registry if self._sees(tool, caller)}
         if caller.session is not None and caller.origin is Origin.MODEL:
             visible = caller.session.nameable(visible)
-        raise self._registry.missing(call.tool_id, visible)
+        missing = self._registry.missing(call.tool_id, visible)
+        if call.path in active_call.ledger.task.entered:
+            # A write that started, whose toolset no longer returns it. "No such tool" would tell
+            # the model that nothing happened.
+            raise Interrupted(f'"{call.tool_id}" may or may not have happened. {missing}')
+        raise missing
 
     def permit(self, active_call: ActiveCall) -> None:
         """Raise NotPermitted unless a grant and the rules allow the call."""

@@ -1,11 +1,11 @@
 """What a program gives to an agent: instructions that are functions, tools by id, and needs."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 
-from penstock import Agent, AgentContext, Depends, TaskScope, ToolContext, tool
+from penstock import Agent, AgentContext
 from penstock.core.errors import ConfigError
 from penstock.core.events.events import PromptResolved
 from penstock.core.limits import Limits
@@ -23,10 +23,6 @@ class Pool:
 
 class BigPool(Pool):
     """A larger one."""
-
-
-class Mailer:
-    """Something else."""
 
 
 CALLS: list[str] = []
@@ -151,80 +147,6 @@ async def test_an_id_that_the_project_lacks_is_refused_when_it_is_opened() -> No
     agent = Agent("clerk", tools=["lock"])
     with pytest.raises(ConfigError, match=r"agent 'clerk' has the tool 'lock', .* mean 'look'"):
         async with memory_runtime(tools=[Act("look")], agents=[agent]):
-            pass
-
-
-@tool(effect="read")
-async def look_up(ctx: ToolContext[Pool], key: str) -> str:
-    """Look up a key."""
-    return key
-
-
-def mailer() -> Mailer:
-    return Mailer()
-
-
-@tool(effect="read")
-def injected(pool: Annotated[Pool, Depends(mailer)], key: str) -> str:
-    """Look up a key."""
-    return key
-
-
-def mailer_of(scope: TaskScope) -> Mailer:
-    return Mailer()
-
-
-def pool_of(scope: TaskScope) -> BigPool:
-    return BigPool()
-
-
-MISSING = "pass deps= or deps_factory= to penstock.open, or use agent.with_deps"
-TOOL = "the tool 'look_up' of agent 'clerk' needs deps of type Pool"
-WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"tools": [look_up]}, {}, f"{TOOL}; {MISSING}"),
-    ({"tools": [look_up]}, {"deps": Mailer()}, f"{TOOL}, but deps is a Mailer"),
-    ({"tools": [look_up]}, {"deps_factory": mailer_of}, f"{TOOL}, but mailer_of returns Mailer"),
-    ({"deps_type": BigPool}, {"deps": Pool()}, "has deps_type=BigPool, but deps is a Pool"),
-    ({"instructions": late_rules}, {}, "the instructions 'late_rules' of agent 'clerk' need deps"),
-    (
-        {"tools": [injected]},
-        {},
-        "'pool' of the tool 'injected' of agent 'clerk' is a Pool, but mailer returns Mailer",
-    ),
-]
-
-
-@pytest.mark.parametrize(("options", "given", "message"), WRONG)
-async def test_missing_and_wrong_dependencies_are_found_at_open(
-    options: dict[str, Any], given: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        async with memory_runtime(agents=[Agent("clerk", **options)], **given):
-            pass
-    assert message in str(caught.value)
-
-
-FITS: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"tools": [look_up]}, {"deps": BigPool()}),
-    ({"tools": [look_up]}, {"deps_factory": pool_of}),
-    ({"tools": [look_up]}, {"deps_factory": lambda scope: Pool()}),
-    ({"tools": [injected]}, {"overrides": {mailer: BigPool()}}),
-    ({"tools": [Act("look")], "instructions": rules}, {}),
-]
-
-
-@pytest.mark.parametrize(("options", "given"), FITS)
-async def test_dependencies_that_fit_are_accepted(
-    options: dict[str, Any], given: dict[str, Any]
-) -> None:
-    clerk: Agent[Any, str] = Agent("clerk", **options)
-    async with memory_runtime(agents=[clerk], **given) as runtime:
-        assert runtime.parts.chat.agents.get("clerk") is clerk
-
-
-async def test_tools_of_the_project_need_dependencies_too() -> None:
-    with pytest.raises(ConfigError, match="the tool 'look_up' of the project needs deps of type"):
-        async with memory_runtime(tools=[look_up]):
             pass
 
 

@@ -49,6 +49,17 @@ def all_as_tools(values: Iterable[ToolLike]) -> tuple[Tool, ...]:
     return tuple(map(as_tool, values))
 
 
+def is_toolset(value: Any) -> bool:
+    """Whether a value has a method `tools`. A class has none to call before it is an object."""
+    return not isinstance(value, type) and callable(getattr(value, "tools", None))
+
+
+def name_of_toolset(toolset: Any) -> str:
+    """Return the name of a toolset for messages: its `name`, or its class."""
+    name = getattr(toolset, "name", None)
+    return name if isinstance(name, str) and name else type(toolset).__name__
+
+
 def _shortage(function: Any) -> str:
     """Return why a function cannot be a tool as it is."""
     name = getattr(function, "__name__", "")
@@ -72,7 +83,12 @@ def _refusal(value: Any) -> Exception:
         )
     refused = f"tools= takes functions, with @tool above them or not, and tools; found {value!r}"
     if isinstance(value, type):
-        return TypeError(f"{refused}. Pass a method of an object, as in tools=[shop.buy]")
+        advice = "a method of an object, as in tools=[shop.buy]"
+        if callable(getattr(value, "tools", None)):
+            advice = f"an object, as in tools=[{value.__name__}()]"
+        return TypeError(f"{refused}. Pass {advice}")
     if callable(value):
         return ConfigError(f"{refused}: {_INSTEAD} that calls it")
+    if is_toolset(value):
+        refused += "; a toolset belongs to an agent: Agent(tools=[…])"
     return TypeError(refused)
