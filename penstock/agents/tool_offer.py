@@ -236,6 +236,11 @@ class AgentModel:
         self.watched: Callable[[Bus, LiveReply], Model] | None = None
         """Returns the model for a reply whose output is shown while it streams; None if none is."""
 
+    @property
+    def cache_ttl(self) -> str | None:
+        """How long the task wants the provider to keep its requests."""
+        return self._wanted.cache_ttl
+
     def request(
         self,
         offer: ToolOffer,

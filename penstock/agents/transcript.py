@@ -19,13 +19,16 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from penstock.agents.tool_offer import REPLY_TOKENS
+from penstock.agents.tool_offer import REPLY_TOKENS, AgentModel
+from penstock.core.clock import Moment
+from penstock.core.events.events import NoteEmitted, ReplyReceived
 from penstock.core.events.history_events import Summarised
 from penstock.core.ids import TaskId
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, file_tokens
 from penstock.core.text import estimate_tokens
 from penstock.engine.dialogue import SUMMARY, Dialogue, FileEntry, MessageList
 from penstock.models.image_rules import READS_ALL, FileRules
+from penstock.models.model import ToolDefinition, tool_tokens
 
 _MARGIN = 0.05
 START_SHARE = 0.8
@@ -36,11 +39,17 @@ WINDOW_TOKENS = 32_000
 """Context window of a model that declares none in `context_tokens`."""
 
 
+LOST_TOKENS, LOST_SHARE = 2_000, 0.05
+"""Tokens, and the share of the request before, that a notice about a lost cache needs."""
+CACHED_MS = {None: 300_000, "5m": 300_000, "1h": 3_600_000}
+"""How long a provider keeps a request, by `cache_ttl`."""
+
+
 class Transcript:
     """A session as messages for one model that reads `limit` tokens."""
 
     __slots__ = (
-        *("_excess", "_files", "_fixed", "_reads", "_start", "_system"),
+        *("_constant", "_excess", "_files", "_fixed", "_has_lost", "_reads", "_start", "_system"),
         *("dialogue", "estimated", "limit", "loop_start"),
     )
 
@@ -53,11 +62,14 @@ class Transcript:
         """The index of the current task's first message in the newest request."""
         self.estimated = 0
         """Estimated tokens of the newest request."""
+        self._has_lost = False
         self._start = limit * START_SHARE
         self._reads = reads
         self._system = system
         self._fixed = estimate_tokens(system)
-        """Estimated tokens of a request without its messages."""
+        """Estimated tokens of the system prompt."""
+        self._constant = self._fixed
+        """The same with the tools, once they were needed."""
         self._open()
 
     def _open(self) -> None:
@@ -100,16 +112,22 @@ class Transcript:
         is_first = self.dialogue.iteration == 0 and history.earlier
         return is_first and history.shortened_for != history.boundaries[-1].task_id
 
-    def cut(self, *, too_long: bool = False, spare: int = 0) -> Summarised | None:
+    def cut(
+        self, tools: Sequence[ToolDefinition], *, too_long: bool = False, spare: int = 0
+    ) -> Summarised | None:
         """Return the event that makes the messages fewer; None if nothing does.
 
-        `too_long` says that the provider refused them, whatever the estimate is. `spare` is the
-        room for a summary of the tasks that are left out.
+        `tools` are those of the request. `too_long` says that the provider refused it, whatever the
+        estimate is. `spare` is the room for a summary of the tasks that are left out.
         """
         history = self.dialogue.messages
+        # Counted here alone: each tool has to be encoded for it.
+        self._constant = self._fixed + sum(map(tool_tokens, tools))
         most = min(self.limit, self.estimated) if too_long else self.limit
         enough = most * TARGET_SHARE - spare
-        event = Summarised(results=self._results(enough), too_long=too_long)
+        event = Summarised(
+            results=self._results(enough), constant=self._constant, too_long=too_long
+        )
         if event.results:
             within = replace(event, keeps_earlier=True)
             if self._size(history.shortened(within).tokens) <= enough or not history.earlier:
@@ -126,6 +144,27 @@ class Transcript:
         self._open()
         return self.messages()
 
+    def cache_loss(
+        self, reply: ReplyReceived, asked: AgentModel, *, at: Moment
+    ) -> NoteEmitted | None:
+        """Return a notice, once, if the provider's cache did not have the request before."""
+        before, usage = self.dialogue.messages.cached, reply.usage
+        if before is None or self._has_lost or reply.carry_dropped:
+            return None
+        lost = before.tokens - usage.cached_tokens
+        model = reply.model or asked.model.card.model_id
+        is_kept = model == before.model and at - before.at < CACHED_MS[asked.cache_ttl]
+        if not is_kept or lost < LOST_TOKENS or lost <= before.tokens * LOST_SHARE:
+            return None
+        self._has_lost = True
+        message = (
+            f"the provider read {usage.cached_tokens} tokens of the request from its cache; the "
+            f"request before had {before.tokens}. The beginning of the request has changed, such "
+            "as tools, instructions or a level of thinking, or the provider dropped it"
+        )
+        payload = {"cachedTokens": usage.cached_tokens, "expectedTokens": before.tokens}
+        return NoteEmitted(event_type="cache_lost", message=message, payload=payload)
+
     def _about(self, count: int, tokens: int) -> int:
         text = tokens + self._fixed + self._excess
         return text + self._files.before(count) if self._files.files else text
@@ -133,8 +172,9 @@ class Transcript:
     def _size(self, tokens: int) -> float:
         """Estimate the next request if its messages had so many tokens."""
         now = self.dialogue.messages.tokens
-        above = max(self.estimated - now - self._fixed, 0)
-        return tokens + self._fixed + above * tokens / max(now, 1)
+        above = self.estimated - now
+        constant = min(max(above, self._fixed), self._constant)
+        return tokens + constant + max(above - constant, 0) * tokens / max(now, 1)
 
     def _results(self, enough: float) -> int:
         """Return how many results of the task must become previews, oldest first."""

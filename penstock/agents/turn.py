@@ -86,7 +86,7 @@ class Turns:
         `closing` is the reason for a last call without tools. Raises ModelError when all retries
         failed, HookRefused and HookFailed.
         """
-        ledger, hooks = self._ledger, self._agent_model.hooks
+        ledger, hooks, dialogue = self._ledger, self._agent_model.hooks, self.dialogue
         while True:
             offer, messages = self._messages()
             if (reserved := self._reserve(self._transcript.estimated, closing)) is None:
@@ -98,29 +98,37 @@ class Turns:
                 )
                 # Before the deadline starts: a hook that hangs ends by its own, which names it.
                 if hooks is not None:
-                    request = await hooks.before_model(request, self.dialogue.iteration + 1)
+                    request = await hooks.before_model(request, dialogue.iteration + 1)
                 if (reply := await self._ask(request, closing)) is None:
                     return None
                 if hooks is not None:
                     reply, sent_back = await hooks.after_reply(reply)
             except ContextTooLarge as error:
-                self._shorten_more(error)
+                self._shorten_more(offer, error)
                 continue
             finally:
                 # Also after an error: a reservation that stayed would block parallel work for good.
                 ledger.budget.settle_model(reserved.tokens, reserved.cost_usd)
             self._transcript.measure(reply.usage.input_tokens)
             # The reply is in the log before its calls start: a replay finds the same paths.
-            if reply.carry is not None or reply.carry_dropped:
-                most = self._world.limits.carry_bytes
-                reply = record_carry(reply, ledger, self.dialogue.path, most=most)
+            if reply.carry is None and not reply.carry_dropped and dialogue.messages.cached is None:
+                ledger.add(reply, dialogue.path)
             else:
-                ledger.add(reply, self.dialogue.path)
+                reply = self._record(reply)
             if sent_back is None:
                 return reply
             self._send_back(sent_back)
             if self._task.cancel_requested:
                 raise Cancel
+
+    def _record(self, reply: ReplyReceived) -> ReplyReceived:
+        """Add a reply with a carry, or after one that its provider keeps in a cache."""
+        path, ledger, now = self.dialogue.path, self._ledger, self._world.clock.now()
+        loss = self._transcript.cache_loss(reply, self._agent_model, at=now)
+        reply = record_carry(reply, ledger, path, most=self._world.limits.carry_bytes)
+        if loss is not None:
+            ledger.note(path, loss)
+        return reply
 
     def _messages(self) -> tuple[ToolOffer, Sequence[Message]]:
         """Return the offer and the messages of the next request. Raises ContextTooLarge."""
@@ -129,13 +137,14 @@ class Turns:
         transcript.begin(offer.system)
         messages = transcript.messages()
         if transcript.is_crowded:
-            messages = self._shorten(transcript.cut())
+            messages = self._shorten(transcript.cut(offer.definitions))
         while transcript.estimated > transcript.limit:
             messages = self._shorten_more(
+                offer,
                 ContextTooLarge(
                     f"the conversation has about {transcript.estimated} tokens; the model reads "
                     f"{transcript.limit}. Start a new conversation, or shorten the message."
-                )
+                ),
             )
         return offer, messages
 
@@ -156,7 +165,7 @@ class Turns:
         )
         return replace(request, has_previews=True) if self.dialogue.has_previews else request
 
-    def _shorten_more(self, error: ContextTooLarge) -> Sequence[Message]:
+    def _shorten_more(self, offer: ToolOffer, error: ContextTooLarge) -> Sequence[Message]:
         """Leave out about half of what was refused, and return the rest.
 
         Raises the error the second time for a request.
@@ -164,7 +173,7 @@ class Turns:
         dialogue = self.dialogue
         cut = None
         if dialogue.too_long_at != dialogue.iteration:
-            cut = self._transcript.cut(too_long=True)
+            cut = self._transcript.cut(offer.definitions, too_long=True)
         messages = self._shorten(cut)
         if cut is None:
             raise error

@@ -328,6 +328,7 @@ class ChatWork:
         )
         has_tools = agent.settings.tools_enabled and (message is None or message.enable_tools)
         fixed = task.started.offered if task.started else ()
+        fixed = fixed if fixed == state.messages.tools else state.messages.listed(fixed)
         prompt_prefix: tuple[str, ...] = ()
         if participants.prompt_prefix is not None:
             prompt_prefix = await participants.prompt_prefix.resolve(

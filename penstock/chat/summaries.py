@@ -22,7 +22,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from penstock.agents.catalog import FindModel
-from penstock.agents.tool_offer import TaskOffers
+from penstock.agents.tool_offer import TaskOffers, ToolOffer
 from penstock.agents.transcript import Transcript, room
 from penstock.core.errors import ModelError
 from penstock.core.events.events import NoteEmitted
@@ -52,8 +52,8 @@ INSTRUCTIONS = (
 class Window(NamedTuple):
     """The room for requests of a task."""
 
-    system: str
-    """The system prompt."""
+    offer: ToolOffer
+    """The system prompt and the tools."""
     limit: int
     """Most tokens of a request."""
 
@@ -65,9 +65,8 @@ async def shorten_for_task(
     agent, card = offers.agent, model.card
     settings, own = agent.settings, agent.history.model
     writer = find_model(agent, own) if isinstance(own, str) else own or model
-    system = offers.at(ledger.held.state.selected).system
     limit = room(card.context_tokens, settings.context_max_tokens, settings.llm_max_tokens)
-    await shorten(ledger, writer, Window(system, limit))
+    await shorten(ledger, writer, Window(offers.at(ledger.held.state.selected), limit))
 
 
 async def shorten(ledger: Ledger, model: Model, window: Window) -> None:
@@ -79,14 +78,16 @@ async def shorten(ledger: Ledger, model: Model, window: Window) -> None:
     history = task.main.messages
     if task.main.iteration or history.shortened_for == task.task_id or not history.earlier:
         return
-    transcript = Transcript(task.main, system=window.system, limit=window.limit)
+    offer, limit = window
+    transcript = Transcript(task.main, system=offer.system, limit=limit)
     transcript.messages()
-    event = transcript.cut() if transcript.is_crowded else None
+    event = transcript.cut(offer.definitions) if transcript.is_crowded else None
     if event is None:
         return
     # Previews cost no request. If they are not enough, the summary needs its own room, too.
-    if event.tasks and (more := transcript.cut(spare=summary_tokens(window.limit))) is not None:
-        event = await _summarised(ledger, model, more, limit=window.limit) or event
+    spare = summary_tokens(limit)
+    if event.tasks and (more := transcript.cut(offer.definitions, spare=spare)) is not None:
+        event = await _summarised(ledger, model, more, limit=limit) or event
     ledger.add(event)
     await ledger.held.commit()
 

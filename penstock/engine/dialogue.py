@@ -15,7 +15,7 @@ from penstock.core.call import CallPath, ToolCall
 from penstock.core.events.events import CallSettled, ReplyReceived
 from penstock.core.events.history_events import Summarised
 from penstock.core.events.hook_events import HookDecided
-from penstock.core.ids import ASSISTANT, CallId, TaskId
+from penstock.core.ids import CallId, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import (
     AssistantMessage,
@@ -70,47 +70,6 @@ class TaskBoundary(Struct):
     """`AgentChain.handed` when the task started."""
 
 
-class AgentChain(Struct):
-    """The agents of a conversation: the one that has it, and those that handed it off.
-
-    A hand-off to an agent that had the conversation before gives it back to that one. So no agent
-    is in the chain twice.
-    """
-
-    first: str = ASSISTANT
-    """The agent that the conversation started with."""
-    newest: str = ASSISTANT
-    """The agent that has it now."""
-    handed: tuple[str, ...] = ()
-    """All of them, the newest last; empty without a hand-off."""
-
-    def hand_off(self, agent: str) -> None:
-        """Give the conversation to an agent."""
-        agents = self.handed or (self.first,)
-        if agent in agents:
-            agents = agents[: agents.index(agent)]
-        self.restore((*agents, agent))
-
-    def hand_back(self) -> None:
-        """Give the conversation to the agent that handed it off; no effect without a hand-off."""
-        self.restore(self.handed[:-1])
-
-    def at_start(
-        self, replaced: TaskId, past: Sequence["MessageList"], newest: "MessageList"
-    ) -> tuple[str, ...]:
-        """Return the agents of a task that replaces another one: it starts where that one did."""
-        for messages in (newest, *reversed(past)):
-            handed = _agents_at(replaced, messages)
-            if handed is not None:
-                return handed or (self.first,)
-        return self.handed or (self.newest,)
-
-    def restore(self, handed: tuple[str, ...]) -> None:
-        """Set the chain; empty means the first agent."""
-        self.handed = handed if len(handed) > 1 else ()
-        self.newest = handed[-1] if handed else self.first
-
-
 class FileEntry(Struct, frozen=True):
     """A file that a model may read with a message."""
 
@@ -119,6 +78,15 @@ class FileEntry(Struct, frozen=True):
     file: StoredFile
     is_of_tool: bool = False
     """An image of a result. Its tokens are not in those of the messages: few agents read it."""
+
+
+class CachedRequest(Struct, frozen=True):
+    """The input of a request that a provider keeps for a while."""
+
+    tokens: int
+    at: int
+    """When its reply came, in milliseconds."""
+    model: str
 
 
 class MessageList(Struct):
@@ -144,11 +112,19 @@ class MessageList(Struct):
     """The tasks that the summary at the beginning replaces."""
     shortened_for: TaskId | None = None
     """The newest task when the messages were shortened last."""
+    tools: tuple[str, ...] = ()
+    """The tools that were offered, in the order in which requests list them."""
+    cached: CachedRequest | None = None
+    """The newest request whose input a provider read from its cache or wrote to it."""
     is_refused: bool = False
     """The newest task ended with a refusal, or a hook refused it: later tasks do not read it."""
 
-    def begin(self, task_id: TaskId, agents: tuple[str, ...] = ()) -> None:
-        """Record that the following messages belong to a task, and who has the conversation."""
+    def begin(
+        self, task_id: TaskId, agents: tuple[str, ...] = (), tools: tuple[str, ...] = ()
+    ) -> None:
+        """Record that the following messages belong to a task of the newest of these agents."""
+        if tools != self.tools:
+            self.offer(tools)
         if self.is_refused:
             self.is_refused = False
             self.forget(self.boundaries[-1].task_id)
@@ -172,6 +148,14 @@ class MessageList(Struct):
         index = len(self.entries) - 1
         self.files += [FileEntry(index, file, is_of_tool) for file in files]
 
+    def offer(self, tools: tuple[str, ...]) -> None:
+        """Record the tools of a task."""
+        self.tools = tuple(dict.fromkeys((*self.tools, *tools)))
+
+    def listed(self, tools: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the tools of a task in the order of earlier tasks: caches begin with them."""
+        return tuple([each for each in self.tools if each in tools])
+
     def edit_last(self, content: str) -> None:
         """Replace the text of the newest message, if it is a person's; a run of a flow has none."""
         newest = self.entries[-1] if self.entries else None
@@ -189,7 +173,7 @@ class MessageList(Struct):
         short = self.shortened(event)
         self.entries, self.boundaries, self.files = short.entries, short.boundaries, short.files
         self.tokens, self.requests, self.previews = short.tokens, short.requests, short.previews
-        self.gone, self.summarised = short.gone, short.summarised
+        self.gone, self.summarised, self.cached = short.gone, short.summarised, None
         self.shortened_for = self.boundaries[-1].task_id
 
     def shortened(self, event: Summarised) -> "MessageList":
@@ -213,9 +197,11 @@ class MessageList(Struct):
                 self._copy(boundary, end, short, previews=event.results)
             elif boundary.task_id not in gone:
                 self._copy(boundary, end, short, previews=0 if event.keeps_earlier else end)
-        if self.requests:  # what the provider counted above the estimate shrinks with the text
+        if self.requests:
             _, tokens, counted = self.requests[-1]
-            above = max(counted - tokens, 0) * short.tokens // max(self.tokens, 1)
+            rest = max(counted - tokens - event.constant, 0)
+            # What the provider counted above the estimate of the messages shrinks with them.
+            above = event.constant + rest * short.tokens // max(self.tokens, 1)
             short.requests = [(0, short.tokens, short.tokens + above)]
         return short
 
@@ -269,7 +255,7 @@ def _read_text(message: Message) -> str:
     if not isinstance(message, AssistantMessage):
         return message.content
     calls = (call.arguments_text or compact(call.arguments) for call in message.calls)
-    return message.content + "".join(calls)
+    return message.content + "".join(calls) + message.reasoning
 
 
 class Dialogue(Struct):
@@ -316,7 +302,7 @@ class Dialogue(Struct):
             asked = "".join(call.arguments_text or compact(call.arguments) for call in reply.calls)
             thought = reply.reasoning if reply.carry is not None else ""
             message = AssistantMessage(reply.text, reply.calls, reply.carry, thought)
-            messages.add(message, reply.text + asked)
+            messages.add(message, reply.text + asked + thought)
 
     def shorten(self, event: Summarised, decisions: dict[Decided, HookDecided]) -> None:
         """Read the messages in a shorter form from now on."""
@@ -367,26 +353,3 @@ def _preview_of(settled: CallSettled) -> str:
     preview = cut(settled.preview or settled.context or "", PREVIEW_CHARACTERS)
     artifact = f"; artifact {settled.artifact_id}" if settled.artifact_id else ""
     return f"[result removed: {preview}{artifact}]"
-
-
-def back_to(
-    task_id: TaskId, past: list[MessageList], newest: MessageList, agents: AgentChain
-) -> MessageList:
-    """Return the messages before a task that is superseded, and restore its agents.
-
-    If the task is older than a fresh start, `past` is cut to that point, too.
-    """
-    for depth, messages in reversed(list(enumerate([*past, newest]))):
-        had = _agents_at(task_id, messages)
-        if messages.forget(task_id):
-            agents.restore(had or ())
-            del past[depth:]
-            return messages
-    return newest
-
-
-def _agents_at(task_id: TaskId, messages: MessageList) -> tuple[str, ...] | None:
-    for boundary in messages.boundaries:
-        if boundary.task_id == task_id:
-            return boundary.agents
-    return None

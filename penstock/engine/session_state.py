@@ -71,7 +71,8 @@ from penstock.core.events.hook_events import HookDecided
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import MIB
 from penstock.core.messages import AssistantMessage, UserMessage
-from penstock.engine.dialogue import AgentChain, MessageList, back_to
+from penstock.engine.agent_chain import AgentChain, back_to
+from penstock.engine.dialogue import MessageList
 from penstock.engine.slash_commands import text_for_model
 from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Lease, Log
@@ -148,7 +149,7 @@ class SessionState:
             case CallSettled():
                 task.settle(event, path, self.tick)
             case ReplyReceived():
-                task.add_reply(event, path, self.selected)
+                task.add_reply(event, path, self.selected, at)
             case TaskEnded():
                 self._end(task, event)
             case AgentStarted() | AgentReminded():
@@ -250,7 +251,7 @@ class SessionState:
         if isinstance(brief, MessageReceived) and brief.supersedes is not None:
             self.messages = back_to(brief.supersedes, self.past, self.messages, self.agents)
         if not isinstance(brief, CallRequested | FlowRequested):  # these add no messages
-            self.messages.begin(task_id, self.agents.handed)
+            self.messages.begin(task_id, self.agents.handed, event.offered)
         task.main.messages = self.messages
         if isinstance(brief, MessageReceived) and brief.message_id:
             text = text_for_model(brief.content)

@@ -46,7 +46,8 @@ from penstock.core.ids import ProfileId, QuestionId, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Usage, UserMessage
 from penstock.core.task import Missing, Question, is_withdrawn
-from penstock.engine.dialogue import AgentChain, Decided, Dialogue, MessageList, Round
+from penstock.engine.agent_chain import AgentChain
+from penstock.engine.dialogue import CachedRequest, Decided, Dialogue, MessageList, Round
 from penstock.engine.slash_commands import is_informational
 
 Brief = MessageReceived | CallRequested | FlowRequested
@@ -222,6 +223,7 @@ class TaskState(Struct):
         """Continue with another agent, its model and its tools."""
         agents.hand_off(event.agent)
         self.main.hand_off()
+        self.main.messages.offer(event.offered)
         if self.started is not None:
             names = ("agent", "model", "offered", "agent_schema")
             self.started = replace(self.started, **{name: getattr(event, name) for name in names})
@@ -269,14 +271,19 @@ class TaskState(Struct):
         return f"in {' or '.join(names)}"
 
     def add_reply(
-        self, reply: ReplyReceived, frame: CallPath | None, selected: tuple[str, ...]
+        self, reply: ReplyReceived, frame: CallPath | None, selected: tuple[str, ...], at: int
     ) -> None:
-        """Add a model's reply and its usage."""
+        """Add a model's reply and its usage, at a time in milliseconds."""
         if self.is_command:
             self.main.rounds.append(Round(reply, selected=selected))
             return
         self.spent.add(reply.usage)
-        self.dialogue_at(frame).add_reply(reply, selected)
+        dialogue, usage = self.dialogue_at(frame), reply.usage
+        dialogue.add_reply(reply, selected)
+        if usage.cached_tokens or usage.cache_write_tokens:
+            started = self.started if frame is None else self.started_agents[frame]
+            model = reply.model or (started.model if started else None)
+            dialogue.messages.cached = CachedRequest(usage.input_tokens, at, model or "")
 
     def instruct_agent(self, event: AgentStarted | AgentReminded, frame: CallPath | None) -> None:
         """Start an agent in a frame, or add a reminder to it or to the main agent."""

@@ -141,8 +141,8 @@ def test_nothing_is_cut_from_a_first_message() -> None:
     transcript = talk.transcript(50)
     transcript.messages()
     assert transcript.is_crowded
-    assert transcript.cut() is None
-    assert transcript.cut(too_long=True) is None
+    assert transcript.cut(()) is None
+    assert transcript.cut((), too_long=True) is None
 
 
 def test_a_task_that_just_fits_is_read() -> None:
@@ -246,7 +246,7 @@ def test_trimming_depends_only_on_the_log(limit: int, counts: list[int]) -> None
         again = talk.transcript(limit)
         assert contents(again.messages()) == read
         assert again.estimated == lived.estimated
-        assert again.cut() == lived.cut()
+        assert again.cut(()) == lived.cut(())
         lived.measure(counted)
         talk.round(f"r{number}", LONG[: 40 * number], counted)
 

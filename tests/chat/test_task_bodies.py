@@ -86,7 +86,7 @@ async def test_missing_parts_of_a_task_are_reported(
         reply = ReplyReceived(
             iteration=1, base=0, text="", message_id=MessageId("msg_2"), calls=calls_made
         )
-        task.add_reply(reply, None, ())
+        task.add_reply(reply, None, (), 0)
     async with memory_runtime(tools=[Act("here")]) as runtime:
         household = Household(runtime.parts.tools.invoker, has_agent=has_agent)
         participants = Participants(household.agent, household.invoker, household.model)

@@ -122,7 +122,7 @@ STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
         '{"status":"succeeded","output":{"value":null}}',
     ),
     (
-        *(Summarised(keeps_earlier=True, too_long=True), "summarised"),
-        '{"keeps_earlier":true,"too_long":true}',
+        *(Summarised(keeps_earlier=True, constant=9, too_long=True), "summarised"),
+        '{"keeps_earlier":true,"constant":9,"too_long":true}',
     ),
 )

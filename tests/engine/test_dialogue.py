@@ -20,11 +20,9 @@ from penstock.core.ids import ArtifactId, CallId, MessageId, TaskId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.engine.dialogue import (
     SUMMARY_HEAD,
-    AgentChain,
     Decided,
     Dialogue,
     MessageList,
-    back_to,
 )
 from penstock.engine.session_state import SessionState
 from tests.kit.session_events import LOG, ONE, message, outcome, path_of, reply
@@ -166,29 +164,6 @@ def test_the_story_of_a_run_is_kept_in_its_order() -> None:
     assert state.current.flow_events == [(None, event) for event, _ in told]
 
 
-def said_in(*tasks: str) -> MessageList:
-    """Return the messages of these tasks."""
-    said = MessageList()
-    for task in tasks:
-        said.begin(TaskId(task))
-        said.add(UserMessage(task), task)
-    return said
-
-
-@pytest.mark.parametrize(
-    ("task", "kept", "past_left"),
-    [("a", [], 0), ("b", ["a"], 0), ("c", [], 1), ("d", ["c"], 1), ("z", ["c", "d"], 1)],
-)
-def test_a_repeated_answer_reads_the_messages_before_it(
-    task: str, kept: list[str], past_left: int
-) -> None:
-    """A fresh start lies between b and c; a task that is nowhere changes nothing."""
-    past, now = [said_in("a", "b")], said_in("c", "d")
-    found = back_to(TaskId(task), past, now, AgentChain())
-    assert [each.content for each in found.entries] == kept
-    assert len(past) == past_left
-
-
 LONG = "x" * 400
 """A result that is longer than its preview."""
 
@@ -290,3 +265,10 @@ def test_a_request_that_was_too_long_is_remembered_until_its_reply() -> None:
     assert dialogue.too_long_at == dialogue.iteration
     dialogue.add_reply(structs.replace(said_reply(), iteration=3), ())
     assert dialogue.too_long_at != dialogue.iteration
+
+
+def test_tools_keep_the_order_in_which_they_were_offered_first() -> None:
+    messages = MessageList()
+    for offered in (("b", "a"), ("a", "b"), ("c", "a"), ()):
+        messages.offer(offered)
+    assert messages.tools == ("b", "a", "c")

@@ -250,14 +250,14 @@ def test_the_error_of_repeated_crashes_has_their_number_place_and_advice(
 
 def test_the_calls_without_an_outcome_are_named() -> None:
     task = TaskState(ONE, MESSAGE, started=TaskStarted())
-    task.add_reply(ASKED, None, ())
+    task.add_reply(ASKED, None, (), 0)
     assert ", in 'dig' or 'look', " in crashed(task, LEASE).message
 
 
 @pytest.mark.parametrize("status", [TaskStatus.FAILED, TaskStatus.CANCELLED])
 def test_the_end_of_a_task_has_its_usage(status: TaskStatus) -> None:
     task = TaskState(ONE, MESSAGE)
-    task.add_reply(replace(ASKED, usage=Usage(input_tokens=7, output_tokens=2)), None, ())
+    task.add_reply(replace(ASKED, usage=Usage(input_tokens=7, output_tokens=2)), None, (), 0)
     ended = cancelled(task) if status is TaskStatus.CANCELLED else failed(task, internal_error("x"))
     assert (ended.status, ended.iterations, ended.usage) == (status, 1, task.spent.usage())
     assert (ended.usage.input_tokens, ended.usage.model_calls) == (7, 1)

@@ -1,16 +1,26 @@
 """Conversations that outgrow their model: one step, the same after a restart, and no refusal."""
 
-from typing import Any
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
 
 import pytest
+from msgspec.structs import replace
 
-from penstock import Agent, Limits, ModelSettings, tool
+from penstock import Agent, ChatSettings, Limits, Model, ModelSettings, tool
 from penstock.core.errors import ContextTooLarge
+from penstock.core.events.events import NoteEmitted, ReplyReceived
 from penstock.core.events.history_events import Summarised
 from penstock.core.ids import LogId
+from penstock.core.messages import Usage
 from penstock.models.providers import ModelConfig
-from penstock.models.scripted import ScriptedModel, call
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.models.wires.anthropic import AnthropicModel
+from penstock.models.wires.openai import OpenAIModel
+from penstock.models.wires.responses import ResponsesModel
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live, see_through
@@ -20,8 +30,12 @@ from tests.kit.fake_anthropic import (
     MANUAL,
     MODELS,
     FakeAnthropic,
+    bare,
     fake_anthropic,
 )
+from tests.kit.fakes.chat import FakeChat
+from tests.kit.fakes.provider import Asked, FakeProvider, Reply, Said, Thought, replying
+from tests.kit.fakes.responses import FakeResponses
 
 pytestmark = pytest.mark.programs
 MODES = (BINDING, MANUAL, ADAPTIVE)
@@ -131,3 +145,175 @@ async def test_a_message_that_alone_is_too_long_is_refused_at_once() -> None:
     assert reply.error is not None
     assert reply.error.code == ContextTooLarge.code
     assert asked == [1]
+
+
+TURNS, TURNS_OF_A_PROCESS, LIMIT = 50, 10, 6_000
+Wire = Literal["anthropic", "openai-responses", "openai"]
+
+
+@dataclass
+class Provider:
+    """One of the fake providers, and what it received."""
+
+    model: Model
+    requests: Callable[[], list[dict[str, Any]]]
+    refusals: list[str]
+
+
+@asynccontextmanager
+async def provider(wire: Wire) -> AsyncIterator[Provider]:
+    """Serve a fake whose model makes one call in each task, then answers."""
+    if wire == "anthropic":
+        async with fake_anthropic(BINDING, calls=1) as claude_fake:
+            model: Model = claude(claude_fake)
+            yield Provider(model, lambda: claude_fake.requests, claude_fake.refusals)
+            await model.close()
+        return
+    fake: FakeProvider = FakeResponses() if wire == "openai-responses" else FakeChat()
+    fake.script = answer
+    async with fake.serving():
+        url = f"{fake.url}/v1"
+        made = ModelConfig(name="m", provider=wire, model="gpt-6-sol", base_url=url, api_key="sk")
+        kind = ResponsesModel if wire == "openai-responses" else OpenAIModel
+        model = kind(made, Limits())
+        yield Provider(model, lambda: fake.requests, fake.refusals)
+        await model.close()
+
+
+def answer(body: dict[str, Any]) -> Reply:
+    """Think and call `look`, or answer if the newest part of the request is its result."""
+    newest = body["input" if "input" in body else "messages"][-1]
+    if "tool" in newest.get("role", "") or newest.get("type") == "function_call_output":
+        return replying(Said("It is there. " + "y" * 1_500))
+    # The chat wire sends reasoning of the current task alone, as its providers require.
+    thought = [Thought("hm")] if "input" in body else []
+    return replying(*thought, Asked("look", {"n": len(json.dumps(body))}))
+
+
+def tools_in(order: int) -> list[Any]:
+    """Return the tools as a process finds them that connects to their servers in another order."""
+    tools = [look, *(tool(id=f"other_{n}", effect="read")(other) for n in range(4))]
+    return [*tools[order % 5 :], *tools[: order % 5]]
+
+
+def other(a: str) -> str:
+    """Do something else."""
+    return a
+
+
+def fixed_part(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the members of a request that no message changes."""
+    return {key: value for key, value in bare(body).items() if key not in {"messages", "input"}}
+
+
+def bytes_of(body: dict[str, Any]) -> str:
+    """Return the messages of a request as text, without their end and cache points."""
+    said = body.get("input", body.get("messages"))
+    return json.dumps(bare(said), ensure_ascii=False).removesuffix("]")
+
+
+@pytest.mark.slow("sends a hundred requests")
+@pytest.mark.parametrize("wire", ["anthropic", "openai-responses", "openai"])
+async def test_each_request_of_50_turns_begins_with_the_one_before(wire: Wire) -> None:
+    """Trimming changes it in one step, at most once per 30 % of the window; restarts do not."""
+    place = MemoryStorage(limits=Limits(shutdown_seconds=0))
+    settings = ChatSettings(context_max_tokens=LIMIT, llm_max_tokens=100)
+    session: str | None = None
+    async with provider(wire) as fake:
+        for process in range(TURNS // TURNS_OF_A_PROCESS):
+            agent = Agent("clerk", model=fake.model, settings=settings, tools=tools_in(process))
+            async with memory_runtime(agents=[agent], place=place) as runtime:
+                for turn in range(TURNS_OF_A_PROCESS):
+                    reply = await runtime.chat(f"{turn}?", agent="clerk", session=session)
+                    assert reply.error is None
+                    session = reply.session
+    assert fake.refusals == []
+    requests = fake.requests()
+    assert len(requests) == 2 * TURNS
+    first = json.dumps(fixed_part(requests[0]))
+    assert {json.dumps(fixed_part(each)) for each in requests} == {first}
+    texts = [*map(bytes_of, requests)]
+    changed = [
+        number
+        for number, (before, after) in enumerate(pairwise(texts), 1)
+        if not after.startswith(before)
+    ]
+    records = await place.log.read(LogId(session or ""))
+    assert len(changed) == sum(isinstance(each.event, Summarised) for each in records) >= 2
+    said = [each.event.text for each in records if isinstance(each.event, ReplyReceived)]
+    for last, now in pairwise(changed):
+        grown = len(texts[now - 1]) + len(said[now - 1]) - len(texts[last])
+        assert grown / 4 >= 0.3 * LIMIT, (last, now)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_each_request_to_claude_reads_the_one_before_from_the_cache(mode: str) -> None:
+    """The fake keeps only what precedes a cache point, and looks back 20 blocks."""
+    async with fake_anthropic(mode, calls=5) as fake:
+        model = claude(fake)
+        agent = Agent("clerk", model=model, tools=[look])
+        async with memory_runtime(agents=[agent]) as runtime:
+            first = await runtime.chat("Go", agent="clerk")
+            second = await runtime.chat("And?", agent="clerk", session=first.session)
+        await model.close()
+    assert fake.refusals == []
+    points = [body.count(b'"cache_control"') for body in fake.bodies]
+    assert points == [2, *[3] * 11]
+    assert fake.cached == sorted(fake.cached)
+    sizes = [len(json.dumps(bare(each))) // 4 for each in fake.requests]
+    assert first.usage.cached_tokens == sum(fake.cached[:6]) > 0
+    assert second.usage.cached_tokens == sum(fake.cached[6:])
+    for before, read in zip(sizes, fake.cached[1:], strict=False):
+        assert read > 0.8 * before - 100
+
+
+BIG = Usage(input_tokens=50_000, cached_tokens=48_000)
+WRITTEN = Usage(input_tokens=50_000, cache_write_tokens=49_000)
+MINUTE = 60
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "seconds", "lost"),
+    [
+        (BIG, Usage(input_tokens=51_000), 1, True),
+        (
+            Usage(input_tokens=50_000, cache_write_tokens=49_000),
+            Usage(input_tokens=51_000),
+            1,
+            True,
+        ),
+        (BIG, Usage(input_tokens=51_000, cached_tokens=47_400), 1, True),
+        (BIG, Usage(input_tokens=51_000, cached_tokens=47_600), 1, False),
+        (BIG, Usage(input_tokens=51_000), 4 * MINUTE, True),
+        (BIG, Usage(input_tokens=51_000), 6 * MINUTE, False),
+        (Usage(input_tokens=50_000), Usage(input_tokens=51_000), 1, False),
+        (Usage(input_tokens=2_100, cached_tokens=99), Usage(input_tokens=2_200), 1, True),
+        (Usage(input_tokens=1_900, cached_tokens=99), Usage(input_tokens=2_000), 1, False),
+    ],
+    ids=[
+        *("nothing is read", "what was written is gone", "6 % less", "4 % less", "after 4 minutes"),
+        *("after 6 minutes", "a provider without a cache", "2,100 tokens", "1,900 tokens"),
+    ],
+)
+async def test_a_cache_that_did_not_help_is_one_notice(
+    first: Usage, second: Usage, seconds: float, lost: bool
+) -> None:
+    """Models §7: more than 5 % and at least 2,000 tokens below the last request, within the TTL."""
+    clock = FakeClock()
+    replies = [say("One."), say("Two."), say("Three.")]
+    usages = [first, second, replace(second, cached_tokens=0)]
+    pairs = zip(replies, usages, strict=True)
+    model = ScriptedModel([reply + ScriptedReply(usage=usage) for reply, usage in pairs])
+    agent = Agent("clerk", model=model, settings=ChatSettings(context_max_tokens=10**6))
+    place = MemoryStorage(clock=clock)
+    session: str | None = None
+    async with memory_runtime(agents=[agent], place=place) as runtime:
+        for text in ("Hi", "And?"):
+            session = (await runtime.chat(text, agent="clerk", session=session)).session
+            clock.advance(seconds)
+    records = await place.log.read(LogId(session or ""))
+    notes = [each.event for each in records if isinstance(each.event, NoteEmitted)]
+    assert [each.event_type for each in notes] == ["cache_lost"] * lost
+    for note in notes:
+        assert note.level == "info"
+        assert note.payload["expectedTokens"] == first.input_tokens

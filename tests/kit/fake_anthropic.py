@@ -41,6 +41,8 @@ KEY = b"the provider's own"
 THOUGHTS = ("thinking", "redacted_thinking")
 POINTS = {"text", "image", "document", "tool_use", "tool_result"}
 MAX_POINTS = 4
+LOOK_BACK = 20
+"""Blocks before a cache point in which the provider looks for an earlier one."""
 BLOCKS: dict[str, Any] = {
     "text": TextBlockParam,
     "thinking": ThinkingBlockParam,
@@ -77,10 +79,11 @@ class FakeAnthropic:
     bodies: list[bytes] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     cached: list[int] = field(default_factory=list)
-    """For each accepted request, the characters that it shares with an earlier one."""
+    """For each accepted request, the tokens that it read from the cache."""
     on_request: Callable[[int], None] = lambda number: None
     """Called with the number of each request, before its answer."""
-    _seen: list[str] = field(default_factory=list)
+    _kept: set[str] = field(default_factory=set)
+    """The hashes of what precedes each cache point of accepted requests."""
 
     @property
     def requests(self) -> list[dict[str, Any]]:
@@ -98,9 +101,6 @@ class FakeAnthropic:
             self.refusals.append(str(error))
             kind = {"type": "invalid_request_error", "message": str(error)}
             return 400, "application/json", [json.dumps({"type": "error", "error": kind}).encode()]
-        text = json.dumps(bare(parts_before(request, len(request["messages"]))))
-        self.cached.append(max((shared(text, each) for each in self._seen), default=0))
-        self._seen.append(text)
         return 200, "text/event-stream", self._stream(list(self._reply(request)))
 
     def sign(self, thought: str, before: Any) -> str:
@@ -161,7 +161,7 @@ class FakeAnthropic:
                 break
         number = sum(message["role"] == "assistant" for message in request["messages"])
         before = parts_before(request, len(request["messages"]))
-        usage = {"input_tokens": 7, "output_tokens": 0}
+        usage = {**self._usage(request), "output_tokens": 0}
         start = {"id": f"msg_{number}", "type": "message", "role": "assistant", "content": []}
         yield {"type": "message_start", "message": {**start, "model": "m", "usage": usage}}
         thinks = request.get("thinking", {}).get("type") != "disabled"
@@ -180,6 +180,30 @@ class FakeAnthropic:
         ending = {"delta": {"stop_reason": reason}, "usage": {"output_tokens": 9}}
         yield {"type": "message_delta", **ending}
         yield {"type": "message_stop"}
+
+    def _usage(self, request: dict[str, Any]) -> dict[str, int]:
+        """Count what the request reads from the cache, what it writes to it, and the rest."""
+        sizes, hashes, points, so_far = [0], [""], [], sha256()
+        for number, block in enumerate(blocks_in_order(request), 1):
+            text = json.dumps(bare(block))
+            so_far.update(text.encode())
+            sizes.append(sizes[-1] + len(text) // 4)
+            hashes.append(so_far.hexdigest())
+            points += [number] * ("cache_control" in block)
+        found = (
+            at
+            for point in points
+            for at in range(point, max(point - LOOK_BACK, 0), -1)
+            if hashes[at] in self._kept
+        )
+        read, last = max(found, default=0), max(points, default=0)
+        self._kept.update(hashes[point] for point in points)
+        self.cached.append(sizes[read])
+        return {
+            "input_tokens": sizes[-1] - sizes[last],
+            "cache_read_input_tokens": sizes[read],
+            "cache_creation_input_tokens": sizes[last] - sizes[read],
+        }
 
     def _thoughts(self, number: int, before: Any) -> Iterator[tuple[dict[str, Any], list[Any]]]:
         thought = f"hm {number}" if number % 2 else ""
@@ -274,9 +298,14 @@ def _message_problems(messages: list[dict[str, Any]]) -> Iterator[str]:
         yield "messages: the last call has no result"
 
 
+def blocks_in_order(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return all blocks of a request in the order in which the provider caches them."""
+    said = (block for message in request["messages"] for block in message["content"])
+    return [*request.get("tools", ()), *(request.get("system") or ()), *said]
+
+
 def _point_problems(request: dict[str, Any]) -> Iterator[str]:
-    blocks = [*request.get("tools", ()), *(request.get("system") or ())]
-    blocks += [block for message in request["messages"] for block in message["content"]]
+    blocks = blocks_in_order(request)
     points = [block for block in blocks if "cache_control" in block]
     if len(points) > MAX_POINTS:
         yield f"A maximum of {MAX_POINTS} blocks with cache_control may be provided"
@@ -297,14 +326,6 @@ def bare(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: bare(each) for name, each in value.items() if name != "cache_control"}
     return [bare(each) for each in value] if isinstance(value, list) else value
-
-
-def shared(one: str, other: str) -> int:
-    """Return how many characters two texts begin with in common."""
-    return next(
-        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
-    )
 
 
 def halves(text: str) -> tuple[str, str]:

@@ -62,7 +62,7 @@ class Talk:
         """Return what the next request has, after a cut if it needs one."""
         messages = transcript.messages()
         if too_long or transcript.is_crowded:
-            cut = transcript.cut(too_long=too_long)
+            cut = transcript.cut((), too_long=too_long)
             if cut is not None:
                 self.happen(cut)
             messages = transcript.again()

@@ -26,5 +26,8 @@ class Summarised(Struct, frozen=True, kw_only=True, gc=False):
     """How many results of the task itself are read as previews, too: its oldest ones."""
     keeps_earlier: bool = False
     """Earlier tasks are read as before."""
+    constant: int = 0
+    """Estimated tokens of the system prompt and the tools, which a shorter history does not change.
+    """
     too_long: bool = False
     """The provider refused a request because it was too long."""
