@@ -62,7 +62,10 @@ def _built_in_row(tool: Tool) -> str:
 def members(kind: type[Any], prefix: str = "") -> Iterator[Member]:
     """Yield the public members of a class, inherited ones first, then those of what it holds."""
     for base in reversed(kind.__mro__[:-1]):
-        functions = [each for each in class_body(base) if isinstance(each, Function)]
+        found = [each for each in class_body(base) if isinstance(each, Function)]
+        functions = [
+            each for each in found if "overload" not in map(ast.unparse, each.decorator_list)
+        ]
         yield from (_member(each, prefix) for each in functions if each.name[0] != "_")
         for each in functions:
             if each.name == "__init__":

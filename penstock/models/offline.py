@@ -33,7 +33,7 @@ from penstock.models.offline_choice import (
     own_first,
 )
 from penstock.models.offline_report import report
-from penstock.models.offline_steps import step_calls
+from penstock.models.offline_steps import ANSWER, answer_calls, step_calls
 
 OFFLINE = ModelCard(model_id="offline", name="offline", provider="offline")
 NOTICE = "I am the offline model: a handful of rules, not a language model."
@@ -100,6 +100,9 @@ def decide(request: ModelRequest) -> RuleReply:
     finish = next((tool for tool in request.tools if tool.name == FINISH), None)
     if finish is not None:
         return RuleReply(f"{NOTICE} {CONFIGURE}", "", step_calls(request, finish))
+    if any(tool.name.startswith(ANSWER) for tool in request.tools):
+        asked = _asked(request.messages, place, request.tools)
+        return RuleReply(NOTICE, "", answer_calls(asked, results, request.tools))
     if request.closing or results:
         return _report(results, request)
     return _start(_asked(request.messages, place, request.tools), request.tools)

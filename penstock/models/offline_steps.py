@@ -1,4 +1,4 @@
-"""The offline model as the agent of a flow step.
+"""The offline model as the agent of a flow step, and of a chat with a typed output.
 
 It calls the tools that its task names or describes, if the task has all arguments that they need,
 and finishes with their results. Otherwise it finishes with an invented result that repeats the
@@ -29,6 +29,8 @@ from penstock.models.offline_choice import (
 from penstock.models.offline_report import found_values, values_in
 from penstock.models.pattern_text import matches, text_for
 
+ANSWER = "final_answer"
+"""How the tools begin by which a model hands in a typed output."""
 MADE_UP = "The offline model made this up for:"
 NO_NAME = "the tool"
 SUMMARY_CHARS, SUBJECT_CHARS = 300, 80
@@ -72,6 +74,25 @@ def step_calls(request: ModelRequest, finish: ToolDefinition) -> tuple[Call, ...
     if not results and not request.closing and (calls := _calls_for(task, tools)):
         return calls
     return ((finish.name, _result(task, results, finish.parameters, tools)),)
+
+
+def answer_calls(
+    asked: str, results: Sequence[ToolMessage], tools: Sequence[ToolDefinition]
+) -> tuple[Call, ...]:
+    """Return the next calls of a chat with a typed output: tools that it names, then the output.
+
+    The output has what the message says; what is missing comes from results or is invented.
+    """
+    answer = next(tool for tool in tools if tool.name.startswith(ANSWER))
+    named = mentioned(asked, [tool for tool in tools if not tool.name.startswith(ANSWER)])
+    if not results and (calls := tuple(_complete(named, ""))):
+        return calls
+    filled = fill(asked, answer.parameters).arguments
+    from_tools, text = found_values(results), values_in(results) or one_line(asked)
+    for name, schema in (answer.parameters.get("properties") or {}).items():
+        if name not in filled and isinstance(schema, dict):
+            filled[name] = _value(name, schema, from_tools, text)
+    return ((answer.name, filled),)
 
 
 def _task_of(messages: Sequence[Message]) -> str:

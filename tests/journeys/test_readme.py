@@ -5,6 +5,8 @@ import io
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -81,13 +83,25 @@ def test_the_script_of_the_readme_calls_the_function_of_the_readme(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     init(tmp_path)
-    assert _found(r"^```python\n(.*?)^```") in (tmp_path / "tools/hello.py").read_text()
+    assert (
+        _found(r"^```python\n(from penstock import tool\n.*?)^```")
+        in (tmp_path / "tools/hello.py").read_text()
+    )
     (tmp_path / "tools/greet.tool.yaml").write_text(_found(r"^```yaml\n(name: greet\n.*?)^```"))
     where = ["--project", str(tmp_path)]
     assert main(["check", "--strict", *where]) == 0
     capsys.readouterr()
     assert main(["call", "greet", "name=Ann", *where]) == 0
     assert capsys.readouterr().out == "HELLO, ANN!\n"
+
+
+@pytest.mark.slow("starts Python")
+def test_the_first_program_prints_what_the_readme_says_without_a_key(tmp_path: Path) -> None:
+    program, said = _found(r"^```python\n(.*?)^```"), _found(r'ticket\.py +# prints "(.*?)"$')
+    (tmp_path / "ticket.py").write_text(program)
+    command = [sys.executable, "-W", "error", "ticket.py"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ran.stdout.strip(), ran.stderr) == (said, "")
 
 
 def test_the_diagram_of_the_layers_matches_the_contract() -> None:

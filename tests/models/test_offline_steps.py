@@ -271,3 +271,38 @@ def test_its_result_is_accepted_for_every_task(task: str, name: str, content: st
     done = handed(task, gave(content), contract=contract, tools=(ORDER,))
     assert Schema(contract.parameters).problems(done) == []
     assert "order_status" not in done["summary"]
+
+
+TICKET = tool("final_answer", title=TEXT, severity={"enum": ["low", "high"]})
+
+
+def typed(said: str, *messages: Message) -> tuple[tuple[str, dict[str, Any]], ...]:
+    """Return the calls of a chat whose agent has a type of output and a tool."""
+    request = ModelRequest(
+        system="", messages=[UserMessage(said), *messages], tools=(WEATHER, TICKET)
+    )
+    return decide(request).calls
+
+
+@pytest.mark.parametrize(
+    ("said", "output"),
+    [
+        ("The printer burns, severity=high", {"title": "printer burns", "severity": "high"}),
+        ("The printer burns. It is high.", {"title": "printer burns. It is", "severity": "high"}),
+        ("The printer burns", {"title": "printer burns", "severity": "low"}),
+        ('{"title": "fire", "severity": "high"}', {"title": "fire", "severity": "high"}),
+        ("", {"title": "", "severity": "low"}),
+    ],
+)
+def test_in_a_chat_with_a_typed_output_it_hands_in_what_the_message_says(
+    said: str, output: dict[str, Any]
+) -> None:
+    assert typed(said) == (("final_answer", output),)
+
+
+def test_in_a_chat_with_a_typed_output_it_calls_the_named_tools_first() -> None:
+    said = "weather city=Tokyo"
+    assert typed(said) == (("weather", {"city": "Tokyo"}),)
+    result = ToolMessage(CallId("c"), "weather", '{"title": "rain"}', ok=True)
+    calls = typed(said, AssistantMessage(""), result)
+    assert calls == (("final_answer", {"title": "weather city=Tokyo", "severity": "low"}),)

@@ -14,7 +14,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from msgspec.structs import replace
 
@@ -171,6 +171,15 @@ class ToolContext(AgentContext[DepsT_co]):
         """
         return await secret_of(self._invocation, key, shared)
 
+    @overload
+    async def ask(self, question: str, options: Sequence[str] | None = None) -> str: ...
+    @overload
+    async def ask(
+        self,
+        question: str,
+        options: Sequence[str | Option] | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> Any: ...
     async def ask(
         self,
         question: str,
