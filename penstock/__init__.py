@@ -47,6 +47,7 @@ HOMES: dict[str, str] = {
     "OutputChanged": "core.errors",
     "OutputDelta": "chat.python.public_events",
     "PenstockError": "core.errors",
+    "PluginApi": "app.plugins.api",
     "Prices": "models.prices",
     "Profile": "core.profile",
     "Question": "core.reply",

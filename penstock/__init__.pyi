@@ -7,6 +7,7 @@ from penstock.agents.attachments.content import Content as Content
 from penstock.agents.attachments.content import Document as Document
 from penstock.agents.attachments.content import Image as Image
 from penstock.app.opening import OpenOptions as OpenOptions
+from penstock.app.plugins.api import PluginApi as PluginApi
 from penstock.app.runtime import Runtime as Runtime
 from penstock.chat.python.archive import Session as Session
 from penstock.chat.python.message_options import MessageOptions as MessageOptions
@@ -119,6 +120,7 @@ __all__ = [
     "OutputChanged",
     "OutputDelta",
     "PenstockError",
+    "PluginApi",
     "Prices",
     "Profile",
     "Question",

@@ -33,8 +33,24 @@ PACKAGES = {
     testing: "Tests of programs without a network.",
 }
 """Public packages, each with the sentence above its reference."""
-SECTIONS = ("howto", "scripts", "packages", "decisions")
-"""Folders of pages, each a section of the navigation; pages at the top come first."""
+SECTIONS = ("packages", "decisions")
+"""Folders of pages, each a section of the navigation."""
+SIDE_BY_SIDE = re.compile(
+    r"(?:^\*\*[^*\n]+\*\*\n\n```py\n.*?^```\n\n?){2,}", re.MULTILINE | re.DOTALL
+)
+"""Programs below each other, each with a title in bold: a grid in the site."""
+WIDE = """---
+hide:
+  - navigation
+  - toc
+---
+
+<style>
+  .grid .highlight code { font-size: 0.56rem; }
+</style>
+
+"""
+"""What comes before a page with programs in columns."""
 CONFIG = """
 [project]
 site_name = "penstock"
@@ -109,15 +125,23 @@ def main() -> int:
 def collect(pages: Path) -> None:
     """Copy all pages, and write those of the reference."""
     shutil.copytree(PAGES, pages)
+    compared = pages / "compare.md"
+    compared.write_text(WIDE + SIDE_BY_SIDE.sub(_grid, compared.read_text()))
     for name in GUIDES:
         _write(pages / f"{name}.md", (ROOT / f"{name}.md").read_text())
     _write(pages / "index.md", (ROOT / "README.md").read_text())
     (pages / "reference").mkdir()
     for package, sentence in PACKAGES.items():
         name = package.__name__
-        parts = [f"::: {name}.{each}\n" for each in sorted(package.__all__)]
+        names = {*package.__all__, *getattr(package, "HOMES", ())}  # `open` is in no star import
+        parts = [f"::: {name}.{each}\n" for each in sorted(names)]
         text = "\n".join([f"# {name}", "", sentence, "", *parts])
         (pages / "reference" / f"{name}.md").write_text(text)
+
+
+def _grid(programs: re.Match[str]) -> str:
+    blocks = re.sub(r"\*\*([^*\n]+)\*\*\n\n```py", r'```py title="\1"', programs[0])
+    return f'<div class="grid" markdown>\n\n{blocks.strip()}\n\n</div>\n\n'
 
 
 def _write(page: Path, text: str) -> None:
@@ -138,12 +162,19 @@ def _write(page: Path, text: str) -> None:
 
 
 def navigation(pages: Path) -> Iterator[str]:
-    """Yield the rows of the navigation, in TOML."""
+    """Yield the rows of the navigation, in TOML: the table of README.md, then all other pages."""
     yield '  { "penstock" = "index.md" },'
-    yield from _rows("Guide", pages, sorted(pages.glob("[a-z]*.md")))
+    table = (ROOT / "README.md").read_text().partition("| to | read |")[2]
+    shown: list[Path] = []
+    for title, cell in re.findall(r"^\| ([a-z ]+) \| (.+) \|$", table, re.MULTILINE):
+        named = [pages / each for each in re.findall(r"\]\((?:docs/)?([\w/-]+\.md)", cell)]
+        files = [each for each in dict.fromkeys(named) if each.exists() and each not in shown]
+        yield from _rows(title.capitalize(), pages, files)
+        shown += files
     for name in ("reference", *SECTIONS):
         yield from _rows(name.capitalize(), pages, sorted((pages / name).glob("*.md")))
-    yield from _rows("Project", pages, [pages / f"{name}.md" for name in GUIDES])
+    rest = {*pages.glob("*.md"), *pages.glob("howto/*.md"), *pages.glob("scripts/*.md")} - {*shown}
+    yield from _rows("More", pages, sorted(rest))
 
 
 def _rows(title: str, pages: Path, files: list[Path]) -> Iterator[str]:

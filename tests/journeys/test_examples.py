@@ -1,6 +1,7 @@
 """Every Python example of the documentation runs, in a new project."""
 
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -38,19 +39,44 @@ def test_the_documentation_has_examples() -> None:
     assert len(examples()) > 5
 
 
+INSIDE = ("docs/packages/", "docs/sandbox.md", "docs/howto/change.md")
+"""Pages for people who change penstock; all others are for people who use it."""
+PUBLIC = {"penstock", "penstock.evals", "penstock.testing"}
+
+
+def test_examples_for_users_import_public_names_alone() -> None:
+    deep = {
+        f"{place}: {module}"
+        for place, code in examples()
+        for module in re.findall(r"^\s*(?:from|import) (penstock[\w.]*)", code, re.MULTILINE)
+        if module not in PUBLIC and not place.startswith(INSIDE)
+    }
+    assert not deep
+
+
 @pytest.mark.slow(reason="starts a process for each example")
 @pytest.mark.parametrize(("place", "code"), examples(), ids=[place for place, _ in examples()])
 def test_every_example_runs(place: str, code: str, tmp_path: Path) -> None:
     init(tmp_path)
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
+    if "SIGKILL" in code:
+        assert _run(code, tmp_path).returncode == -signal.SIGKILL
+    ran = _run(code, tmp_path)
     assert ran.returncode == 0, f"{place}\n{ran.stdout}\n{ran.stderr}"
+
+
+@pytest.mark.slow(reason="starts a process")
+def test_the_example_that_kills_itself_pays_once(tmp_path: Path) -> None:
+    (code,) = [code for _, code in examples() if "SIGKILL" in code]
+    runs = [_run(code, tmp_path).returncode for _ in range(3)]
+    assert runs == [-signal.SIGKILL, 0, 0]
+    assert (tmp_path / "paid.txt").read_text() == "7\n"
+
+
+def _run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-c", code]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=30
+    )
 
 
 @pytest.mark.slow(reason="opens a project twenty times")

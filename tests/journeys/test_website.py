@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.website import broken_links
+from scripts.website import PACKAGES, broken_links
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,10 +18,17 @@ def test_the_site_builds_without_a_broken_link_or_an_asset_of_elsewhere(tmp_path
     command = [sys.executable, "-m", "scripts.website", str(tmp_path)]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
+    for package in PACKAGES:
+        name = package.__name__
+        reference = (tmp_path / "site" / "reference" / f"{name}.html").read_text()
+        names = {*package.__all__, *getattr(package, "HOMES", ())}
+        assert {each for each in names if f'id="{name}.{each}"' not in reference} == set()
     reference = (tmp_path / "site" / "reference" / "penstock.html").read_text()
-    assert 'id="penstock.Agent"' in reference
     assert "Instructions, a model, tools and a type of output under one name." in reference
     assert (tmp_path / "site" / "first-hour.html").exists()
+    compare = (tmp_path / "site" / "compare.html").read_text()
+    assert compare.count('<div class="grid">') == 10
+    assert compare.count("Pydantic AI 2.68</span>") >= 10
 
 
 BROKEN = {

@@ -38,7 +38,7 @@ WAITING = """export default async () => ({
 @tool(effect="none")
 async def poll(*, ctx: ToolContext) -> str:
     """Ask a person, as the code of a tool does."""
-    return await ctx.ask("Which?")  # type: ignore[no-any-return]
+    return await ctx.ask("Which?")
 
 
 def asking(request: ModelRequest) -> ScriptedReply:

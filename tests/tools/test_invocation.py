@@ -92,7 +92,7 @@ async def test_a_tool_cannot_stop_a_suspend() -> None:
     async def stubborn(how: str, *, ctx: ToolContext) -> str:
         """Try to go on without an answer."""
         try:
-            return await ctx.ask("Sure?")  # type: ignore[no-any-return]
+            return await ctx.ask("Sure?")
         except Exception:  # noqa: BLE001
             return "swallowed"
         except BaseException:

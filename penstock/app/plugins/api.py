@@ -36,7 +36,7 @@ class PluginApi:
 
     Example:
         >>> from pathlib import Path
-        >>> from penstock.app.plugins.api import PluginApi
+        >>> from penstock import PluginApi
         >>> def plug(api: PluginApi) -> None:
         ...     api.register_agents_dir(Path(__file__).parent / "agents")
         ...     api.on("flow_complete", print)
