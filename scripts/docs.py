@@ -377,6 +377,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "flo-types": flo_page.types,
     "script-limits": lambda: limits_page.script_limits(_fields(Limits, "limits.")),
     "recipes": recipes_page.recipes,
+    "recipe-killed": recipes_page.killed,
     "recipe-sizes": recipes_page.sizes,
     "skill-fields": skill_fields,
     "permission-fields": permission_fields,

@@ -15,10 +15,18 @@ def sizes() -> str:
     return table()
 
 
+def killed() -> str:
+    """Return the program that is killed."""
+    return _programs("killed")
+
+
 def _recipe(name: str) -> str:
     program = (RECIPES / "penstock" / f"{name}.py").read_text(encoding="utf-8")
     said = ast.get_docstring(ast.parse(program))
-    blocks = [
+    return f"### {NAMES[name]}\n\n{said}\n\n{_programs(name)}"
+
+
+def _programs(name: str) -> str:
+    return "\n\n".join(
         f"**{title}**\n\n```py\n{source(each, name)}```" for each, title in FRAMEWORKS.items()
-    ]
-    return "\n\n".join([f"### {NAMES[name]}", said or "", *blocks])
+    )

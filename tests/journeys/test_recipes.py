@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.recipes.count import FRAMEWORKS, NAMES, Count, count, counts
-from tests.kit.recipes import run_recipe
+from tests.kit.recipes import payments_after_kill, run_recipe
 
 pytestmark = [
     pytest.mark.programs,
@@ -35,6 +35,17 @@ async def test_a_recipe_of_penstock_runs(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("framework", PEERS)
 async def test_a_recipe_of_a_peer_runs(framework: str, name: str, tmp_path: Path) -> None:
     await _check(framework, name, tmp_path)
+
+
+async def test_penstock_pays_once_after_a_kill(tmp_path: Path) -> None:
+    assert await payments_after_kill("penstock", tmp_path) == 1
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("framework", PEERS)
+async def test_a_peer_pays_again_after_a_kill(framework: str, tmp_path: Path) -> None:
+    """As the page says; if this fails, it is good news for the peer: mend the page."""
+    assert await payments_after_kill(framework, tmp_path) == 2
 
 
 async def _check(framework: str, name: str, folder: Path) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import signal
+from asyncio.subprocess import Process, create_subprocess_exec
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,13 +11,12 @@ from typing import Any
 import anyio
 
 from bench import harness
-from bench.recipes.count import FRAMEWORKS, NAMES, RECIPES
+from bench.recipes.count import RECIPES
 from tests.kit.fakes.chat import FakeChat
 from tests.kit.fakes.provider import Asked, Fault, Reply, Said, replying
 from tests.kit.fakes.responses import FakeResponses
 from tests.kit.sample_files import image
 
-__all__ = ["FRAMEWORKS", "NAMES", "Ran", "run_recipe"]
 ARGUMENTS = {"order": 7, "title": "fire", "severity": "high"}
 TOOLS = {"final_answer", "final_result", "refund", "research", "researcher", "status"}
 SETTINGS = """[models."openai:gpt-5"]
@@ -66,6 +67,36 @@ async def run_recipe(framework: str, name: str, folder: Path) -> Ran:
     return Ran(status=ran.returncode, output=output, requests=fake.requests)
 
 
+async def payments_after_kill(framework: str, folder: Path) -> int:
+    """Run `killed.py` twice and count the payments.
+
+    The first process dies when the model has read that the order is paid. The model calls the tool
+    once for each message of a person.
+    """
+    program = folder / "killed.py"
+    shutil.copy(RECIPES / framework / program.name, program)
+    fake = FakeChat() if framework == "penstock" else LenientResponses()
+    processes: list[Process] = []
+
+    def answer(body: dict[str, Any]) -> Reply:
+        if not _has_results(body):
+            return replying(Asked("pay", {"order": 7}))
+        if len(processes) == 1:
+            processes[0].kill()
+        return replying(Said("Done."))
+
+    fake.script = answer
+    async with fake.serving():
+        (folder / "penstock.toml").write_text(SETTINGS % fake.url)
+        environment = harness.environment(**ENVIRONMENT, OPENAI_BASE_URL=f"{fake.url}/v1")
+        for expected in (-signal.SIGKILL, 0):
+            command = [*_python(framework, program.stem), program.name]
+            process = await create_subprocess_exec(*command, cwd=folder, env=environment)
+            processes.append(process)
+            assert await process.wait() == expected
+    return len((folder / "paid.txt").read_text().splitlines())
+
+
 def _python(framework: str, name: str) -> list[str]:
     if framework == "penstock":
         return [harness.interpreter(framework), "-W", "error"]
@@ -96,10 +127,15 @@ def _answer(body: dict[str, Any], *, is_down: bool) -> Reply | Fault:
 
 
 def _has_results(body: dict[str, Any]) -> bool:
+    """Whether a tool has returned since the last message of a person."""
     items = body.get("messages") or body["input"]
-    return any(
-        {"tool", "function_call_output"} & {each.get("role"), each.get("type")} for each in items
-    )
+    kinds = ["user"] if isinstance(items, str) else [_kind(each) for each in items]
+    after = kinds[len(kinds) - kinds[::-1].index("user") :]
+    return bool({"tool", "function_call_output"} & {*after})
+
+
+def _kind(item: dict[str, Any]) -> str:
+    return str(item.get("role") or item["type"])
 
 
 def _schema(body: dict[str, Any]) -> dict[str, Any]:
