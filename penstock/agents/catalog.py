@@ -8,6 +8,7 @@ the files are read again. Flows see only agents that have a file.
 import builtins
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NoReturn
 
 from penstock.agents.agent import DEFAULTS, Agent, AnyAgent
@@ -21,7 +22,7 @@ from penstock.core.events.events import MessageReceived
 from penstock.core.ids import ASSISTANT
 from penstock.engine.session_state import SessionState
 from penstock.engine.task_state import TaskState
-from penstock.models.fallback import Fallback
+from penstock.models.fallback import Fallback, around_each
 from penstock.models.model import Model
 from penstock.models.names import ModelNames, ThinkingModel
 from penstock.models.resolve import ModelRegistry
@@ -191,7 +192,9 @@ class ModelSelector:
         else:
             model = self._models.get(self._names.model(name))
             level = level or self._names.thinking(name)
-        return model if level is None else ThinkingModel(model, level)
+        if level is None:
+            return model
+        return around_each(model, partial(ThinkingModel, level=level))
 
     def remark(self, agent: AnyAgent, requested: str | None) -> str:
         """Return a warning if the model is a role without a model, or an empty text."""

@@ -39,7 +39,8 @@ from penstock.app.settings_sections import (
 from penstock.app.settings_sources import PathInSettings, Sources, settings_error
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.limits import Limits
-from penstock.models.prices import open_prices
+from penstock.models.limiter import RequestLimits
+from penstock.models.prices import Prices, open_prices
 from penstock.models.providers import PROVIDERS, ModelConfig, key_variable
 from penstock.models.resolve import ModelDefaults, ModelRegistry, RegistryWithoutProviders
 
@@ -227,6 +228,12 @@ def load(root: Path, **overrides: Any) -> Settings:
 
 _AS_WRITTEN = {
     *("provider", "model", "api", "base_url", "organization", "context_tokens", "extra"),
+    *("models", "on"),
+}
+_LIMITS = {"max_concurrent", "requests_per_minute", "tokens_per_minute"}
+_CAPABILITIES = {
+    *("tools", "images", "pdf", "audio", "tool_images", "json_schema", "forced_tool_choice"),
+    *("binds_thinking", "thinking_modes", "efforts", "max_output", "sampling"),
 }
 
 
@@ -236,10 +243,16 @@ def _config(name: str, entry: ModelEntry, keys: Mapping[str, str]) -> ModelConfi
         name=name,
         api_key=keys.get(variable or ""),
         key_env=variable,
-        capabilities=entry.capabilities,
+        capabilities=entry.model_dump(include=_CAPABILITIES, exclude_none=True),
         settings=entry.model_settings,
-        limits=entry.limits,
-        prices=entry.prices,
+        limits=RequestLimits(**entry.model_dump(include=_LIMITS)),
+        prices=Prices(
+            input=entry.input_price,
+            output=entry.output_price,
+            cached=entry.cached_input_price,
+            cache_write=entry.cache_write_price,
+            cache_write_long=entry.cache_write_long_price,
+        ),
         **entry.model_dump(include=_AS_WRITTEN),
     )
 

@@ -3,12 +3,19 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticKnownError
 
 from penstock.core.json_values.schema import Schema
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, MANAGE, READ, Profile
-from penstock.models.limiter import RequestLimits
-from penstock.models.prices import Prices
 from penstock.models.settings import ModelSettings
 from penstock.resources.channels import Channel, ChannelKind
 from penstock.resources.hosts import read_patterns, read_private
@@ -67,7 +74,8 @@ class ModelSettingsSection(BaseModel):
     def model_settings(self) -> ModelSettings:
         """The settings that are set."""
         values = {name: getattr(self, name) for name in ModelSettingsSection.model_fields}
-        return ModelSettings(**{name: value for name, value in values.items() if value})
+        given = {name: value for name, value in values.items() if value not in (None, {})}
+        return ModelSettings(**given)
 
 
 def _is_limit(value: int | None) -> int | None:
@@ -86,7 +94,12 @@ RequestLimit = Annotated[int | None, AfterValidator(_is_limit)]
 class ModelEntry(ModelSettingsSection):
     """`[models.NAME]`: one model under a name of your own."""
 
-    provider: str = Field(min_length=1)
+    models: tuple[str, ...] = ()
+    """Names of models, the preferred one first: the next one is asked if one fails. Such an entry
+    has only `models` and `on`."""
+    on: tuple[Literal["ContextTooLarge", "ModelRefused"], ...] = ()
+    """Errors after which the next model is asked, too; see [Models](models.md#fallback)."""
+    provider: str = Field(default="", validate_default=True)
     """`offline`; on the OpenAI chat wire `openai`, `openai-compatible`, `llama.cpp`, `ollama`,
     `vllm`; on wires of their own `anthropic` and `openai-responses`; through Pydantic AI `bedrock`,
     `cohere`, `deepseek`, `fireworks`, `google`, `google-cloud`, `groq`, `huggingface`, `mistral`,
@@ -146,37 +159,27 @@ class ModelEntry(ModelSettingsSection):
     sampling: bool | None = None
     """Whether the model accepts a temperature and `top_p`."""
 
-    @property
-    def prices(self) -> Prices:
-        """The prices that are set."""
-        return Prices(
-            input=self.input_price,
-            output=self.output_price,
-            cached=self.cached_input_price,
-            cache_write=self.cache_write_price,
-            cache_write_long=self.cache_write_long_price,
-        )
+    @field_validator("provider")
+    @classmethod
+    def _is_given(cls, provider: str, info: ValidationInfo) -> str:
+        if not provider and not info.data.get("models"):
+            raise PydanticKnownError("missing")
+        return provider
 
-    @property
-    def limits(self) -> RequestLimits:
-        """The limits on requests."""
-        return RequestLimits(
-            max_concurrent=self.max_concurrent,
-            requests_per_minute=self.requests_per_minute,
-            tokens_per_minute=self.tokens_per_minute,
-        )
-
-    @property
-    def capabilities(self) -> dict[str, Any]:
-        """The members of the card that are set."""
-        values = {name: getattr(self, name) for name in _CAPABILITIES}
-        return {name: value for name, value in values.items() if value is not None}
-
-
-_CAPABILITIES = (
-    *("tools", "images", "pdf", "audio", "tool_images", "json_schema", "forced_tool_choice"),
-    *("binds_thinking", "thinking_modes", "efforts", "max_output", "sampling"),
-)
+    @model_validator(mode="after")
+    def _is_model_or_fallback(self) -> "ModelEntry":
+        if not self.models:
+            if self.on:
+                raise ValueError("has `on`, which is for an entry that lists `models`; remove it")
+            return self
+        if len(self.models) < len(("first", "second")):
+            raise ValueError(f"must list two models or more in `models`, found {len(self.models)}")
+        if more := sorted(self.model_fields_set - {"models", "on"}):
+            raise ValueError(
+                "has `models`, so it may have only `on` beside it: each of its models has settings "
+                f"of its own; remove {', '.join(more)}"
+            )
+        return self
 
 
 class ModelSection(BaseModel):

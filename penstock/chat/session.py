@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.agent_parts import named_tools
-from penstock.agents.attachments.reading import AttachmentReader, ReadableModel
+from penstock.agents.attachments.reading import AttachmentReader, readable
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.catalog import FindModel, agents_for
 from penstock.agents.handoffs import Transfer, handed_off, handoff_tools
@@ -143,7 +143,7 @@ class Participants:
         if self._attachments is None or not (state.messages.has_files or shows_images):
             return model
         self._attachments.watch(state)
-        return ReadableModel(model, self._attachments, state.log_id, tool_images=shows_images)
+        return readable(model, self._attachments, state.log_id, tool_images=shows_images)
 
     def hooks_of(self, agent: Agent) -> AgentHooks | None:
         """Return the hooks of an agent, those of the project first; None if there are none."""

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 from msgspec.structs import asdict
 
+from penstock.app.settings_sections import ModelEntry
 from penstock.cli.options import ProjectFolder
 from penstock.cli.project import read_settings
 from penstock.cli.terminal.output import AsJson, note, print_json, say
@@ -55,12 +56,18 @@ def list_models(
     rows = [(card.model_id, card.context_tokens, card.prices) for card in cards.values()]
     if everything:
         rows = [(key, row.context_tokens, row.prices) for key, row in sorted(table.rows.items())]
+    listing = {name: entry for name, entry in settings.models.entries.items() if entry.models}
     if as_json:
         listed = [_part(name, window, prices) for name, window, prices in rows]
-        described = [part | _described(cards.get(part["id"])) for part in listed]
+        described = [
+            part | _described(cards.get(part["id"])) | _order(listing.get(part["id"]))
+            for part in listed
+        ]
         print_json({"default": models.default, "prices": _about(table), "models": described})
         return
     print_table(_COLUMNS, [(name, window, *_cells(prices)) for name, window, prices in rows])
+    for name, entry in listing.items():
+        note(f"{name} asks {', then '.join(entry.models)}.")
     note(f"The default is {models.default}. Prices of {table.date}, from {table.file}.")
     if table.date < shipped_prices().date:
         note(
@@ -129,6 +136,11 @@ def _described(card: ModelCard | None) -> dict[str, Any]:
     skipped = {"model_id", "name", "provider", "prices", "context_tokens"}
     known = {_wire(name): value for name, value in asdict(card).items() if name not in skipped}
     return {"provider": card.provider, "name": card.name, "capabilities": known}
+
+
+def _order(entry: ModelEntry | None) -> dict[str, Any]:
+    """Return the models of a Fallback in the order in which they are asked."""
+    return {} if entry is None else {"models": list(entry.models), "on": list(entry.on)}
 
 
 def _wire(name: str) -> str:

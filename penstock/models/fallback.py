@@ -8,14 +8,22 @@ the first one reads its own thinking again when it is back. Proof: tests/models/
 """
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import cached_property
+from typing import Any
 
 from msgspec.structs import replace
 
 from penstock.core.clock import Clock, SystemClock
-from penstock.core.errors import CarryRefused, ConfigError, ModelError, ModelUnavailable
+from penstock.core.errors import (
+    CarryRefused,
+    ConfigError,
+    ContextTooLarge,
+    ModelError,
+    ModelRefused,
+    ModelUnavailable,
+)
 from penstock.core.messages import Usage
 from penstock.models.limiter import MAX_HOLD_SECONDS
 from penstock.models.model import (
@@ -28,11 +36,16 @@ from penstock.models.model import (
     Waiting,
 )
 from penstock.models.prices import UNKNOWN, Prices
+from penstock.models.providers import ModelConfig
 
 log = logging.getLogger(__name__)
 
 MovesOn = type[ModelError] | tuple[type[ModelError], ...] | Callable[[ModelError], bool]
-_ALL = ("tools", "images", "pdf", "audio", "tool_images", "json_schema", "forced_tool_choice")
+Around = Callable[[Model], Model]
+_ERRORS = {each.__name__: each for each in (ContextTooLarge, ModelRefused)}
+"""The errors that `on` of an entry may name."""
+_ALL = ("tools", "json_schema", "forced_tool_choice")
+_ANY = ("images", "pdf", "audio", "tool_images")
 _MILLION = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
 
 
@@ -86,16 +99,18 @@ class Fallback:
     async def close(self) -> None:
         """Do nothing: each model is closed by its owner."""
 
-    def bound(self, find: Callable[[str], Model]) -> "BoundFallback":
+    def bound(self, find: Callable[[str], Model], name: str = "") -> "BoundFallback":
         """Return the model whose names are looked up with `find`.
 
         Args:
             find: Returns a model by its name.
+            name: The id of the model, if it has one of its own.
 
         Returns:
             A model that knows what all of them can do.
         """
-        return BoundFallback(self, find)
+        card = replace(self.card, model_id=name, name=name) if name else self.card
+        return BoundFallback(self, card, find)
 
     def moves_on(self, error: ModelError) -> bool:
         """Return whether the next model is asked after an error.
@@ -122,28 +137,31 @@ class Fallback:
 class BoundFallback:
     """The models of a Fallback in one project."""
 
-    def __init__(self, fallback: Fallback, find: Callable[[str], Model]) -> None:
+    def __init__(
+        self, fallback: Fallback, card: ModelCard, find: Callable[[str], Model], *around: Around
+    ) -> None:
         self._fallback = fallback
+        self._card = card
         self._find = find
+        self._around = around
 
     @cached_property
     def models(self) -> tuple[Model, ...]:
         """The models. Raises ConfigError for a name that does not exist."""
         given = self._fallback.models
-        return tuple([self._find(each) if isinstance(each, str) else each for each in given])
+        models = [self._find(each) if isinstance(each, str) else each for each in given]
+        for wrap in self._around:
+            models = [wrap(each) for each in models]
+        return tuple(models)
 
     @cached_property
     def card(self) -> ModelCard:
-        """The abilities that all of the models have."""
-        cards = [model.card for model in self.models]
-        common = {name: all(getattr(card, name) for card in cards) for name in _ALL}
-        return replace(
-            self._fallback.card,
-            context_tokens=_least([card.context_tokens for card in cards]),
-            reply_tokens=_least([card.reply_tokens for card in cards]),
-            prices=_dearest([card.prices for card in cards]),
-            **common,
-        )
+        """What its models can do."""
+        return common_card(self._card, [model.card for model in self.models])
+
+    def with_each(self, wrap: Around) -> "BoundFallback":
+        """Return the same with a wrapper around each model."""
+        return BoundFallback(self._fallback, self._card, self._find, *self._around, wrap)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the events of the first reply that succeeds."""
@@ -225,6 +243,51 @@ def _unnamed(name: str) -> Model:
     raise ConfigError(
         f"the model {name!r} of a Fallback is a name: give the Fallback to an agent of a runtime, "
         "or give it the model itself"
+    )
+
+
+def fallback_of(
+    config: ModelConfig,
+    configs: Mapping[str, ModelConfig],
+    find: Callable[[str], Model],
+    clock: Clock,
+) -> BoundFallback:
+    """Return the Fallback of an entry of penstock.toml. Raises ConfigError for a wrong name."""
+    for each in config.models:
+        if (listed := configs.get(each)) is not None and listed.models:
+            raise ConfigError(
+                f"the model {config.name!r} lists {each!r}, which lists models itself: "
+                f"write {', '.join(listed.models)} instead"
+            )
+    on = tuple([_ERRORS[each] for each in config.on])
+    made = Fallback(*config.models, on=on, clock=clock).bound(find, config.name)
+    _ = made.card  # raises for a model that does not exist or lacks its key
+    return made
+
+
+def around_each(model: Model, wrap: Around) -> Model:
+    """Return a model with a wrapper; a Fallback with one around each of its models."""
+    return model.with_each(wrap) if isinstance(model, BoundFallback) else wrap(model)
+
+
+def common_card(card: ModelCard, cards: Sequence[ModelCard]) -> ModelCard:
+    """Return the card of a Fallback, completed with what its models can do.
+
+    All of them must know tools and schemas. Files are converted for each model by itself, so one
+    that reads them is enough. Schemas differ by provider, so that has to be the same one.
+    """
+    common: dict[str, Any] = {name: all(getattr(each, name) for each in cards) for name in _ALL}
+    common |= {name: any(getattr(each, name) for each in cards) for name in _ANY}
+    if len({(each.api, each.provider) for each in cards}) == 1:
+        common |= {"api": cards[0].api, "provider": cards[0].provider}
+    else:
+        common["json_schema"] = False
+    return replace(
+        card,
+        context_tokens=_least([each.context_tokens for each in cards]),
+        reply_tokens=_least([each.reply_tokens for each in cards]),
+        prices=_dearest([each.prices for each in cards]),
+        **common,
     )
 
 

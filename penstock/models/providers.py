@@ -123,6 +123,11 @@ class ModelConfig:
     name: str
     """A name in penstock.toml, or `provider:model`."""
     provider: str
+    """Empty for a Fallback."""
+    models: tuple[str, ...] = ()
+    """The names of the models of a Fallback."""
+    on: tuple[str, ...] = ()
+    """The names of further errors after which it asks the next one."""
     model: str = ""
     """The provider's name for the model."""
     base_url: str | None = None

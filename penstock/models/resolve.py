@@ -22,7 +22,7 @@ from penstock.core.errors import ConfigError, ModelRefused
 from penstock.core.late import is_installed, late
 from penstock.core.limits import Limits
 from penstock.models.configured import ConfiguredModel
-from penstock.models.fallback import Fallback
+from penstock.models.fallback import Fallback, common_card, fallback_of
 from penstock.models.limiter import Limiter
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
 from penstock.models.prices import PriceTable, shipped_prices
@@ -106,6 +106,10 @@ class ModelRegistry:
     async def look_up(self, name: str) -> None:
         """Load the library that knows the provider of this name, in a thread, before `get`."""
         config = self._configs.get(name)
+        if config is not None and config.models:
+            for each in config.models:
+                await self.look_up(each)
+            return
         provider = name.partition(":")[0] if config is None else config.provider
         is_known = name in self._made or provider in PROVIDERS
         if (config or ":" in name) and not is_known:
@@ -146,7 +150,10 @@ class ModelRegistry:
 
     def cards(self) -> list[ModelCard]:
         """Return the card of each named model, the default first, then by name."""
-        cards = {name: self._known(config).card for name, config in self._configs.items()}
+        cards = {
+            name: self.named(name) if config.models else self._known(config).card
+            for name, config in self._configs.items()
+        }
         cards |= {name: model.card for name, model in self._made.items()}
         return sorted(
             cards.values(), key=lambda card: (card.model_id != self.default, card.model_id)
@@ -154,9 +161,12 @@ class ModelRegistry:
 
     def named(self, name: str) -> ModelCard:
         """Return the card of a model, also if it lacks a key. Raises ConfigError."""
+        if (config := self._configs.get(name)) is not None and config.models:
+            cards = [self.named(each) for each in config.models]
+            return common_card(ModelCard(model_id=name, name=name, provider="fallback"), cards)
         if (model := self.find(name)) is not None:
             return model.card
-        config = self._known(self._configs.get(name) or self._named_by_provider(name))
+        config = self._known(config or self._named_by_provider(name))
         match config.wire:
             case "anthropic":
                 describe: Callable[[ModelCard], ModelCard]
@@ -180,7 +190,10 @@ class ModelRegistry:
                 log.warning("the model %r could not be closed: %s", name, error)
 
     def _make(self, name: str) -> Model:
-        config = self._known(self._configs.get(name) or self._named_by_provider(name))
+        config = self._configs.get(name) or self._named_by_provider(name)
+        if config.models:
+            return fallback_of(config, self._configs, self.get, self._defaults.clock)
+        config = self._known(config)
         if config.provider == OFFLINE:
             offline: Callable[..., Model] = late("penstock.models.offline:OfflineModel")
             return offline(card=config.card)

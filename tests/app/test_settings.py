@@ -177,6 +177,22 @@ WRONG = [
     ("[limits]\nping_seconds = inf", "2: limits.ping_seconds must be a finite number, found inf."),
     ("[models.a]\nmodel = 'x'", "1: models.a.provider is missing."),
     (
+        "[models.a]\nmodels = ['x']",
+        "1: models.a must list two models or more in `models`, found 1.",
+    ),
+    (
+        "[models.a]\nmodels = ['x', 'y']\non = ['Refused']",
+        "3: models.a.on.0 must be 'ContextTooLarge' or 'ModelRefused', found 'Refused'.",
+    ),
+    (
+        "[models.a]\nmodels = ['x', 'y']\ntemperature = 0.5\nprovider = 'openai'",
+        "1: models.a has `models`, so it may have only `on` beside it: each of its models has settings of its own; remove provider, temperature.",  # noqa: E501,
+    ),
+    (
+        "[models.a]\nprovider = 'openai'\non = ['ModelRefused']",
+        "1: models.a has `on`, which is for an entry that lists `models`; remove it.",
+    ),
+    (
         "[models.a]\nprovider = 'openai'\napi_key = 'x'",
         "3: models.a.api_key is not a setting. Did you mean 'api_key_env'?",
     ),

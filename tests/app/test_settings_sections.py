@@ -18,6 +18,7 @@ from penstock.app.settings_sections import (
     ToolSection,
 )
 from penstock.core.profile import ADMIN, LOCAL_PROFILE
+from penstock.models.settings import ModelSettings
 from penstock.resources.channels import Channel, ChannelKind
 from penstock.tools.policy import Action, Rule
 from penstock.tools.shell import OFF, ShellSettings
@@ -57,6 +58,8 @@ def test_models_are_found_by_their_names() -> None:
         (ModelEntry, {}),
         (ModelEntry, {"provider": ""}),
         (ModelEntry, {"provider": "openai", "context_tokens": 0}),
+        (ModelEntry, {"models": ("a", "b"), "provider": "openai"}),
+        (ModelEntry, {"models": ("a",)}),
         (ModelEntry, {"provider": "openai", "input_price": -1.0}),
         (ModelEntry, {"provider": "openai", "output_price": float("nan")}),
         (ModelSection, {"fast": {"model": "no provider"}}),
@@ -85,6 +88,14 @@ def test_an_unknown_key_is_refused(section: type[BaseModel]) -> None:
     assert section.model_validate(whole).model_dump()
     with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
         section.model_validate(whole | {"other": 1})
+
+
+def test_settings_of_zero_and_false_are_settings() -> None:
+    given = {"temperature": 0.0, "seed": 0, "parallel_calls": False, "top_p": 0.0}
+    entry = ModelEntry.model_validate({"provider": "openai", **given})
+    assert entry.model_settings == ModelSettings(
+        temperature=0.0, seed=0, parallel_calls=False, top_p=0.0
+    )
 
 
 def test_a_rate_of_zero_means_no_limit() -> None:

@@ -117,3 +117,23 @@ def test_a_folder_that_cannot_be_written_is_reported(
     (project / "kept").write_text("a file in its place")
     code, _, err = run("models", "update", str(file))
     assert (code, "cannot be written" in err) == (1, True)
+
+
+def test_a_fallback_is_listed_with_its_models(
+    run: Run, run_json: Callable[..., Any], project: Path
+) -> None:
+    """Without a key of one of them, too; its prices are the highest."""
+    file = project / "penstock.toml"
+    entry = f'[models.careful]\nmodels = ["mine", "{NAME}"]\non = ["ModelRefused"]\n'
+    file.write_text(file.read_text() + entry)
+    _, out, err = run("models")
+    assert [line.split()[0] for line in out.splitlines()[1:]] == [
+        NAME,
+        "careful",
+        "mine",
+        "offline",
+    ]
+    assert f"careful asks mine, then {NAME}.\n" in err
+    (found,) = [each for each in run_json("models")["models"] if each["id"] == "careful"]
+    assert (found["models"], found["on"]) == (["mine", NAME], ["ModelRefused"])
+    assert (found["contextTokens"], found["capabilities"]["images"]) == (1_000_000, True)

@@ -1,11 +1,15 @@
 """Several models as one: when the next is asked, and what the reply records."""
 
 import asyncio
+from functools import partial
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from penstock import Image
 from penstock.agents.agent import Agent
+from penstock.agents.catalog import ModelSelector
 from penstock.core.errors import (
     CarryRefused,
     ConfigError,
@@ -14,15 +18,29 @@ from penstock.core.errors import (
     ModelUnavailable,
 )
 from penstock.core.events.events import ReplyReceived
-from penstock.core.messages import UserMessage
-from penstock.models.fallback import Fallback, MovesOn
-from penstock.models.model import CallDelta, Finished, ModelEvent, ModelRequest, TextDelta, Waiting
+from penstock.core.limits import Limits
+from penstock.core.messages import ImagePart, TextPart, UserMessage
+from penstock.models.fallback import BoundFallback, Fallback, MovesOn, around_each
+from penstock.models.model import (
+    CallDelta,
+    Finished,
+    ModelCard,
+    ModelEvent,
+    ModelRequest,
+    TextDelta,
+    Waiting,
+)
+from penstock.models.names import ModelNames, ThinkingModel
 from penstock.models.prices import UNKNOWN, Prices
+from penstock.models.providers import ModelConfig
 from penstock.models.resolve import ModelRegistry
 from penstock.models.scripted import SCRIPTED, ScriptedModel, ScriptedReply, call, fail, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import memory_runtime
 from tests.kit.logs import events as events_of
+from tests.kit.model_server import Canned, delta, fake_server
+from tests.kit.model_server import events as chunks
+from tests.kit.sample_files import image
 from tests.kit.tools import Act
 
 ASKED = ModelRequest(system="", messages=[UserMessage("Hi")])
@@ -129,17 +147,112 @@ async def test_a_name_needs_a_project() -> None:
         await heard(Fallback("openai:gpt-5", named("b")))
 
 
+def card_of(*cards: ModelCard) -> ModelCard:
+    models = [ScriptedModel([], card=each) for each in cards]
+    return Fallback(*models).bound(ModelRegistry().get).card
+
+
 def test_its_card_is_what_all_can_do() -> None:
     wide = replace(SCRIPTED, images=True, context_tokens=1000, prices=Prices(input=1, output=1))
     narrow = replace(SCRIPTED, context_tokens=100, tools=False, prices=Prices(input=2, output=9))
-    cards = (wide, narrow)
-    card = (
-        Fallback(*(ScriptedModel([], card=each) for each in cards)).bound(ModelRegistry().get).card
-    )
-    assert (card.images, card.tools, card.context_tokens) == (False, False, 100)
-    assert card.prices == narrow.prices
-    unknown = ScriptedModel([], card=replace(wide, prices=UNKNOWN))
-    assert Fallback(unknown, unknown).bound(ModelRegistry().get).card.prices is UNKNOWN
+    card = card_of(wide, narrow)
+    assert (card.tools, card.context_tokens, card.prices) == (False, 100, narrow.prices)
+    assert card.images  # each model gets files in its own form
+    unknown = replace(wide, prices=UNKNOWN)
+    assert card_of(unknown, unknown).prices is UNKNOWN
+
+
+def test_a_schema_is_sent_only_to_models_of_one_provider() -> None:
+    """Each provider has rules of its own for schemas."""
+    claude = replace(SCRIPTED, json_schema=True, api="anthropic", provider="anthropic")
+    gpt = replace(SCRIPTED, json_schema=True, api="openai", provider="openai")
+    same, mixed = card_of(claude, claude), card_of(claude, gpt)
+    assert (same.json_schema, same.api, same.provider) == (True, "anthropic", "anthropic")
+    assert (mixed.json_schema, mixed.provider) == (False, "fallback")
+
+
+@pytest.mark.parametrize("sees", [(True, False), (False, True)])
+async def test_each_model_gets_files_in_its_own_form(sees: tuple[bool, bool]) -> None:
+    """A blind second model reads a line for the image that the first one would have seen."""
+    cards = [
+        replace(SCRIPTED, model_id=name, images=each)
+        for name, each in zip(("a", "b"), sees, strict=True)
+    ]
+    first = ScriptedModel([fail(500)], card=cards[0])
+    second = ScriptedModel([say("Hi")], card=cards[1])
+    agent = Agent("guide", model=Fallback(first, second))
+    async with memory_runtime(agents=[agent]) as runtime:
+        reply = await runtime.chat(["What is this?", Image(image())], agent=agent)
+    assert reply.content == "Hi"
+    read = [model.requests[0].messages[0] for model in (first, second)]
+    for message, can_see in zip(read, sees, strict=True):
+        assert isinstance(message, UserMessage)
+        assert any(isinstance(part, ImagePart) for part in message.parts) is can_see
+        words = " ".join(part.text for part in message.parts if isinstance(part, TextPart))
+        assert ("this model cannot read it" in words) is not can_see
+
+
+async def test_usage_has_the_price_of_the_model_that_answered() -> None:
+    usage = {"prompt_tokens": 30, "completion_tokens": 10}
+    ended = [*chunks(delta("stop", content="Hello"), {"choices": [], "usage": usage})]
+    async with fake_server(Canned([], 500), Canned(ended)) as server:
+        entry: dict[str, Any] = {"provider": "openai-compatible", "model": "m"}
+        entry["base_url"] = server.url
+        configs = [
+            ModelConfig(name="dear", prices=Prices(input=1000, output=1000), **entry),
+            ModelConfig(name="cheap", prices=Prices(input=1, output=2), **entry),
+            ModelConfig(name="both", provider="", models=("dear", "cheap")),
+        ]
+        models = ModelRegistry(configs)
+        agent = Agent("guide", model=models.get("both"))
+        async with memory_runtime(agents=[agent]) as runtime:
+            reply = await runtime.chat("Hi", agent=agent)
+        await models.close()
+    assert models.named("both").prices == Prices(input=1000, output=1000)
+    assert reply.usage.cost_usd == pytest.approx(50e-6)
+
+
+CONFIGS = [
+    ModelConfig(name="a", provider="openai-compatible", model="m", base_url="http://127.0.0.1:1"),
+    ModelConfig(name="both", provider="", models=("a", "offline"), on=("ModelRefused",)),
+    ModelConfig(name="nested", provider="", models=("both", "a")),
+    ModelConfig(name="keyless", provider="", models=("a", "openai:gpt-5")),
+]
+
+
+async def test_an_entry_of_the_settings_is_a_fallback() -> None:
+    models = ModelRegistry(CONFIGS, default="both", limits=Limits(model_tries=1))
+    agent = Agent("guide")
+    async with memory_runtime(agents=[agent], model=models.get()) as runtime:
+        reply = await runtime.chat("Hello", agent=agent)
+        found = await events_of(runtime, reply.session)
+    await models.close()
+    assert [each.model for each in found if isinstance(each, ReplyReceived)] == ["offline"]
+    assert models.named("both").model_id == models.get("both").card.model_id == "both"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nested", "'nested' lists 'both', which lists models itself: write a, offline instead"),
+        ("keyless", "'openai:gpt-5' needs a key"),
+    ],
+)
+def test_an_entry_that_cannot_be_used_says_why(name: str, message: str) -> None:
+    models = ModelRegistry(CONFIGS)
+    with pytest.raises(ConfigError, match=message):
+        models.get(name)
+    assert models.named("keyless").context_tokens
+    assert name in {card.model_id for card in models.cards()}
+
+
+def test_a_level_of_thinking_reaches_each_model() -> None:
+    models = ModelRegistry()
+    models.add(Fallback(named("a"), named("b")))
+    chosen = ModelSelector(models, ModelNames()).choose(Agent("x"), "a | b")
+    leveled = around_each(chosen, partial(ThinkingModel, level="high"))
+    assert isinstance(leveled, BoundFallback)
+    assert [type(each) for each in leveled.models] == [ThinkingModel, ThinkingModel]
 
 
 async def test_the_log_names_the_model_that_answered() -> None:

@@ -38,6 +38,7 @@ from penstock.core.messages import (
     UserMessage,
 )
 from penstock.engine.session_state import SessionState
+from penstock.models.fallback import around_each
 from penstock.models.image_rules import MAX_SIDE, TEXT_CHARS, ImageRules, image_rules
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
 from penstock.store.blobs import Blobs
@@ -67,7 +68,9 @@ class AttachmentReader:
     async def part(self, file: StoredFile, card: ModelCard, side: int, log_id: LogId) -> Part:
         """Return a file as the model reads it; images have at most `side` pixels a side."""
         kind = FileKind.IMAGE if file.is_image else kind_of(file.mime_type)
-        form = f"{card.provider} {side}" if kind is FileKind.IMAGE else f"{card.pdf}"
+        form = f"{card.pdf} {card.audio}"
+        if kind is FileKind.IMAGE:
+            form = f"{card.images} {card.provider} {side}"
         key = (log_id, file.blob_id, file.name, form)
         part = self._kept.get(key)
         if part is None:
@@ -168,6 +171,13 @@ class _Kept:
 
 def _size(part: Part) -> int:
     return len(part.text) if isinstance(part, TextPart) else len(part.content)
+
+
+def readable(model: Model, reader: AttachmentReader, log_id: LogId, *, tool_images: bool) -> Model:
+    """Return a model that receives the files of a conversation; of a Fallback, each by itself."""
+    return around_each(
+        model, lambda each: ReadableModel(each, reader, log_id, tool_images=tool_images)
+    )
 
 
 class ReadableModel:

@@ -137,6 +137,22 @@ async def test_a_file_between_texts_keeps_its_place() -> None:
 
 
 @pytest.mark.parametrize(
+    ("form", "mime_type", "kind"),
+    [("PNG", "image/png", ImagePart), ("WAV", "audio/wav", AudioPart)],
+)
+async def test_models_of_one_provider_read_a_file_each_in_its_own_form(
+    form: str, mime_type: str, kind: type
+) -> None:
+    """What one of them was sent is kept, but not for the other."""
+    store = Store()
+    content = sample_files.image() if form == "PNG" else b"RIFF1234WAVEfmt "
+    file = await store.file(content, mime_type, f"a.{form.lower()}")
+    for card in (SEES, replace(BLIND, pdf=True), SEES):
+        part, _ = await store.parts(file, card=card)
+        assert isinstance(part, kind) is (card is SEES)
+
+
+@pytest.mark.parametrize(
     ("card", "side"),
     [
         (replace(SEES, provider="anthropic", name="claude-opus-4-1"), 1568),
