@@ -156,7 +156,7 @@ class BoundFallback:
 
     @cached_property
     def card(self) -> ModelCard:
-        """What its models can do."""
+        """The abilities of its models."""
         return common_card(self._card, [model.card for model in self.models])
 
     def with_each(self, wrap: Around) -> "BoundFallback":

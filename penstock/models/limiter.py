@@ -12,20 +12,23 @@ below zero. Only the first request of the next conversation is looked at, so lar
 overtaken for ever. One task sleeps until that request fits.
 
 Relies on one event loop: no method awaits between a check and the change that depends on it. A
-cancelled waiter that was granted its turn returns it. Proof: tests/models/test_limiter.py.
+cancelled waiter that was granted its turn returns it. All runtimes of an event loop share the
+limiter of one model, because its provider counts them together (`limiter_of`). Proof:
+tests/models/test_limiter.py.
 """
 
 import asyncio
 import math
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from msgspec import Struct
 
-from penstock.core.clock import Clock
+from penstock.core.clock import Clock, SystemClock
 
 MINUTE = 60
 MAX_HOLD_SECONDS = 30
@@ -39,7 +42,7 @@ _COUNTED = ("requests", "tokens", "input-tokens", "output-tokens")
 
 
 class RequestLimits(Struct, frozen=True, kw_only=True):
-    """The limits of one model; None means no limit."""
+    """The limits of one model, each 1 or more; None means no limit."""
 
     max_concurrent: int | None = None
     requests_per_minute: int | None = None
@@ -102,6 +105,8 @@ class Limiter:
         self._throttled = 0
         """How many requests in a row the provider refused for their rate."""
         self._waking: asyncio.Task[None] | None = None
+        self.users = 1
+        """How many models use it, each of a runtime."""
 
     def try_enter(self, tokens: int) -> Pass | None:
         """Admit a request that need not wait. `tokens` is an estimate of all that it may use."""
@@ -208,9 +213,35 @@ class Limiter:
         self._grant()
 
     async def close(self) -> None:
-        """Stop waking the queue."""
-        if self._waking is not None:
+        """End one use. After the last one the queue is not woken any more."""
+        self.users -= 1
+        if self._waking is not None and self.users <= 0:
             self._waking.cancel()
+
+
+_Shared = WeakValueDictionary[Hashable, Limiter]
+_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = WeakKeyDictionary()
+"""The limiters of each event loop. Global, because the runtimes of a process know no other."""
+
+
+def limiter_of(model: Hashable, limits: RequestLimits, clock: Clock) -> Limiter:
+    """Return the limiter of a model, which all runtimes of this event loop share.
+
+    `model` is equal for equal models: provider, address, name and key. Without a running loop, or
+    with a clock of a test, the limiter is not shared.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return Limiter(limits, clock)
+    if type(clock) is not SystemClock:
+        return Limiter(limits, clock)
+    shared = _LOOPS.setdefault(loop, WeakValueDictionary())
+    if (limiter := shared.get((model, limits))) is None:
+        limiter = shared[model, limits] = Limiter(limits, clock)
+    else:
+        limiter.users = max(limiter.users, 0) + 1
+    return limiter
 
 
 def _names_of(headers: Mapping[str, str]) -> list[tuple[str, str, str]]:

@@ -23,7 +23,7 @@ from penstock.core.late import is_installed, late
 from penstock.core.limits import Limits
 from penstock.models.configured import ConfiguredModel
 from penstock.models.fallback import Fallback, common_card, fallback_of
-from penstock.models.limiter import Limiter
+from penstock.models.limiter import limiter_of
 from penstock.models.model import Model, ModelCard, ModelEvent, ModelRequest
 from penstock.models.prices import PriceTable, shipped_prices
 from penstock.models.providers import (
@@ -198,7 +198,8 @@ class ModelRegistry:
             offline: Callable[..., Model] = late("penstock.models.offline:OfflineModel")
             return offline(card=config.card)
         clock = self._defaults.clock
-        limiter = Limiter(config.limits, clock)
+        place = config.provider, config.wire, config.base_url, config.model, config.api_key
+        limiter = limiter_of(place, config.limits, clock)
         model = self._adapter(replace(config, on_headers=limiter.heed))
         return ConfiguredModel(model, config.settings, limiter, clock)
 

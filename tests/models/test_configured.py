@@ -14,6 +14,8 @@ from penstock.models.configured import ConfiguredModel
 from penstock.models.limiter import NO_LIMITS, Limiter, RequestLimits
 from penstock.models.model import Finished, ModelCard, ModelEvent, ModelRequest, TextDelta, Waiting
 from penstock.models.prices import Prices
+from penstock.models.providers import ModelConfig
+from penstock.models.resolve import ModelRegistry
 from penstock.models.scripted import (
     SCRIPTED,
     Hold,
@@ -25,6 +27,8 @@ from penstock.models.scripted import (
 )
 from penstock.models.settings import NOTHING_SET, ModelSettings
 from penstock.testing.clock import FakeClock, settle
+from tests.kit.model_server import Canned, delta, fake_server
+from tests.kit.model_server import events as chunks
 
 ASKED = ModelRequest(system="", messages=[UserMessage("Hi")])
 CLAUDE = ModelCard(model_id="c", name="c", provider="anthropic", api="anthropic")
@@ -164,3 +168,31 @@ async def test_tokens_are_counted_as_the_provider_reports_them() -> None:
     assert not second.done()
     await clock.elapse(0.2)
     assert isinstance((await second)[-1], Finished)
+
+
+async def test_two_runtimes_of_a_process_share_the_limits_of_a_model() -> None:
+    """Models §8.3: shared by the process, fair between conversations."""
+    ended = Canned(chunks(delta("stop", content="Hi")))
+    hanging = Canned(chunks(delta(content="Hel"), done=False), hang=True)
+    async with fake_server(hanging, ended) as server:
+        config = ModelConfig(
+            name="m",
+            provider="openai-compatible",
+            model="m",
+            base_url=server.url,
+            limits=RequestLimits(max_concurrent=1),
+        )
+        first, second = ModelRegistry([config]), ModelRegistry([config])
+        reply = first.get("m").stream(ASKED)
+        assert await anext(reply) == TextDelta("Hel")
+        waiting = second.get("m").stream(ASKED)
+        assert await anext(waiting) == Waiting()
+        later = asyncio.ensure_future(anext(waiting))
+        await settle()
+        assert not later.done()
+        await reply.aclose()
+        assert isinstance(await later, Waiting)
+        pieces = [event async for event in waiting]
+        assert pieces[0] == TextDelta("Hi")
+        await first.close()
+        await second.close()

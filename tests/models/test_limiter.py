@@ -1,12 +1,15 @@
 """The queue in front of a model: slots, buckets, turns, and what providers report."""
 
 import asyncio
+import gc
+from weakref import ref
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.models.limiter import MAX_HOLD_SECONDS, Limiter, Pass, RequestLimits
+from penstock.core.clock import SystemClock
+from penstock.models.limiter import MAX_HOLD_SECONDS, Limiter, Pass, RequestLimits, limiter_of
 from penstock.testing.clock import FakeClock, settle
 
 
@@ -202,3 +205,50 @@ async def test_headers_of_an_empty_limit_hold_the_queue(
 )
 def test_any_headers_are_read(headers: dict[str, str]) -> None:
     limiter().heed(headers)
+
+
+async def test_runtimes_of_one_event_loop_share_the_limiter_of_a_model() -> None:
+    limits, clock = RequestLimits(max_concurrent=1), SystemClock()
+    first, second = limiter_of("m", limits, clock), limiter_of("m", limits, SystemClock())
+    assert first is second
+    assert first.try_enter(1) is not None
+    assert second.try_enter(1) is None
+    others = (
+        limiter_of("n", limits, clock),
+        limiter_of("m", RequestLimits(max_concurrent=2), clock),
+        limiter_of("m", limits, FakeClock()),
+        await asyncio.to_thread(limiter_of, "m", limits, clock),
+    )
+    for other in others:
+        assert other.try_enter(1) is not None
+
+
+def test_loops_share_no_limiter_and_keep_none() -> None:
+    limits, clock = RequestLimits(max_concurrent=1), SystemClock()
+
+    async def made() -> Limiter:
+        return limiter_of("m", limits, clock)
+
+    first, second = asyncio.run(made()), asyncio.run(made())
+    assert first is not second
+    weak = ref(first)
+    del first
+    gc.collect()
+    assert weak() is None
+
+
+async def test_the_queue_is_woken_until_its_last_user_closes() -> None:
+    clock = FakeClock()
+    queue = limiter(clock, requests_per_minute=60)
+    queue.users = 2
+    while queue.try_enter(1):
+        pass
+    (waiting,) = await entered(queue, "a")
+    await queue.close()
+    await clock.elapse(1.1)
+    assert waiting.done()
+    (late,) = await entered(queue, "a")
+    await queue.close()
+    await clock.elapse(60)
+    assert not late.done()
+    late.cancel()

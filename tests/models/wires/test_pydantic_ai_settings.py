@@ -247,3 +247,7 @@ async def test_a_model_without_levels_gets_none(caplog: pytest.LogCaptureFixture
         assert "reasoning_effort" not in await chat(thinking="off")
     assert ("reasoning_effort" in body, body["temperature"]) == (False, 0.5)
     assert caplog.messages == ["the model 'mine' has no levels of thinking: thinking is left out"]
+
+
+async def test_an_effort_is_sent_on_the_openai_wire() -> None:
+    assert (await chat("gpt-5.2", thinking="high"))["reasoning_effort"] == "high"
