@@ -8,11 +8,8 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    ValidationInfo,
-    field_validator,
     model_validator,
 )
-from pydantic_core import PydanticKnownError
 
 from penstock.core.json_values.schema import Schema
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, MANAGE, READ, Profile
@@ -99,10 +96,10 @@ class ModelEntry(ModelSettingsSection):
     has only `models` and `on`."""
     on: tuple[Literal["ContextTooLarge", "ModelRefused"], ...] = ()
     """Errors after which the next model is asked, too; see [Models](models.md#fallback)."""
-    provider: str = Field(default="", validate_default=True)
-    """`offline`; on the OpenAI chat wire `openai`, `openai-compatible`, `llama.cpp`, `ollama`,
-    `vllm`; on wires of their own `anthropic` and `openai-responses`; through Pydantic AI `bedrock`,
-    `cohere`, `deepseek`, `fireworks`, `google`, `google-cloud`, `groq`, `huggingface`, `mistral`,
+    provider: str = ""
+    """`offline`; on the OpenAI chat wire `openai`, `deepseek`, `openai-compatible`, `llama.cpp`,
+    `ollama`, `vllm`; on wires of their own `anthropic` and `openai-responses`; through Pydantic AI
+    `bedrock`, `cohere`, `fireworks`, `google`, `google-cloud`, `groq`, `huggingface`, `mistral`,
     `openrouter`, `together`, and any other that it knows."""
     api: Literal["openai", "openai-responses", "anthropic"] | None = None
     """The API of the server at `base_url`, if it is not the provider's usual one."""
@@ -159,22 +156,18 @@ class ModelEntry(ModelSettingsSection):
     sampling: bool | None = None
     """Whether the model accepts a temperature and `top_p`."""
 
-    @field_validator("provider")
-    @classmethod
-    def _is_given(cls, provider: str, info: ValidationInfo) -> str:
-        if not provider and not info.data.get("models"):
-            raise PydanticKnownError("missing")
-        return provider
-
     @model_validator(mode="after")
     def _is_model_or_fallback(self) -> "ModelEntry":
         if not self.models:
+            if not self.provider:
+                raise ValueError("needs a `provider`, or a list of `models`")
             if self.on:
                 raise ValueError("has `on`, which is for an entry that lists `models`; remove it")
             return self
         if len(self.models) < len(("first", "second")):
             raise ValueError(f"must list two models or more in `models`, found {len(self.models)}")
-        if more := sorted(self.model_fields_set - {"models", "on"}):
+        own = {"models", "on"} if self.provider else {"models", "on", "provider"}
+        if more := sorted(self.model_fields_set - own):
             raise ValueError(
                 "has `models`, so it may have only `on` beside it: each of its models has settings "
                 f"of its own; remove {', '.join(more)}"

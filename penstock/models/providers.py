@@ -52,6 +52,9 @@ COMPATIBLE: Mapping[str, Provider] = {
     OPENAI: Provider(
         base_url="https://api.openai.com/v1", key_env=("OPENAI_API_KEY",), needs_key=True
     ),
+    "deepseek": Provider(
+        base_url="https://api.deepseek.com", key_env=("DEEPSEEK_API_KEY",), needs_key=True
+    ),
     "openai-compatible": Provider(),
     "llama.cpp": Provider(base_url="http://127.0.0.1:8080/v1", key_env=("LLAMA_API_KEY",)),
     "ollama": Provider(base_url="http://127.0.0.1:11434/v1"),
@@ -73,7 +76,6 @@ ADAPTED: Mapping[str, Provider] = {
     name: _through_pydantic_ai(*how)
     for name, how in {
         "cohere": ("cohere", "pydantic-ai-slim[cohere]", "CO_API_KEY"),
-        "deepseek": ("openai", "openai", "DEEPSEEK_API_KEY"),
         "fireworks": ("openai", "openai", "FIREWORKS_API_KEY"),
         "google": ("google.genai", "google", "GOOGLE_API_KEY", "GEMINI_API_KEY"),
         "groq": ("groq", "pydantic-ai-slim[groq]", "GROQ_API_KEY"),

@@ -175,7 +175,7 @@ WRONG = [
     ("[limits]\njson_depth = 300", "2: limits.json_depth is fixed now; remove it."),
     ("[limits]\nstreams = -1", "1: limits must be more than 0 and finite: streams is -1."),
     ("[limits]\nping_seconds = inf", "2: limits.ping_seconds must be a finite number, found inf."),
-    ("[models.a]\nmodel = 'x'", "1: models.a.provider is missing."),
+    ("[models.a]\nmodel = 'x'", "1: models.a needs a `provider`, or a list of `models`."),
     (
         "[models.a]\nmodels = ['x']",
         "1: models.a must list two models or more in `models`, found 1.",

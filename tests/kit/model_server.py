@@ -116,8 +116,9 @@ def refused_name(body: dict[str, Any]) -> str:
     The pattern is that of OpenAI and Anthropic, with Google's rule for the first character.
     """
     offered = [each.get("function", each)["name"] for each in body.get("tools") or ()]
-    calls = [each for message in body["messages"] for each in message.get("tool_calls") or ()]
-    parts = [part for message in body["messages"] for part in _parts(message["content"])]
+    messages = body.get("messages") or ()
+    calls = [each for message in messages for each in message.get("tool_calls") or ()]
+    parts = [part for message in messages for part in _parts(message["content"])]
     used = [each["name"] for each in parts if each.get("type") == "tool_use"]
     names = [*offered, *(each["function"]["name"] for each in calls), *used]
     if len(set(offered)) < len(offered):

@@ -158,7 +158,7 @@ def test_what_a_name_tells_of_a_model_of_another_provider(
     ("provider", "requirement"),
     [
         ("google", "penstock[google]"),
-        ("deepseek", "penstock[openai]"),
+        ("openrouter", "penstock[openai]"),
         ("groq", "pydantic-ai-slim[groq]"),
     ],
 )

@@ -8,6 +8,7 @@ tests/models/wires/test_openai.py and tests/journeys/test_anthropic.py.
 """
 
 import asyncio
+import math
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -291,8 +292,13 @@ def _max_side(body: str) -> int | None:
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
+    """Return how many seconds the provider asks to wait; None if it does not say."""
+    seconds = _asked_seconds(response.headers)
+    return max(seconds, 0.0) if seconds is not None and math.isfinite(seconds) else None
+
+
+def _asked_seconds(headers: Mapping[str, str]) -> float | None:
     """Return the seconds of a Retry-After header, which may be a number or a date."""
-    headers = response.headers
     retry_after, now = headers.get("retry-after", ""), headers.get("date", "")
     try:
         if "retry-after-ms" in headers:

@@ -24,6 +24,10 @@ _ENFORCING = ("llama.cpp", "ollama", "vllm")
 _TO_HIGH = ("low", "medium", "high")
 _OF_OTHERS = (NONE, *_TO_HIGH)
 """Efforts that most servers know."""
+DEEPSEEK = "deepseek"
+_LEVELED = ("deepseek-flash", "deepseek-v4")
+_OF_DEEPSEEK = ("low", "high", "max")
+"""The efforts of DeepSeek's models that have levels of thinking."""
 _TO_XHIGH = (NONE, *_TO_HIGH, "xhigh")
 _TO_MAX = (*_TO_XHIGH, "max")
 _PRO = ("medium", "high", "xhigh")
@@ -75,6 +79,11 @@ def chat_card(config: ModelConfig) -> ModelCard:
         efforts=_OF_OTHERS,
         sampling=True,
     )
+    if config.provider == DEEPSEEK:
+        has_levels = card.name.startswith(_LEVELED)
+        thinks = has_levels or card.name == "deepseek-reasoner"
+        efforts = _OF_DEEPSEEK if has_levels else ()
+        card = replace(card, efforts=efforts, thinks_by_default=thinks)
     return config.of_operator(card)
 
 

@@ -14,13 +14,13 @@ from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserM
 from penstock.models.model import ModelCard, ModelRequest
 from penstock.models.providers import ModelConfig
 from penstock.models.wires.carries import has_calls
-from penstock.models.wires.openai_card import effort, is_openai, is_reasoning, longest
+from penstock.models.wires.openai_card import DEEPSEEK, effort, is_openai, is_reasoning, longest
 from penstock.models.wires.parts import chat_images, chat_parts
 from penstock.models.wires.wire_names import WireNames, fitting_name
 
 REASONING = "reasoning"
 """The kind of the part of a carry: the field in which a reply brought its reasoning."""
-_REQUIRED_FIELDS = {"deepseek": "reasoning_content"}
+_REQUIRED_FIELDS = {DEEPSEEK: "reasoning_content"}
 """The field that a provider requires in each reply with calls of the current task."""
 
 
@@ -52,6 +52,8 @@ def to_wire(
             "safety_identifier": request.user,
             "store": False,
         }
+    elif config.provider == DEEPSEEK:  # it counts reasoning, as OpenAI does
+        body["max_tokens"] = longest(request.max_tokens, request.thinking, card)
     else:
         body["max_tokens"] = request.max_tokens
     if not (at_home and is_reasoning(request.thinking, card)):

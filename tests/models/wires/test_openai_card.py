@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 from pydantic_ai.profiles.openai import openai_model_profile
+from pydantic_ai.providers.deepseek import DeepSeekProvider
 
 from penstock.models.model import ModelCard
 from penstock.models.names import THINKING
-from penstock.models.wires.openai_card import effort, is_reasoning, longest, openai_card
+from penstock.models.providers import ModelConfig
+from penstock.models.wires.openai_card import chat_card, effort, is_reasoning, longest, openai_card
 
 NAMES = (
     "gpt-6-astra", "gpt-6.1-sol", "gpt-6.1-terra", "gpt-6-sol", "gpt-6-luna", "gpt-5.6-sol",
@@ -81,3 +83,19 @@ def test_what_a_model_reads_and_writes(
 ) -> None:
     card = card_of(name, api)
     assert (card.family, card.images, card.tool_images, card.json_schema) == found
+
+
+@pytest.mark.parametrize(
+    "name", ["deepseek-flash", "deepseek-v4-pro", "deepseek-reasoner", "deepseek-chat"]
+)
+def test_deepseek_is_what_another_library_found(name: str) -> None:
+    profile: dict[str, Any] = {**(DeepSeekProvider.model_profile(name) or {})}
+    config = ModelConfig(name="m", provider="deepseek", model=name, base_url="https://d.example")
+    card = chat_card(config)
+    assert card.thinks_by_default is bool(profile["thinking_enabled_by_default"])
+    assert ("max" in card.efforts) is bool(profile["openai_chat_supports_max_reasoning_effort"])
+    assert not card.json_schema  # it answers "This response_format type is unavailable now"
+    assert longest(100, None, card) == 100 + (16_384 if card.thinks_by_default else 0)
+    assert [effort(level, card) for level in ("off", "medium", "xhigh") if card.efforts] == (
+        ["low", "high", "max"] if card.efforts else []
+    )
