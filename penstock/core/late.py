@@ -71,9 +71,10 @@ def open_folder(folder: os.PathLike[str], name: str) -> None:
 
     Modules loaded under this name are dropped.
     """
-    inside = f"{name}."
-    for loaded in [each for each in sys.modules if each == name or each.startswith(inside)]:
-        del sys.modules[loaded]
+    if sys.modules.pop(name, None) is not None:  # else it has no modules: to look takes 0.3 ms
+        inside = f"{name}."
+        for loaded in [each for each in sys.modules if each.startswith(inside)]:
+            del sys.modules[loaded]
     package = ModuleType(name)
     package.__path__ = [os.fspath(folder)]
     sys.modules[name] = package

@@ -7,11 +7,12 @@ affect the others of its batch. Everything submitted before `close` is committed
 How it works. The event loop puts units into a queue. One thread takes all that wait (at most
 `BATCH_UNITS`), runs them in one transaction and commits once: an fsync costs far more than
 the statements of a unit. If a unit raises, the batch is rolled back and repeated with a savepoint
-for each unit, so savepoints cost nothing as long as no unit fails. A failure of the database itself
-(disk full, connection lost) is the outcome of the whole batch.
+for each unit, so savepoints cost nothing as long as no unit fails. A transaction that gave way to
+one of another process (a deadlock) is repeated after a pause, a few times. A failure of the
+database itself (disk full, connection lost) is the outcome of the whole batch.
 
-Relies on: a unit is a pure function of its connection, because it may run twice; only this thread
-uses the writing connection. A unit that keeps state between its two runs breaks atomicity.
+Relies on: a unit is a pure function of its connection, because it may run again; only this thread
+uses the writing connection. A unit that keeps state between its runs breaks atomicity.
 
 Proof: tests/store/test_writer.py; docs/durability.md lists the crash tests.
 """
@@ -33,6 +34,8 @@ from penstock.store.failures import failure_of, final_error, is_conflict
 
 BATCH_UNITS = 512
 """Most units of work in one transaction."""
+_PAUSES = (0.01, 0.04, 0.16)
+"""Seconds before each repetition of a transaction that a conflict with another process ended."""
 
 log = logging.getLogger(__name__)
 
@@ -255,16 +258,26 @@ class _Session:
 
     def commit(self, batch: list[Work]) -> None:
         """Run all units and commit; each gets an outcome or an error."""
+        pauses = iter(_PAUSES)
+        while (error := self._try_together(batch)) is not None:
+            if failure := self._roll_back(error):
+                return _refuse(batch, failure)
+            if not is_conflict(error):
+                # the error of a lone unit is its own
+                return _refuse(batch, error) if len(batch) == 1 else self._commit_apart(batch)
+            # Postgres ended this transaction and wakes the other one, which needs time: who begins
+            # again at once may take the same row before it, and lose again.
+            if (pause := next(pauses, None)) is None:
+                return self._commit_apart(batch)
+            threading.Event().wait(pause)
+        return None
+
+    def _try_together(self, batch: list[Work]) -> BaseException | None:
         try:
             self._together(batch)
         except BaseException as error:
-            if failure := self._roll_back(error):
-                _refuse(batch, failure)
-            # the error of a lone unit is its own; a conflict with another process is tried again
-            elif len(batch) == 1 and not is_conflict(error):
-                _refuse(batch, error)
-            else:
-                self._commit_apart(batch)
+            return error
+        return None
 
     def close(self) -> None:
         """Close the connection; an error is logged."""
