@@ -176,6 +176,14 @@ def test_the_first_ctrl_c_cancels_the_task_and_the_second_exits(project: Path) -
     assert task["status"] == "cancelled"
 
 
+def limit(project: Path, **limits: float) -> None:
+    """Set limits of the project."""
+    with (project / "penstock.toml").open("a") as settings:
+        settings.write(
+            "\n[limits]\n" + "".join(f"{key} = {each}\n" for key, each in limits.items())
+        )
+
+
 def the_task(project: Path) -> Any:
     """Return the one task that there is."""
     (task,) = json.loads(ran(project, "tasks", "list", "--json"))["tasks"]
@@ -196,8 +204,7 @@ def until_waiting(project: Path) -> str:
 @pytest.mark.parametrize("tool", ["wait_for_ever", "sleep"])
 def test_ctrl_c_cancels_a_direct_call(project: Path, tool: str) -> None:
     """A thread that takes no notice is left behind, in time however busy the machine is."""
-    with (project / "penstock.toml").open("a") as settings:
-        settings.write("\n[limits]\ncut_seconds = 0.2\nshutdown_seconds = 20\n")
+    limit(project, cut_seconds=0.2, shutdown_seconds=20)
     with Terminal("call", tool, cwd=project) as terminal:
         until_waiting(project)
         terminal.interrupt()
@@ -212,6 +219,8 @@ def test_ctrl_c_cancels_a_direct_call(project: Path, tool: str) -> None:
 def test_a_second_ctrl_c_exits_at_once_and_explains_the_state_of_the_task(
     project: Path, words: tuple[str, ...]
 ) -> None:
+    """The tool is not abandoned before the second one, however busy the machine is."""
+    limit(project, cut_seconds=60, shutdown_seconds=60)
     with Terminal(*words, cwd=project) as terminal:
         task_id = until_waiting(project)
         terminal.interrupt()
