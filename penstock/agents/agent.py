@@ -18,6 +18,7 @@ from penstock.agents.agent_parts import (
     Tool,
     ToolOrSet,
     check_options,
+    checked_name,
     read_history,
     read_instructions,
     read_tools,
@@ -286,7 +287,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
         self, name: str, *, output: Any = _TEXT, handoffs: Sequence[Any] = (), **options: Any
     ) -> None:
         check_options(options, {*AgentOptions.__annotations__, "output", "handoffs"})
-        self.name, self.output = name, None if output is _TEXT else output
+        self.name, self.output = checked_name(name), None if output is _TEXT else output
         self.description, self.model = options.get("description", ""), options.get("model")
         self.settings = options.get("settings", DEFAULTS)
         self.model_settings = options.get("model_settings", NOTHING_SET)

@@ -216,11 +216,37 @@ def read_instructions(given: Any, every: Any, agent: str) -> tuple[str, Instruct
     return "", InstructionParts(parts, every)
 
 
+OF_OTHERS = {
+    "output_type": "output",
+    "result_type": "output",
+    "system_prompt": "instructions",
+    "prompt": "instructions",
+    "toolsets": "tools",
+    "capabilities": "hooks",
+    "input_guardrails": "hooks",
+    "output_guardrails": "hooks",
+    "guardrails": "hooks",
+}
+"""Arguments of other frameworks, and ours."""
+
+
 def check_options(given: Iterable[str], known: Iterable[str]) -> None:
     """Raise TypeError for the first argument that `Agent` does not have."""
     for option in given:
         if option not in known:
-            raise TypeError(f"Agent has no argument {option!r}.{did_you_mean(option, [*known])}")
+            meant = OF_OTHERS.get(option)
+            hint = f" Write {meant!r}." if meant else did_you_mean(option, [*known])
+            raise TypeError(f"Agent has no argument {option!r}.{hint}")
+
+
+def checked_name(name: str) -> str:
+    """Return the name of an agent; the first argument is that of a model elsewhere."""
+    if ":" in name:
+        raise ConfigError(
+            f"the first argument of Agent is its name, which has no colon, found {name!r}; "
+            f"to choose a model, write Agent('assistant', model={name!r})"
+        )
+    return name
 
 
 class GivenParts(NamedTuple):

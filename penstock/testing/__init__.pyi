@@ -10,11 +10,13 @@ from penstock.testing.recorded import recorded_model as recorded_model
 from penstock.testing.runtime import MemoryStorage as MemoryStorage
 from penstock.testing.runtime import memory_runtime as memory_runtime
 from penstock.testing.runtime import memory_runtime_sync as memory_runtime_sync
+from penstock.testing.scripted_test import ScriptedTest as ScriptedTest
 
 __all__ = [
     "FakeClock",
     "MemoryStorage",
     "ScriptedModel",
+    "ScriptedTest",
     "assert_calls",
     "call",
     "fail",

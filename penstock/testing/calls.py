@@ -38,6 +38,7 @@ def assert_calls(reply: Reply[Any], calls: Sequence[tuple[str, Mapping[str, Any]
     if made != expected:
         difference = [line for line in ndiff(expected, made) if not line.startswith("?")]
         lines = "\n".join(f"  {line}" for line in difference)
+        __tracebackhide__ = True  # pytest shows the line of the test
         raise AssertionError(f"the calls differ (- expected, + made):\n{lines}")
 
 

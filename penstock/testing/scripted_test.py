@@ -11,8 +11,7 @@ class ScriptedTest(ScriptedModel):
     """The model of the fixture `scripted`.
 
     Example:
-        >>> from penstock.testing import memory_runtime_sync, say
-        >>> from penstock.testing.scripted_test import ScriptedTest
+        >>> from penstock.testing import ScriptedTest, memory_runtime_sync, say
         >>> scripted = ScriptedTest()
         >>> scripted.play(say("Good morning."))
         >>> with memory_runtime_sync(model=scripted) as runtime:
@@ -27,11 +26,19 @@ class ScriptedTest(ScriptedModel):
         super().__init__(self._next)
 
     def play(self, *replies: ScriptedReply) -> None:
-        """Add replies to the script, in the order in which the model gives them."""
+        """Add replies to the script, in the order in which the model gives them.
+
+        Args:
+            *replies: Such as `say("Done.")`.
+        """
         self._left.extend(replies)
 
     def check(self) -> None:
-        """Raise AssertionError if a reply was missing, or if one is left over."""
+        """Check at the end of a test that the script fitted; the fixture does it.
+
+        Raises:
+            AssertionError: A reply was missing, or one is left over.
+        """
         if self._missing:
             raise AssertionError(
                 f"the script lacks {len(self._missing)} replies; the first was wanted after "

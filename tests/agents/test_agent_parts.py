@@ -150,6 +150,21 @@ async def test_an_id_that_the_project_lacks_is_refused_when_it_is_opened() -> No
             pass
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("output_type", "output"), ("system_prompt", "instructions"), ("guardrails", "hooks")],
+)
+def test_an_argument_of_another_framework_has_ours_as_a_hint(given: str, meant: str) -> None:
+    arguments: dict[str, Any] = {given: ()}
+    with pytest.raises(TypeError, match=f"no argument '{given}'. Write '{meant}'"):
+        Agent("a", **arguments)
+
+
+def test_the_name_of_a_model_as_the_first_argument_is_refused_with_the_line_to_write() -> None:
+    with pytest.raises(ConfigError, match=r"write Agent\('assistant', model='openai:gpt-5'\)"):
+        Agent("openai:gpt-5")
+
+
 def test_an_unknown_argument_has_a_suggestion() -> None:
     wrong: dict[str, Any] = {"instruction": "typo"}
     with pytest.raises(TypeError, match="no argument 'instruction'"):

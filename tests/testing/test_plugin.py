@@ -1,5 +1,8 @@
 """The pytest plug-in, tried by pytest on small test files."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from penstock.cli.init import init
@@ -36,6 +39,7 @@ def test_time(penstock_runtime, penstock_clock):
     penstock_runtime.do(lambda runtime: penstock_clock.elapse(60))
     assert penstock_clock.now() - before == 60_000
 """
+PAGE = Path(__file__).parents[2] / "docs/testing.md"
 LEFT_OVER = """
 from penstock.testing import say
 
@@ -46,6 +50,12 @@ def test(penstock_runtime, scripted):
 MISSING = """
 def test(penstock_runtime, scripted):
     assert penstock_runtime.chat("Hello").status == "failed"
+"""
+WRONG = """
+from penstock.testing import assert_calls
+
+def test(penstock_runtime):
+    assert_calls(penstock_runtime.chat("Hello"), [("refund", {})])
 """
 PROJECT = """
 import pytest
@@ -66,15 +76,21 @@ def test_a_script_must_fit_and_everything_else_passes(
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     project = pytester.path / "demo"
     init(project)
+    (of_page,) = re.findall(
+        r"```python\n(.*?)```", PAGE.read_text().split("## With pytest")[1], re.DOTALL
+    )
     files = {"passes": PASSES, "left_over": LEFT_OVER, "missing": MISSING, "project": PROJECT}
+    files["page"], files["wrong"] = of_page, WRONG
     for name, text in files.items():
         (pytester.path / f"test_{name}.py").write_text(text)
     result = pytester.runpytest_subprocess("-p", "penstock.testing.plugin", "--strict-markers")
-    result.assert_outcomes(passed=7, errors=2)
+    result.assert_outcomes(passed=8, errors=2, failed=1)
     result.stdout.fnmatch_lines_random(
         [
             "*1 replies of the script were never asked for*Two.*",
+            "E*the calls differ (- expected, + made):*",
             "*the script lacks 1 replies*'Hello'*scripted.play*",
         ]
     )
+    assert "ndiff" not in result.stdout.str()  # the traceback ends in the test
     assert not (project / ".penstock").exists()
