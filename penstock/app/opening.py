@@ -50,8 +50,8 @@ from penstock.resources.sql_stores import SqlFiles, SqlMedia, SqlState
 from penstock.sandbox.processes.process_slots import ProcessSlots
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
-from penstock.store.logs.lease_units import this_process
 from penstock.store.logs.log import Log
+from penstock.store.logs.owners import this_process
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
 from penstock.tools.hooks.hooks import Hooks

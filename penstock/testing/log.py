@@ -26,9 +26,10 @@ from penstock.core.events.events import (
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.store.logs.lease_units import is_dead, lost
+from penstock.store.logs.lease_units import lost
 from penstock.store.logs.log import Lease, Listener, OnWay, PendingLog
 from penstock.store.logs.log_units import MOVED_ON, log_exists
+from penstock.store.logs.owners import is_dead
 from penstock.store.logs.quarantine import (
     SUSPECT,
     LeaseHistory,

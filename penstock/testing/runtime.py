@@ -36,7 +36,7 @@ from penstock.resources.dependencies import DepsOptions, GivenDeps, given_deps
 from penstock.resources.egress import Egress
 from penstock.resources.signed_links import Links
 from penstock.store.blobs import open_blobs
-from penstock.store.logs.lease_units import this_process
+from penstock.store.logs.owners import this_process
 from penstock.testing.log import MemoryLog
 from penstock.testing.resources import MemoryFiles, MemoryMedia, MemoryState, MemoryVault
 from penstock.tools.policy import Rule, RuleSet

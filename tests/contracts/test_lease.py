@@ -10,8 +10,8 @@ from penstock.core.clock import Moment
 from penstock.core.errors import LeaseLost, NameTaken
 from penstock.core.events.events import CallStarted, Entry, ReplyRestarted
 from penstock.core.ids import LogId
-from penstock.store.logs.lease_units import this_process
 from penstock.store.logs.log import Lease, Log, PendingLog
+from penstock.store.logs.owners import this_process
 from penstock.testing.clock import FakeClock
 from tests.kit.log_entries import (
     ANN,

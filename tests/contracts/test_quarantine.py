@@ -8,8 +8,8 @@ from penstock.core.errors import SessionBusy
 from penstock.core.events.events import Entry, TaskBlocked
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import Missing, MissingKind
-from penstock.store.logs.lease_units import this_process
 from penstock.store.logs.log import Lease, Log
+from penstock.store.logs.owners import this_process
 from penstock.testing.clock import FakeClock
 from tests.kit.log_entries import CHAT, ONE, held, message, opened, settled, started, taken
 

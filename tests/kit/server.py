@@ -36,7 +36,7 @@ from penstock.resources.sql_stores import SqlFiles, SqlMedia, SqlState
 from penstock.server.application import create_application
 from penstock.store.blobs import open_blobs
 from penstock.store.database import Database, open_database
-from penstock.store.logs.lease_units import this_process
+from penstock.store.logs.owners import this_process
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
 from penstock.testing.clock import settle

@@ -22,11 +22,8 @@ Proof: tests/store/logs/test_lease_units.py (also with the lock taken),
 tests/contracts/test_lease.py and test_quarantine.py.
 """
 
-import os
-import platform
 from collections.abc import Collection, Sequence
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -274,64 +271,3 @@ def _erased(log_id: LogId) -> str:
 def lost(log_id: LogId) -> LeaseLost:
     """Return the signal for a process that no longer holds the log."""
     return LeaseLost(f"another process holds log {log_id!r}, or an earlier append to it failed")
-
-
-_PARTS = 5
-_UNKNOWN = "-"
-_START = 19
-"""The position of the start time in /proc/PID/stat, counted from the state."""
-
-
-def this_process(nonce: str) -> str:
-    """Return the owner name of this process, `host/boot/pid/start/nonce`.
-
-    Other processes of the host can find out from it whether this process is alive. The nonce
-    distinguishes several owners in one process.
-    """
-    pid = os.getpid()
-    try:
-        start = _start_of(pid) or _UNKNOWN
-    except OSError:
-        start = _UNKNOWN
-    return "/".join((_host(), _boot(), str(pid), start, nonce))
-
-
-def is_dead(owner: str) -> bool:
-    """Whether the owner is a process of this host that has ended; False if unknown."""
-    parts = owner.split("/")
-    if len(parts) != _PARTS:
-        return False
-    host, boot, pid, start, _ = parts
-    if _UNKNOWN in {boot, start} or not pid.isdecimal() or (host, boot) != (_host(), _boot()):
-        return False
-    try:
-        # the number alone is not enough: the system gives it to a later process
-        return _start_of(int(pid)) != start
-    except OSError:  # such as a lack of descriptors, which tells nothing about that process
-        return False
-
-
-def _host() -> str:
-    return platform.node().replace("/", _UNKNOWN) or _UNKNOWN
-
-
-def _boot() -> str:
-    """Return the boot id and the namespace of process ids: a container sees its own only."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        space = Path("/proc/self/ns/pid").readlink().name
-    except OSError:
-        return _UNKNOWN
-    return f"{boot}.{space.strip('pid:[]')}"
-
-
-def _start_of(pid: int) -> str | None:
-    """Return the start time of a process in ticks since the boot; None if it has ended."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # after the last bracket: the name of the program may contain spaces and brackets
-    fields = stat.rpartition(")")[2].split()
-    # a zombie runs no code, though its parent has not waited for it yet
-    return None if fields[0] in {"Z", "X"} else fields[_START]

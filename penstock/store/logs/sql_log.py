@@ -34,7 +34,6 @@ from penstock.store.logs.lease_units import (
     ReadPending,
     ReleaseLease,
     RenewLease,
-    is_dead,
     lost,
     suspects,
 )
@@ -47,6 +46,7 @@ from penstock.store.logs.log_units import (
     SendUnit,
     append_all,
 )
+from penstock.store.logs.owners import is_dead
 from penstock.store.logs.quarantine import Quarantine, QuarantinedLog
 from penstock.store.logs.sql_live_text import SqlLiveText
 from penstock.store.projections import ProjectionWriter

@@ -16,7 +16,7 @@ from penstock.core.ids import BlobId, MessageId
 from penstock.store.blobs import Blobs
 from penstock.store.bucket import open_bucket
 from penstock.store.database import Database
-from penstock.store.logs.lease_units import this_process
+from penstock.store.logs.owners import this_process
 from penstock.store.logs.sql_log import SqlLog
 from penstock.testing.clock import FakeClock, settle
 from tests.kit.log_entries import (
@@ -240,7 +240,7 @@ from penstock.core.errors import LeaseLost
 from penstock.core.events.events import Entry, NoteEmitted
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
-from penstock.store.logs.lease_units import this_process
+from penstock.store.logs.owners import this_process
 from penstock.store.logs.sql_log import SqlLog
 
 async def main(url):
