@@ -33,6 +33,9 @@ COMPREHENSIONS = {"<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<lambda
 SUCCESSES = {penstock.Status.SUCCESS, penstock.TaskStatus.SUCCEEDED}
 SETTLE_SECONDS = 0.3
 """How long background work of the warm-up, such as releasing its lease, may take to finish."""
+RUNS = 5
+"""Runs of a scenario, of which the shortest counts: on a busy machine the other thread may end its
+work later, and what waits for it is entered once more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +123,7 @@ async def _measure(folder: Path) -> Mapping[str, Hops]:
     (folder / "penstock.toml").touch()
     replies = [call("add", a=1, b=2), say("Three.")]
     clerk = penstock.Agent(
-        "clerk", instructions="You add.", tools=[add], model=ScriptedModel(replies * 2)
+        "clerk", instructions="You add.", tools=[add], model=ScriptedModel(replies * (RUNS + 1))
     )
     recorder = Recorder()
     with recorder.attach():
@@ -135,12 +138,15 @@ async def _measure(folder: Path) -> Mapping[str, Hops]:
 
 async def _recorded(recorder: Recorder, run: Callable[[], Awaitable[Any]]) -> Hops:
     await run()
-    await SystemClock().sleep(SETTLE_SECONDS)
-    with recorder.record():
-        outcome = await run()
-    if outcome.status not in SUCCESSES:
-        raise SystemExit(f"the scenario did not succeed: {outcome}")
-    return recorder.hops()
+    found: list[Hops] = []
+    for _ in range(RUNS):
+        await SystemClock().sleep(SETTLE_SECONDS)
+        with recorder.record():
+            outcome = await run()
+        if outcome.status not in SUCCESSES:
+            raise SystemExit(f"the scenario did not succeed: {outcome}")
+        found.append(recorder.hops())
+    return min(found, key=lambda each: (each.hops, each.files))
 
 
 def ceilings() -> Mapping[str, Mapping[str, int]]:

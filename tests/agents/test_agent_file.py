@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.agents.agent import ChatSettings
-from penstock.agents.agent_file import KnownNames, parse_agent
+from penstock.agents.agent_file import KnownNames, ParsedAgent, parse_agent
 from penstock.agents.agent_profile import AgentInput, AgentProfile, DisplayCard, Tier
 from penstock.agents.agent_profile import ArchitectNotes as Notes
 from penstock.core.events.flow_events import Output, ValueType
@@ -373,13 +373,14 @@ VALUES = st.recursive(
 def test_no_value_of_any_field_raises(values: dict[str, Any]) -> None:
     lines = "\n".join(f"{key}: {value!r}" for key, value in values.items())
     known = KnownNames(tools=(), skills=(), handbooks=(), roles=())
-    parse_agent(f"---\n{lines}\n---\n", "a.md", known)
+    assert isinstance(parse_agent(f"---\n{lines}\n---\n", "a.md", known), ParsedAgent)
 
 
 @given(st.text(), st.text())
 def test_no_text_raises(head: str, body: str) -> None:
-    parse_agent(head, "a.md")
-    parse_agent(f"---\n{head}\n---\n{body}", "a.md", KnownNames(tools=(), roles=()))
+    assert isinstance(parse_agent(head, "a.md"), ParsedAgent)
+    text = f"---\n{head}\n---\n{body}"
+    assert isinstance(parse_agent(text, "a.md", KnownNames(tools=(), roles=())), ParsedAgent)
 
 
 @pytest.mark.parametrize(

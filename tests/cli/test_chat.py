@@ -154,6 +154,9 @@ def test_commands_and_flows_are_completed_in_a_conversation(project: Path) -> No
         terminal.until("/call hello ")
         terminal.press("name=Ann\n")
         terminal.until("Hello, Ann!")
+        terminal.until("assistant> ")
+        terminal.leave()
+        assert terminal.ended() == 0
 
 
 BESIDE = '''

@@ -1,9 +1,11 @@
 """A damaged log affects no other: every list still shows all others."""
 
+import asyncio
 import logging
+import shutil
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from sqlalchemy import Connection, text
@@ -55,11 +57,19 @@ READS_BACK = {"twice", "an odd status", "a title that is no UTF-8", "another kin
 SHOWS_THE_QUESTION = {"twice", "a title that is no UTF-8", "a gap", "no end"}
 """Damages after which the event that asks reads back."""
 METRICS = "/api/agents/assistant/tools/metrics"
-STANDING = {
-    "/api/flows/dom:asks/runs": {None, "suspended"},
-    "/api/flows/look/runs": {None, "success"},
-}
+ASKS, LOOKS = "/api/flows/dom:asks/runs", "/api/flows/look/runs"
+STANDING = {ASKS: {None, "suspended"}, LOOKS: {None, "success"}}
 """The status with which the intact run is listed."""
+Made = TypeVar("Made")
+Kept = tuple[Path, list[Made]]
+"""A folder with a database, and the ids of what is in it."""
+
+
+def copied(kept: Kept[Made], place: Path) -> list[Made]:
+    """Copy a folder to another place; returns the ids of what is in it."""
+    folder, made = kept
+    shutil.copytree(folder, place, dirs_exist_ok=True)
+    return made
 
 
 def do(statement: str, log_id: str, connection: Connection) -> None:
@@ -96,16 +106,30 @@ def opened(url: str) -> Any:
     return served(url=url, model=model, tools=tools)
 
 
-@pytest.mark.parametrize("name", DAMAGES)
-async def test_a_damaged_conversation_affects_no_other(name: str, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/a.db"
-    async with opened(url) as server:
-        collected = []
+async def two_conversations(folder: Path) -> list[tuple[str, str]]:
+    """Have two conversations that wait for a person; returns their ids and questions."""
+    kept = []
+    async with opened(f"sqlite:///{folder}/a.db") as server:
         for _ in range(2):
             conversation = (await server.say("Add")).headers["x-conversation-id"]
             parked = (await server.say("Mail", conversationId=conversation)).json()
-            collected.append((conversation, parked["suspended"]["questions"][0]["id"]))
-    (broken, its_question), (whole, question) = collected
+            kept.append((conversation, parked["suspended"]["questions"][0]["id"]))
+    return kept
+
+
+@pytest.fixture(scope="module")
+def conversations(tmp_path_factory: pytest.TempPathFactory) -> Kept[tuple[str, str]]:
+    """Make the conversations once: each test damages a copy."""
+    folder = tmp_path_factory.mktemp("conversations")
+    return folder, asyncio.run(two_conversations(folder))
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+async def test_a_damaged_conversation_affects_no_other(
+    name: str, conversations: Kept[tuple[str, str]], tmp_path: Path
+) -> None:
+    (broken, its_question), (whole, question) = copied(conversations, tmp_path)
+    url = f"sqlite:///{tmp_path}/a.db"
     await damage(url, name, broken)
     async with opened(url) as server:
         for query in ({}, {"status": "open"}, {"conversationId": whole}):
@@ -251,30 +275,42 @@ async def test_aborting_a_run_in_a_damaged_log_is_refused(tmp_path: Path) -> Non
         assert f"penstock erase --log {run} --yes" in answer.json()["error"]["message"]
 
 
-@pytest.mark.slow("opens a project twice")
-@pytest.mark.parametrize("name", DAMAGES)
-async def test_a_damaged_run_affects_no_other(name: str, tmp_path: Path) -> None:
-    asks, looks = "/api/flows/dom:asks/runs", "/api/flows/look/runs"
-    async with flow_server(tmp_path) as server:
-        runs = [
+async def four_runs(folder: Path) -> list[str]:
+    """Start two runs that wait for a person and two that end; returns their ids."""
+    async with flow_server(folder) as server:
+        return [
             (await server.client.post(f"{path}?wait=60", json={})).headers["x-task-id"]
-            for path in (asks, asks, looks, looks)
+            for path in (ASKS, ASKS, LOOKS, LOOKS)
         ]
-    url = f"sqlite:///{tmp_path}/.penstock/penstock.db"
-    await damage(url, name, runs[0], runs[2])
+
+
+@pytest.fixture(scope="module")
+def runs_of_flows(tmp_path_factory: pytest.TempPathFactory) -> Kept[str]:
+    """Make the runs once: each test damages a copy of their project."""
+    folder = tmp_path_factory.mktemp("runs")
+    return folder, asyncio.run(four_runs(folder))
+
+
+@pytest.mark.slow("opens a project")
+@pytest.mark.parametrize("name", DAMAGES)
+async def test_a_damaged_run_affects_no_other(
+    name: str, runs_of_flows: Kept[str], tmp_path: Path
+) -> None:
+    runs = copied(runs_of_flows, tmp_path)
+    await damage(f"sqlite:///{tmp_path}/.penstock/penstock.db", name, runs[0], runs[2])
     async with flow_server(tmp_path) as server:
-        for path, run in ((asks, runs[1]), (looks, runs[3])):
+        for path, run in ((ASKS, runs[1]), (LOOKS, runs[3])):
             for query in ({}, {"status": "suspended"}, {"status": "success"}, {"status": "error"}):
                 ids = await listed(server, path, **query)
                 assert (run in ids) == (query.get("status") in STANDING[path])
         for run in (runs[0], runs[2]):
-            for path in (f"{asks}/{run}", f"{looks}/{run}", f"/api/tasks/{run}"):
+            for path in (f"{ASKS}/{run}", f"{LOOKS}/{run}", f"/api/tASKS/{run}"):
                 assert (await server.client.get(path)).status_code in {200, 404, 503}
         assert runs[1] in [
             question["taskId"]
             for question in (await server.client.get("/api/questions")).json()["questions"]
         ]
-        done = (await server.client.post(f"{looks}?wait=60", json={})).json()
+        done = (await server.client.post(f"{LOOKS}?wait=60", json={})).json()
         assert done["status"] == "success"
 
 

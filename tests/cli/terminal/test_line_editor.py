@@ -73,6 +73,8 @@ def test_tab_lists_several_matching_options(tmp_path: Path) -> None:
         terminal.until("Quick fix")
         terminal.until("quick run")
         terminal.until("answer> ")
+        terminal.leave()
+        assert terminal.ended() == 0
 
 
 def test_a_line_starts_with_its_draft(tmp_path: Path) -> None:
@@ -80,6 +82,10 @@ def test_a_line_starts_with_its_draft(tmp_path: Path) -> None:
         terminal.until("answer> a draft")
         terminal.press("\x7f\x7fgon\n")
         terminal.until("line: 'a dragon'")
+        terminal.until("answer> a draft")
+        terminal.press("\x15")
+        terminal.leave()
+        assert terminal.ended() == 0
 
 
 @pytest.mark.parametrize("typed", ["", "half a l", "T\t"])

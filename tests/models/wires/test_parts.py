@@ -41,10 +41,10 @@ ON_ANTHROPIC: TypeAdapter[Any] = TypeAdapter(ContentBlockParam)
 def test_the_sdks_take_every_part(part: Part) -> None:
     message = UserMessage("", (), (part,))
     (chat,) = chat_parts(message)
-    ON_CHAT.validate_python(chat, strict=True)
-    ON_RESPONSES.validate_python(response_parts(message))
+    assert ON_CHAT.validate_python(chat, strict=True) == chat
+    assert len(ON_RESPONSES.validate_python(response_parts(message))) == 1
     (block,) = anthropic_blocks(message)
-    ON_ANTHROPIC.validate_python(block)
+    assert ON_ANTHROPIC.validate_python(block)["type"] == block["type"]
 
 
 def test_a_message_of_text_alone_has_no_parts() -> None:
