@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -32,7 +31,7 @@ from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.foreign_code import CaughtError
-from penstock.core.json_values.schema import Problem, Schema, json_problems, pointer
+from penstock.core.json_values.schema import Problem, Schema, pointer
 from penstock.core.text import cut
 from penstock.tools.outputs import BYTES
 from penstock.tools.python.docstring import FunctionLines, parse_docstring
@@ -45,7 +44,9 @@ from penstock.tools.python.signature import (
     depends_of,
     is_context,
     needs_of,
+    show_defaults,
     type_name,
+    unreadable_hints,
 )
 
 MESSAGE_CHARACTERS = 300
@@ -93,7 +94,7 @@ class _Reader:
         with CaughtError() as fault:
             hints = get_type_hints(self._function, include_extras=True)
         if fault.error is not None:
-            for name, hint, error in _unreadable(self._function):
+            for name, hint, error in unreadable_hints(self._function):
                 remedy = ""
                 if isinstance(error, NameError):
                     remedy = "; import it at the top, not under `if TYPE_CHECKING:`"
@@ -174,7 +175,7 @@ class _Reader:
             signature.convert = partial(_arguments, model, self._names)
             made = model.model_json_schema(schema_generator=_Schemas)
             schema = inlined(made, formats=True)
-            _show_defaults(schema, taken)
+            show_defaults(schema, taken)
             Schema(schema)
             signature.input_schema = schema
             signature.takes_bytes = _ENCODED in repr(schema)
@@ -205,17 +206,6 @@ class _Reader:
             line=self._lines.line_of(parameter),
         )
         self._signature.findings.append(finding)
-
-
-def _unreadable(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Exception]]:
-    """Yield the annotations that cannot be resolved, with the names of their parameters."""
-    bare = inspect.unwrap(function)
-    names = getattr(bare, "__globals__", {})
-    for name, hint in bare.__annotations__.items():
-        with CaughtError() as fault:
-            get_type_hints(SimpleNamespace(__annotations__={name: hint}), names)
-        if fault.error is not None:
-            yield name, hint, fault.error
 
 
 def _is_method(function: Callable[..., Any]) -> bool:
@@ -267,18 +257,6 @@ def _problem_of(hint: Any) -> str | None:
     if fault.error is None:
         return None
     return f"{type_name(hint)} has no JSON form: {_text_of(fault.error)}"
-
-
-def _show_defaults(schema: dict[str, Any], taken: list[inspect.Parameter]) -> None:
-    """Show the defaults that are JSON in the schema. The function itself applies them."""
-    shown = schema.setdefault("properties", {})
-    for parameter in taken:
-        described = shown.get(parameter.name, {})
-        described.pop("default", None)
-        default = parameter.default
-        is_shown = isinstance(default, str | int | float | None)
-        if is_shown and not any(json_problems(default, depth=1)):
-            described["default"] = default
 
 
 def _text_of(error: Exception) -> str:

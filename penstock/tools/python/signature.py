@@ -4,14 +4,17 @@
 than all that declares an agent.
 """
 
-from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple, get_args, get_origin
+import inspect
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from msgspec import Struct, field
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
-from penstock.core.json_values.schema import Problem
+from penstock.core.foreign_code import CaughtError
+from penstock.core.json_values.schema import Problem, json_problems
 from penstock.resources.dependencies import Depends
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.foreign_input import ForeignInput
@@ -84,3 +87,26 @@ def depends_of(hint: Any) -> Depends | None:
     if get_origin(hint) is not Annotated:
         return None
     return next((each for each in get_args(hint)[1:] if isinstance(each, Depends)), None)
+
+
+def unreadable_hints(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Exception]]:
+    """Yield the annotations that cannot be resolved, with the names of their parameters."""
+    bare = inspect.unwrap(function)
+    names = getattr(bare, "__globals__", {})
+    for name, hint in bare.__annotations__.items():
+        with CaughtError() as fault:
+            get_type_hints(SimpleNamespace(__annotations__={name: hint}), names)
+        if fault.error is not None:
+            yield name, hint, fault.error
+
+
+def show_defaults(schema: dict[str, Any], taken: list[inspect.Parameter]) -> None:
+    """Show the defaults that are JSON in the schema. The function itself applies them."""
+    shown = schema.setdefault("properties", {})
+    for parameter in taken:
+        described = shown.get(parameter.name, {})
+        described.pop("default", None)
+        default = parameter.default
+        is_shown = isinstance(default, str | int | float | None)
+        if is_shown and not any(json_problems(default, depth=1)):
+            described["default"] = default
