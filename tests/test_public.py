@@ -50,6 +50,7 @@ COSTLY = {
     "fastapi",
     "httpx2",
     "pydantic",
+    "pydantic_core",
     "rich",
     "sqlalchemy",
     "starlette",

@@ -21,13 +21,13 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
-from pydantic_core import from_json
 
 from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.json_values.json_text import compact, parse_json, parse_json_at
 from penstock.core.json_values.schema import Problem, Schema
+from penstock.core.late import late
 from penstock.core.task import TaskOutput
 from penstock.models.model import ModelCard, OutputFormat, ToolDefinition
 from penstock.models.structured.fit import fit
@@ -223,9 +223,8 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
         Open brackets and texts are completed: the last text or number may be cut. `tool_id` is the
         tool that hands it in; empty for the text of an answer.
         """
-        try:
-            value = from_json(text, allow_partial="trailing-strings", allow_inf_nan=False)
-        except ValueError:
+        begun_json: Callable[[str], Any] = late("penstock.tools.python.hints:begun_json")
+        if (value := begun_json(text)) is UNSET:
             return UNSET
         if tool_id and not self.variant(tool_id).is_wrapped:
             return value

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -25,6 +25,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import from_json
 
 from penstock.core.call_errors import ModelRetry
 from penstock.core.diagnostics import Diagnostic
@@ -354,6 +355,14 @@ def _faulty_field(hint: Any) -> str:
 def text_of(value: Any) -> Any:
     """Return a date, a time, a Decimal or a UUID as its JSON text."""
     return _ANYTHING.dump_python(value, mode="json")
+
+
+def begun_json(text: str) -> Any:
+    """Return the value that the beginning of a JSON text holds; UNSET if there is none."""
+    try:
+        return from_json(text, allow_partial="trailing-strings", allow_inf_nan=False)
+    except ValueError:
+        return UNSET
 
 
 def _arguments(
