@@ -57,7 +57,7 @@ async def test_a_database_that_hangs_is_503_for_all_but_health(tmp_path: Path) -
 async def test_a_key_lookup_that_times_out_returns_503(tmp_path: Path) -> None:
     async with (
         database_at(tmp_path) as database,
-        served(url=database, limits=Limits(key_look_seconds=0.02)) as server,
+        served(url=database, limits=Limits(key_look_seconds=0.2)) as server,
     ):
         key = await server.database_parts.keys.create("ann")
         shown = [{"authorization": f"Bearer {key}"}, {"cookie": "penstock_session=x"}]
