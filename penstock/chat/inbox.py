@@ -96,12 +96,18 @@ class TaskStarter:
         state = self._activations.states.find(LogId(message.session_id))
         if state is None or state.opened is None or not state.is_idle:
             return False
-        opened = state.opened
-        return opened.agent == message.agent and profile.owns(opened.profile_id, message.session_id)
+        opened, agent = state.opened, message.agent
+        is_its = agent in (opened.agent, state.agents.newest)
+        return is_its and profile.owns(opened.profile_id, message.session_id)
 
     async def ensure_readable(self, log_id: LogId) -> None:
         """Fold a log into the cache. Raises StoreCorrupt if it cannot be read."""
         await self._activations.ensure_readable(log_id)
+
+    def newest_agent(self, log_id: LogId) -> str | None:
+        """Return the agent that has a conversation now, as far as the cache knows."""
+        state = self._activations.states.find(log_id)
+        return None if state is None else state.agents.newest
 
     async def begin(
         self, log_id: LogId, agent: str, entries: Sequence[Entry], profile: Profile
@@ -215,16 +221,18 @@ class Inbox:
     async def check_session(
         self, session_id: SessionId, profile: Profile, agent: str | None = None
     ) -> None:
-        """Raise NotFound if it is not the profile's or agent's, StoreCorrupt if it is damaged."""
+        """Raise NotFound if it is not the profile's or agent's, StoreCorrupt if it is damaged.
+
+        A conversation that was handed off is that of both: of the agent that it started with, and
+        of the one that has it now.
+        """
         session = await self._projections.find_session(session_id)
-        if (
-            session is None
-            or agent not in {None, session.agent}
-            or not profile.owns(session.profile_id, session_id)
-        ):
-            whose = "there is" if agent is None else f"agent {agent!r} has"
-            raise NotFound(f"{whose} no conversation {session_id!r}")
-        await self._starter.ensure_readable(LogId(session_id))
+        if session is not None and profile.owns(session.profile_id, session_id):
+            await self._starter.ensure_readable(LogId(session_id))
+            if agent in {None, session.agent, self._starter.newest_agent(LogId(session_id))}:
+                return
+        whose = "there is" if agent is None else f"agent {agent!r} has"
+        raise NotFound(f"{whose} no conversation {session_id!r}")
 
     async def answer(
         self, question_id: QuestionId, body: Mapping[str, Any], profile: Profile = LOCAL_PROFILE

@@ -33,6 +33,10 @@ class DyingLog(MemoryLog):
         self._left = -1
         self.died.clear()
 
+    def die_next(self) -> None:
+        """Die at the next write."""
+        self._left = self.writes + 1
+
     async def send(
         self,
         log_id: LogId,
