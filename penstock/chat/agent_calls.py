@@ -1,12 +1,13 @@
 """Agents that work for a call of another agent: their loop in a frame of the caller's log.
 
 It guarantees that such an agent uses the budget, the profile and the questions of the task that it
-works for, that it continues from its dialogue after a crash or a wait, and that agents do not call
-each other without end. Its system prompt and its tools are fixed in AgentStarted, as those of a
-task are in TaskStarted. Shown by tests/chat/test_agent_calls.py.
+works for, that it may do nothing that its caller must not, that it continues from its dialogue
+after a crash or a wait, and that agents do not call each other without end. Its system prompt and
+its tools are fixed in AgentStarted, as those of a task are in TaskStarted; skills that it selects
+follow them. Shown by tests/chat/test_agent_calls.py and tests/journeys/test_inner_agents.py.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,13 +24,13 @@ from penstock.agents.output_loop import (
     output_loop,
     until_passed,
 )
-from penstock.agents.prompt import system_prompt
+from penstock.agents.prompt import skill_prompt, system_prompt
 from penstock.agents.tool_offer import (
     AgentModel,
     OutputOffers,
+    TaskOffers,
     ToolOffer,
     caller_for,
-    definition,
     offered,
 )
 from penstock.agents.turn import open_turns
@@ -49,12 +50,16 @@ from penstock.core.events.flow_events import AgentStarted
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.limits import World
 from penstock.engine.bus import Bus
+from penstock.engine.dialogue import Dialogue
 from penstock.engine.ledger import Ledger
 from penstock.engine.task_state import AS_TOOL
 from penstock.models.model import Model
 from penstock.tools.hooks.deciding import TaskHooks
 from penstock.tools.hooks.reply_hooks import ReplyHooks
+from penstock.tools.invoker import Invoker
+from penstock.tools.policy import STRENGTH, Action, Caller
 from penstock.tools.resources import AgentRequest
+from penstock.tools.skills import Selection, TaskSkills
 
 _FAILURES = (
     *(ModelError, ConfigError, PromptNotResolved, ToolsetFailed),
@@ -62,17 +67,31 @@ _FAILURES = (
 )
 
 
-class FixedOffer:
-    """The same tools in each turn: agents in frames have no skills to select."""
+class FrameOffers(TaskOffers):
+    """The offers of an agent in a frame: its prompt is fixed, and the skills are its own."""
 
-    __slots__ = ("_offer",)
+    __slots__ = ("_dialogue",)
 
-    def __init__(self, offer: ToolOffer) -> None:
-        self._offer = offer
+    def __init__(
+        self,
+        agent: AnyAgent,
+        invoker: Invoker,
+        caller: Caller,
+        *,
+        dialogue: Dialogue,
+        fixed: Sequence[str] | None,
+    ) -> None:
+        super().__init__(agent, invoker, caller, fixed=fixed)
+        self._dialogue = dialogue
 
     def at(self, selected: tuple[str, ...]) -> ToolOffer:
-        """Return the offer."""
-        return self._offer
+        """Return the offer with the skills that this agent selected; `selected` has others."""
+        return super().at(self._dialogue.selected)
+
+    def _system(self, selection: Selection) -> str:
+        skills, system = self._caller.skills, self._dialogue.system
+        text = skill_prompt(skills.skills, selection) if skills and selection.skills else ""
+        return f"{system}\n\n{text}" if text else system
 
 
 class AgentCalls:
@@ -124,8 +143,10 @@ class AgentCalls:
             dependencies = invoker.edition.resources.dependencies
             instructions = await agent.instruction_parts.text(held, scope, dependencies)
         # Only the agent of a conversation can hand it off.
+        caller, hides = _caller(request), invoker.rules.hides
         every = offered(agent, invoker, profile)
-        tools = [tool for tool in every if tool.spec.tool_id not in agent.transfers]
+        named = [tool for tool in every if tool.spec.tool_id not in agent.transfers]
+        tools = [tool for tool in named if not hides(tool.spec, caller)]
         started = AgentStarted(
             agent=agent.name,
             message=request.task,
@@ -159,7 +180,7 @@ class AgentCalls:
         agent: AnyAgent = request.agent
         settings, dialogue = agent.settings, ledger.task.agents[request.path]
         invoker, hooks = self._participants.invoker(agent), self._hooks(request, ledger)
-        offer = self._offer(request, ledger, hooks)
+        offer = self._offers(request, ledger, hooks)
         around = None if hooks is None else ReplyHooks(hooks, ledger, request.path)
         opened = partial(
             open_turns, dialogue=dialogue, world=self._world, bus=self._bus, is_new=is_new
@@ -199,25 +220,57 @@ class AgentCalls:
         dependencies = invoker.edition.resources.dependencies
         return TaskHooks(selected, ledger, request.caller.profile, dependencies)
 
-    def _offer(self, request: AgentRequest, ledger: Ledger, hooks: TaskHooks | None) -> FixedOffer:
-        agent, outer = request.agent, request.caller
-        started = ledger.task.started_agents[request.path]
-        registry = self._participants.invoker(agent).registry
-        tools = [tool for tool in map(registry.find, started.offered) if tool is not None]
-        # Narrowed to the profile of the caller: an agent gets no permission that its caller lacks.
+    def _offers(
+        self, request: AgentRequest, ledger: Ledger, hooks: TaskHooks | None
+    ) -> FrameOffers:
+        agent, profile = request.agent, request.caller.profile
+        dialogue, started = ledger.task.agents[request.path], ledger.task.started_agents
+        fixed = started[request.path].offered
+        skills = TaskSkills(
+            self._participants.skills, dialogue, agent.settings.skill_choice, profile=profile
+        )
         caller = replace(
-            caller_for(agent, outer.profile, started.offered),
-            session=outer.session,
-            is_autonomous=outer.is_autonomous,
+            _caller(request, fixed),
+            skills=skills,
             hooks=None if hooks is None else hooks.selected,
         )
-        return FixedOffer(
-            ToolOffer(
-                system=started.system,
-                definitions=tuple([definition(tool) for tool in tools]),
-                caller=caller,
-            )
+        return FrameOffers(
+            agent,
+            self._participants.invoker(agent),
+            caller,
+            dialogue=dialogue,
+            fixed=fixed if agent.settings.tools_enabled else None,
         )
+
+
+def _caller(request: AgentRequest, offered_ids: Sequence[str] = ()) -> Caller:
+    """Return an agent in a frame as a caller. It may do nothing that its own caller must not.
+
+    It has the profile of its caller. A tool that its caller is denied, or must ask for, is denied
+    to it, or it must ask. It reads and writes the files that its caller may, unless its own file
+    says which; the commands that either may not run are refused.
+    """
+    outer = request.caller
+    own = caller_for(request.agent, outer.profile, offered_ids)
+    strength = STRENGTH.index
+    stricter = {
+        tool_id: action
+        for tool_id, action in outer.permissions.items()
+        if strength(Action(action)) > strength(Action(own.permissions.get(tool_id, Action.ALLOW)))
+    }
+    access, beside = own.access, outer.access
+    return replace(
+        own,
+        session=outer.session,
+        is_autonomous=outer.is_autonomous,
+        permissions={**own.permissions, **stricter},
+        access=replace(
+            access,
+            read=beside.read if access.read is None else access.read,
+            write=beside.write if access.write is None else access.write,
+            deny=(*beside.deny, *access.deny),
+        ),
+    )
 
 
 def _failure(agent: AnyAgent, error: ErrorDetail) -> ToolFailed | BudgetExceeded:

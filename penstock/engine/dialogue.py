@@ -272,6 +272,8 @@ class Dialogue(Struct):
     rounds: list[Round] = field(default_factory=list)
     spent: list[Usage] = field(default_factory=list)
     """The usage of each reply."""
+    selected: tuple[str, ...] = ()
+    """Skills that an agent in a frame selected; those of the main agent are the session's."""
     reminders: int = 0
     """How often the agent was reminded to finish."""
     handoffs: int = 0

@@ -72,7 +72,7 @@ from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import MIB
 from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.engine.agent_chain import AgentChain, back_to
-from penstock.engine.dialogue import MessageList
+from penstock.engine.dialogue import Dialogue, MessageList
 from penstock.engine.slash_commands import text_for_model
 from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Lease, Log
@@ -163,7 +163,7 @@ class SessionState:
             case QuestionAnswered():
                 task.answer(event, self.tick)
             case SkillsSelected():
-                self._select(event)
+                self._select(event, task.agent_around(path))
             case PromptResolved() | SecretGiven() | StateWritten() | HookDecided() | Summarised():
                 task.record_value(event, path)
             case TaskSuspended() | TaskBlocked() | TaskResumed():
@@ -257,8 +257,9 @@ class SessionState:
             text = text_for_model(brief.content)
             self.messages.add_asked(UserMessage(text, brief.attachments))
 
-    def _select(self, event: SkillsSelected) -> None:
-        self.selected = tuple(dict.fromkeys((*self.selected, *event.skill_ids)))
+    def _select(self, event: SkillsSelected, inner: Dialogue | None = None) -> None:
+        holder = inner or self
+        holder.selected = tuple(dict.fromkeys((*holder.selected, *event.skill_ids)))
 
     def _end(self, task: TaskState, event: TaskEnded) -> None:
         task.is_ended = True

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from penstock.core.call import CallPath, frame_above
+from penstock.core.call import CallPath, frame_above, is_below
 from penstock.core.envelope import Json
 from penstock.core.events.events import (
     CallRequested,
@@ -237,6 +237,14 @@ class TaskState(Struct):
         if not self.agents or path is None:
             return self.main
         return self.agents.get(frame_above(path), self.main)
+
+    def agent_around(self, path: CallPath | None) -> Dialogue | None:
+        """Return the dialogue of the innermost agent in a frame around a call; None for the main.
+
+        Unlike `dialogue_of` it also finds the agent of calls that its tools make.
+        """
+        frames = [each for each in self.agents if path is not None and is_below(path, each)]
+        return self.agents[max(frames, key=len)] if frames else None
 
     @property
     def metadata(self) -> Json:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import NotFound
 from penstock.core.profile import Profile
+from penstock.engine.dialogue import Dialogue
 from penstock.engine.session_state import SessionState
 from penstock.manifest.skill import Resource, SkillManifest, grant, list_resources, order_skills
 
@@ -137,7 +138,7 @@ class TaskSkills:
     def __init__(
         self,
         skills: Skills,
-        state: SessionState,
+        state: SessionState | Dialogue,
         of: SkillChoice,
         *,
         profile: Profile,

@@ -116,6 +116,28 @@ async def test_three_agents_in_a_circle_stop_at_the_bound() -> None:
     assert (second.agent, second.usage.tool_calls) == ("b", 5)
 
 
+# ---- outputs ----
+
+
+async def test_an_output_is_validated_by_the_agent_that_gives_it() -> None:
+    wrong, right = call("final_answer", total="much"), call("final_answer", total=7)
+    model = ScriptedModel([call(TRANSFER), wrong, right])
+    triage, _ = pair(output=Bill)
+    async with memory_runtime(model=model, agents=[triage]) as runtime:
+        reply = await runtime.chat("Pay", agent=triage)
+        again = await runtime.attach(reply.task_id, agent=triage).reply()
+    assert (reply.output, again.output) == (Bill(total=7), Bill(total=7))
+    assert "total" in model.requests[-1].messages[-1].content
+
+
+async def test_an_output_that_a_message_wants_is_wanted_of_each_agent() -> None:
+    model = ScriptedModel([call(TRANSFER), call("final_answer", total=7)])
+    async with memory_runtime(model=model, agents=pair()) as runtime:
+        reply = await runtime.chat("Pay", agent="triage", output=Bill)
+    assert (reply.agent, reply.output) == ("billing", Bill(total=7))
+    assert {"final_answer"} <= {each.name for each in model.requests[1].tools}
+
+
 # ---- its history ----
 
 

@@ -11,6 +11,7 @@ from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.json_values.json_text import compact
+from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.output_type import OutputType
 from penstock.tools.resources import AgentRequest
@@ -35,9 +36,13 @@ TASK: Json = {
 class AgentTool:
     """Runs an agent. Raises ConfigError if its input is a type without fields."""
 
-    def __init__(self, agent: Any, spec: ToolSpec, *, is_typed: bool) -> None:
+    def __init__(
+        self, agent: Any, spec: ToolSpec, *, input_type: OutputType | None, is_typed: bool
+    ) -> None:
         self.agent = agent
         self.spec = spec
+        self._input_type = input_type
+        """The type of its input; None if it is a task in words."""
         self._is_typed = is_typed
         """Whether it returns the typed output, and not the text of the answer."""
 
@@ -46,7 +51,12 @@ class AgentTool:
         ask_agent = invocation.edition.resources.callbacks.ask_agent
         if ask_agent is None:
             raise ToolNotConfigured("agents do not run here: use a runtime")
-        task = input["task"] if [*input] == ["task"] else compact(input)
+        if self._input_type is None:
+            task = input["task"]
+        elif problems := self._input_type.problems(input):
+            raise invalid(self.spec.tool_id, problems)
+        else:
+            task = compact(input)
         request = AgentRequest(
             agent=self.agent,
             task=invocation.caller.secrets.text(task),
@@ -68,20 +78,17 @@ def agent_tool(
     agent: Any, *, name: str | None, description: str | None, input: Any, output: bool
 ) -> AgentTool:
     """Return an agent as a tool. Raises ConfigError if `input` is a type without fields."""
-    schema = TASK
-    if input is not None:
-        made = OutputType(input)
-        if made.is_wrapped:
-            raise ConfigError(f"input of the agent {agent.name!r} must be a type with fields")
-        schema = made.schema
+    input_type = None if input is None else OutputType(input)
+    if input_type is not None and input_type.is_wrapped:
+        raise ConfigError(f"input of the agent {agent.name!r} must be a type with fields")
     text = description or agent.description or f"Have the agent {agent.name} do a task."
     spec = ToolSpec(
         tool_id=name or agent.name,
         description=text,
-        input_schema=schema,
+        input_schema=TASK if input_type is None else input_type.schema,
         effect=Effect.WRITE,
         is_frame=True,
         timeout_ms=HOUR_MS,
         kind="python",
     )
-    return AgentTool(agent, spec, is_typed=output)
+    return AgentTool(agent, spec, input_type=input_type, is_typed=output)

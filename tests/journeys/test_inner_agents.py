@@ -1,0 +1,240 @@
+"""Agents as tools with a real project: their skills, what they may do, and the types of inputs."""
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, field_validator
+
+from penstock.agents.agent import Agent, ChatSettings
+from penstock.agents.agent_profile import AgentProfile
+from penstock.core.call import Effect
+from penstock.core.envelope import Json
+from penstock.core.events.events import SkillsSelected
+from penstock.core.ids import LogId
+from penstock.core.limits import Limits
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.resources.project.access import Access
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import MemoryStorage, memory_runtime
+from penstock.tools.invocation import Invocation
+from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.project import ProjectFolder
+from tests.kit.tools import Act
+from tests.kit.visibility import write_project
+
+ASK = call("researcher", task="Find tea")
+OF_A = {"t_listed", "t_inline", "t_req"}
+
+
+def tools_of(model: ScriptedModel) -> list[set[str]]:
+    """Return which tools of the project's skills each request had."""
+    return [
+        {each.name for each in request.tools if each.name.startswith("t_")}
+        for request in model.requests
+    ]
+
+
+def team(
+    inner: ScriptedModel, outer: ScriptedModel, *, own: ChatSettings | None = None, **options: Any
+) -> Agent[Any, Any]:
+    """Return a writer with its own settings, whose tool is a researcher with options."""
+    researcher: Agent[Any, Any] = Agent("researcher", model=inner, **options)
+    return Agent("writer", model=outer, tools=[researcher], settings=own or ChatSettings())
+
+
+# ---- skills ----
+
+
+async def test_an_inner_agent_starts_with_its_skills(project: ProjectFolder) -> None:
+    write_project(project)
+    inner, outer = ScriptedModel([say("Tea.")]), ScriptedModel([ASK, say("Done.")])
+    settings = ChatSettings(selected_skills=("a",))
+    writer = team(inner, outer, settings=settings)
+    async with project.opened(agents=[writer]) as runtime:
+        await runtime.chat("Go", agent=writer)
+    assert tools_of(inner) == [OF_A]
+    assert "Mind skill a." in inner.requests[0].system
+    assert "Mind skill" not in "".join(each.system for each in outer.requests)
+
+
+async def test_a_skill_that_an_inner_agent_activates_is_its_own(project: ProjectFolder) -> None:
+    """Not that of its caller, nor of another call of the same agent."""
+    write_project(project)
+    inner = ScriptedModel(
+        [call("activate_skill", skill_id="b"), call("t_req"), say("Tea."), say("More tea.")]
+    )
+    outer = ScriptedModel([ASK, ASK, say("Done.")])
+    writer = team(inner, outer)
+    async with project.opened(agents=[writer]) as runtime:
+        reply = await runtime.chat("Go", agent=writer)
+        records = await runtime.parts.storage.log.read(LogId(reply.session))
+    assert tools_of(inner) == [set(), {"t_req"}, {"t_req"}, set()]
+    assert "Mind skill b." in inner.requests[1].system
+    assert inner.requests[1].system.startswith(inner.requests[0].system)
+    assert tools_of(outer) == [set()] * 3
+    (selected,) = [each for each in records if isinstance(each.event, SkillsSelected)]
+    assert selected.path is not None
+    first, second = reply.calls
+    assert [each.tool for each in first.calls] == ["activate_skill", "t_req"]
+    assert (first.calls[1].output is not None, second.calls) == (True, ())
+
+
+async def test_an_inner_agent_keeps_its_skills_over_a_restart(project: ProjectFolder) -> None:
+    write_project(project)
+    ask = call("ask_user", question="Which tea?")
+    inner = ScriptedModel([call("activate_skill", skill_id="b"), ask, say("Tea.")])
+    writer = team(inner, ScriptedModel([ASK, say("Done.")]))
+    async with project.opened(agents=[writer]) as runtime:
+        reply = await runtime.chat("Go", agent=writer)
+    async with project.opened(agents=[writer]) as runtime:
+        reply = await runtime.answer(reply, "Green")
+    assert reply.output == "Done."
+    assert tools_of(inner) == [set(), {"t_req"}, {"t_req"}]
+
+
+# ---- what it may do ----
+
+
+@pytest.mark.parametrize(
+    ("own", "outer", "expected"),
+    [
+        ({}, {}, "paid"),
+        ({}, {"pay": "deny"}, "hidden"),
+        ({"pay": "allow"}, {"pay": "deny"}, "hidden"),
+        ({"pay": "deny"}, {"pay": "allow"}, "hidden"),
+        ({"pay": "allow"}, {"pay": "ask"}, "asked"),
+        ({"pay": "ask"}, {"pay": "allow"}, "asked"),
+        ({"pay": "ask"}, {"pay": "deny"}, "hidden"),
+    ],
+)
+async def test_an_inner_agent_may_do_nothing_that_its_caller_must_not(
+    own: dict[str, str], outer: dict[str, str], expected: str
+) -> None:
+    pay = Act("pay", effect=Effect.WRITE)
+    inner = ScriptedModel([call("pay"), say("Paid.")])
+    writer = team(
+        inner,
+        ScriptedModel([ASK, say("Done.")]),
+        tools=[pay],
+        settings=ChatSettings(tool_permissions=own),
+        own=ChatSettings(tool_permissions=outer),
+    )
+    async with memory_runtime(agents=[writer]) as runtime:
+        reply = await runtime.chat("Go", agent=writer)
+        if reply.questions:
+            assert [each.tool for each in reply.questions] == ["pay"]
+            reply = await runtime.approve(reply)
+            assert expected == "asked"
+    offered = [each.name for each in inner.requests[0].tools]
+    assert (len(pay.runs), offered) == ((0, []) if expected == "hidden" else (1, ["pay"]))
+    assert reply.output == "Done."
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        (Access(), Access(read=("docs/**",), write=(), deny=("curl",))),
+        (
+            Access(read=("src/**",), deny=("rm",)),
+            Access(read=("src/**",), write=(), deny=("curl", "rm")),
+        ),
+    ],
+)
+async def test_an_inner_agent_reads_and_writes_what_its_caller_may(
+    own: Access, expected: Access
+) -> None:
+    found: list[Access] = []
+
+    async def look(input: Json, invocation: Invocation) -> str:
+        found.append(invocation.caller.access)
+        return "seen"
+
+    inner = ScriptedModel([call("look"), say("Tea.")])
+    researcher: Agent[Any, Any] = Agent(
+        "researcher", model=inner, tools=[Act("look", look)], profile=AgentProfile(access=own)
+    )
+    caller = Access(agent="writer", read=("docs/**",), write=(), deny=("curl",))
+    writer: Agent[Any, Any] = Agent(
+        "writer",
+        model=ScriptedModel([ASK, say("Done.")]),
+        tools=[researcher],
+        profile=AgentProfile(access=caller),
+    )
+    async with memory_runtime(agents=[writer]) as runtime:
+        await runtime.chat("Go", agent=writer)
+    (seen,) = found
+    fields = ("read", "write", "deny")
+    assert [getattr(seen, each) for each in fields] == [getattr(expected, each) for each in fields]
+
+
+# ---- its input ----
+
+
+class Query(BaseModel):
+    """What is wanted."""
+
+    task: int
+
+    @field_validator("task")
+    @classmethod
+    def is_positive(cls, value: int) -> int:
+        if value < 1:
+            raise ValueError("must be positive")
+        return value
+
+
+async def test_an_input_with_a_type_is_checked_by_the_type() -> None:
+    inner = ScriptedModel([say("Tea.")])
+    researcher: Agent[Any, Any] = Agent("researcher", model=inner)
+    outer = ScriptedModel([call("researcher", task=0), call("researcher", task=7), say("Done.")])
+    writer = Agent("writer", model=outer, tools=[researcher.as_tool(input=Query)])
+    async with memory_runtime(agents=[writer]) as runtime:
+        reply = await runtime.chat("Go", agent=writer)
+    refused, found = reply.calls
+    assert (refused.status, found.output) == ("validation_error", "Tea.")
+    assert "must be positive" in outer.requests[1].messages[-1].content
+    assert [each.content for each in inner.requests[0].messages] == ['{"task":7}']
+
+
+# ---- crashes ----
+
+WRITES = 10
+"""How often the log of the story is written when no process dies."""
+
+
+async def tell(log: DyingLog, clock: FakeClock) -> Act:
+    """Run a task of three agents inside each other, in as many lives as it takes."""
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+    pay = Act("pay", effect=Effect.WRITE)
+    payer: Agent[Any, Any] = Agent(
+        "payer", model=ScriptedModel({"Pay": [call("pay"), say("Paid.")]}), tools=[pay]
+    )
+    inner = ScriptedModel({"Find": [call("payer", task="Pay now"), say("Tea.")]})
+    researcher: Agent[Any, Any] = Agent("researcher", model=inner, tools=[payer])
+    outer = ScriptedModel({"Write": [ASK, say("Done.")]})
+    writer: Agent[Any, Any] = Agent("assistant", model=outer, tools=[researcher])
+    while True:
+        async with memory_runtime(agents=[writer], place=place) as runtime:
+            reply = await live(runtime, log, see_through(runtime, "Write", lambda _: {}))
+        if reply is not None:
+            assert reply.content == "Done."
+            return pay
+        log.revive()
+        clock.advance(place.limits.lease_seconds + 1)
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+@pytest.mark.parametrize("writes", range(1, WRITES + 1))
+async def test_three_agents_inside_each_other_killed_at_any_write(
+    writes: int, before: bool
+) -> None:
+    clock = FakeClock()
+    pay = await tell(DyingLog(clock, writes=writes, before=before), clock)
+    assert len(pay.runs) <= 1
+
+
+async def test_every_write_of_the_story_is_tried() -> None:
+    clock = FakeClock()
+    log = DyingLog(clock, writes=-1, before=False)
+    await tell(log, clock)
+    assert log.writes == WRITES
