@@ -87,6 +87,14 @@ SHOWN = {
     "the same, and the toolset no longer returns a tool whose write had started": [
         f"{TOOLSETS}::test_a_started_write_whose_tool_is_gone_may_have_happened"
     ],
+    "`kill -9` while one agent hands the conversation off to another": [
+        "journeys/test_handoffs.py::test_a_task_killed_at_any_write_is_handed_off_once",
+        "journeys/test_handoffs_kept.py::test_two_hand_offs_killed_at_any_write_happen_once",
+    ],
+    "the same, while an agent works for a call of another": [
+        "chat/test_agent_calls.py::test_a_task_killed_at_any_write_ends_the_same",
+        "journeys/test_inner_agents.py::test_three_agents_inside_each_other_killed_at_any_write",
+    ],
     "another process takes over a flow and lacks an agent of its next steps, or a model or tool "
     "in use": [
         f"{FLOWS_BLOCKED}::test_a_run_waits_for_the_agent_of_its_next_step",

@@ -134,8 +134,8 @@ class Catalog:
         Raises ConfigError if it cannot hand off as it says; it is not added then.
         """
         if agent.handoffs:
-            new = {each.name: each for each in with_handoffs([agent]) if self._takes(each)}
-            check_handoffs(with_handoffs([*{**self._agents, **new, agent.name: agent}.values()]))
+            new = [each for each in with_handoffs([agent]) if each is agent or self._takes(each)]
+            check_handoffs(new, others=self._agents)
         return self.add(agent)
 
     def warn_of_added_agents(self) -> None:

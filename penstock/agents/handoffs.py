@@ -32,6 +32,7 @@ from penstock.tools.tool import Tool
 
 PREFIX = "transfer_to_"
 NO_HANDOFFS: Mapping[str, str] = MappingProxyType({})
+NO_AGENTS: Mapping[str, Any] = MappingProxyType({})
 _MOST_CHARACTERS = 64
 """Of the name of a tool, as providers allow."""
 _NO_INPUT: Json = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -153,12 +154,15 @@ def handed_off(started: TaskStarted, agent: str, previous: str) -> HandedOff:
     )
 
 
-def check_handoffs(agents: Sequence[Any], tools: Container[str] = ()) -> None:
+def check_handoffs(
+    agents: Sequence[Any], tools: Container[str] = (), others: Mapping[str, Any] = NO_AGENTS
+) -> None:
     """Raise ConfigError if an agent of a program cannot hand off as it says.
 
-    Files have findings instead. `tools` are the ids of the project's tools.
+    Files have findings instead. `tools` are the ids of the project's tools, and `others` are agents
+    that are there, too, and are not checked.
     """
-    known = {agent.name: agent for agent in agents}
+    known = {**others, **{agent.name: agent for agent in agents}}
     for agent in agents:
         _check_tools(agent, tools)
         for other in () if agent.has_file else agent.handoffs:

@@ -34,7 +34,6 @@ from penstock.chat.requests import (
     check_reach,
     message_entries,
     sent_message,
-    start_of_call,
 )
 from penstock.chat.task_records import RepeatedRequests, first_task
 from penstock.chat.task_waiter import TaskWaiter
@@ -81,6 +80,11 @@ Start = Callable[[str, MessageReceived, Profile], TaskStarted | None]
 """Return the start event of a task; None if that needs more checks, as for a missing model."""
 
 
+def start_of_call(requested: CallRequested) -> TaskStarted:
+    """Return the start event of a direct call's task."""
+    return TaskStarted(offered=(requested.tool_id,))
+
+
 class TaskStarter:
     """Starts tasks of conversations that are new, or cached and idle."""
 
@@ -119,7 +123,8 @@ class TaskStarter:
         """
         received, task_id = entries[-1].event, entries[-1].task_id
         assert isinstance(received, MessageReceived)  # noqa: S101
-        state = self._activations.states.find(log_id)
+        # The entries of a new conversation begin with SessionOpened: nothing of it is cached.
+        state = None if len(entries) > 1 else self._activations.states.find(log_id)
         head, handed = (0, ()) if state is None else (state.seq, state.agents.handed)
         started = self._start(handed[-1] if handed else agent, received, profile)
         if started is None:

@@ -16,7 +16,7 @@ from penstock.core.events.events import (
     SessionOpened,
     TaskStarted,
 )
-from penstock.core.events.flow_events import FlowRequested
+from penstock.core.events.flow_events import FlowRequested, HandedOff
 from penstock.core.ids import ASSISTANT, LogId, MessageId, SessionId, TaskId
 from penstock.core.json_values.json_text import JSON_DEPTH, as_stored, is_deeper, is_larger
 from penstock.core.limits import KIB, Limits, World
@@ -283,11 +283,6 @@ def sent_message(log_id: LogId, records: Sequence[Record], *, is_started: bool) 
     )
 
 
-def start_of_call(requested: CallRequested) -> TaskStarted:
-    """Return the start event of a direct call's task."""
-    return TaskStarted(offered=(requested.tool_id,))
-
-
 def call_requested(call: NewCall, profile: Profile) -> CallRequested:
     """Return a direct call as an event.
 
@@ -306,10 +301,7 @@ def call_requested(call: NewCall, profile: Profile) -> CallRequested:
 
 
 def run_requested(run: NewRun, profile: Profile) -> FlowRequested:
-    """Return a run as an event.
-
-    Raises InvalidRequest if the inputs cannot be stored, and NotFound as `check_reach`.
-    """
+    """Return a run as an event. Raises InvalidRequest for its inputs, NotFound as `check_reach`."""
     check_reach(None, profile)
     waiter_log, waiter = run.waiter or (None, None)
     return FlowRequested(
@@ -336,9 +328,16 @@ def _stored(value: Json, field: str) -> Json:
     try:
         stored: Json = as_stored(value)
     except (TypeError, ValueError) as error:
-        issue = f"is not JSON: {error}"
-        raise InvalidRequest([{"field": field, "issue": issue}]) from None
+        raise InvalidRequest([{"field": field, "issue": f"is not JSON: {error}"}]) from None
     return stored
+
+
+def answered_by(records: Sequence[Record], agent: str) -> str:
+    """Return the agent that worked last on a task; `agent` if the task was never handed off."""
+    for record in reversed(records):
+        if type(event := record.event) is TaskStarted or type(event) is HandedOff:
+            return event.agent or agent
+    return agent
 
 
 def reply_of(task: TaskReply, agent: str, recorded: TaskHistory) -> Reply[Any]:

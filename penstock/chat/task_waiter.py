@@ -27,10 +27,9 @@ from penstock.core.events.events import (
     Record,
     TaskBlocked,
     TaskEnded,
-    TaskStarted,
     TaskSuspended,
 )
-from penstock.core.events.flow_events import HandedOff, RunEnded
+from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import LogId, SessionId, TaskId
 from penstock.core.limits import World
 from penstock.core.task import TaskStatus
@@ -226,11 +225,3 @@ class EndSignal:
         """Listen again, with a new future, after the signal was resolved."""
         self.__exit__()
         self.__enter__()
-
-
-def answered_by(records: Sequence[Record], agent: str) -> str:
-    """Return the agent that worked last on a task; `agent` if the task was never handed off."""
-    for record in reversed(records):
-        if type(event := record.event) is TaskStarted or type(event) is HandedOff:
-            return event.agent or agent
-    return agent

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.agents.agent import Agent, AnyAgent
+from penstock.agents.catalog import Catalog
 from penstock.agents.handoffs import check_handoffs, transfers_to
 from penstock.core.errors import ConfigError
 from penstock.models.scripted import ScriptedModel, call, say
@@ -132,6 +133,15 @@ async def test_the_hand_offs_of_an_agent_that_is_added_later_are_checked() -> No
             runtime.put_agent(Agent("billing", handoffs=["nobody"]))
         assert runtime.requests.known.agents.look_up("triage") is None
         runtime.put_agent(Agent("triage", handoffs=["billing"]))
+
+
+async def test_an_agent_that_lost_its_other_stops_no_new_one() -> None:
+    lost = Agent("lost", handoffs=["gone"])
+    catalog = Catalog([Agent("billing")])
+    catalog.add(lost)
+    assert catalog.put(Agent("triage", handoffs=["billing"])).name == "triage"
+    with pytest.raises(ConfigError, match="agent 'lost' hands off to 'gone'"):
+        catalog.put(lost)
 
 
 async def test_cells_of_a_notebook_may_run_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,7 @@ from penstock.chat.python.message_options import (
 )
 from penstock.chat.python.recorded_task import RecordedTask, form_of
 from penstock.chat.python.run import Run
-from penstock.chat.requests import NewMessage, RequestKey, reply_of
-from penstock.chat.task_waiter import answered_by
+from penstock.chat.requests import NewMessage, RequestKey, answered_by, reply_of
 from penstock.core.errors import RuntimeMisuse
 from penstock.core.events.events import MessageReceived, Record
 from penstock.core.ids import ASSISTANT, TaskId
