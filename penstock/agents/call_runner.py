@@ -27,17 +27,23 @@ from penstock.tools.policy import Caller
 class CallRunner:
     """Runs the calls of a task."""
 
-    __slots__ = ("_max_parallel", "_settings", "invoker", "ledger")
+    __slots__ = ("_max_parallel", "_settings", "invoker", "is_done", "ledger")
 
     def __init__(self, invoker: Invoker, ledger: Ledger, settings: ChatSettings) -> None:
         self.invoker = invoker
         self.ledger = ledger
         self._settings = settings
         self._max_parallel = settings.max_parallel_tools
+        self.is_done = False
+        """A call ended the task, so no round follows."""
 
     def guarding(self) -> LoopGuard:
         """Return a new guard."""
         return LoopGuard(self._settings)
+
+    def may_take_long(self, calls: Sequence[Call]) -> bool:
+        """Whether readers should see the calls before they end."""
+        return bool(calls)
 
     def run(self, calls: Sequence[Call], caller: Caller) -> Awaitable[object]:
         """Run the calls of a reply.

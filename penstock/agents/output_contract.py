@@ -240,14 +240,13 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
         if not self.types:
             return output.value
         named = [each for each in self.types if each.name == output.type_name]
-        misfit = Misfit((Problem("", f"there is no type {output.type_name!r} any more"),))
+        read = None
         # A recorded type that is gone may have been renamed: what fits another one is read by it.
         for each in named or self.types:
             read = each.read(output.value)
             if not isinstance(read, Misfit):
-                return read
-            misfit = read
-        return misfit
+                break
+        return read
 
     @cached_property
     def _is_text_wrapped(self) -> bool:

@@ -64,6 +64,7 @@ from penstock.tools.policy import Caller
 
 ACCEPTED = "Accepted."
 """The outcome of an accepted `final_answer`, as the model reads it."""
+_ACCEPTED = Envelope(Status.SUCCESS, ACCEPTED)
 CHOOSE = (
     "final_answer ends the work, so it cannot come in one reply with {names}, which writes. "
     "Neither ran. Call {names} first and read the outcome, or call final_answer alone."
@@ -71,6 +72,7 @@ CHOOSE = (
 ANSWERED = "An answer was accepted before this call; only the first one counts."
 UNUSED = "output.results_unused"
 """The type of the event that names calls whose results no model reads."""
+_ENDINGS = (ErrorDetail, Transfer)
 TEXT_CHARACTERS = 2_000
 """Characters of the last answer in the error of a task without an output."""
 
@@ -93,7 +95,7 @@ class OutputModel(AgentModel):
         super().__init__(model, offers, agent, ledger, hooks=hooks)
         self._contract = contract
         if contract.streams:
-            self.watched = partial(OutputWatch, model, contract)
+            self.watched = partial(OutputWatch, contract)
 
     def request(
         self,
@@ -139,11 +141,25 @@ class OutputCallRunner(CallRunner):
         """Return a new loop guard. Attempts to hand in an output are counted separately."""
         return LoopGuard(self._settings, exempt=self.contract.tool_ids)
 
-    async def run(self, calls: Sequence[Call], caller: Caller) -> None:
+    def may_take_long(self, calls: Sequence[Call]) -> bool:
+        """Whether a call does more than to judge its arguments."""
+        contract = self.contract
+        is_judged = self._hooks is None and not contract.functions
+        return not (is_judged and all(call.tool_id in contract.tool_ids for call in calls))
+
+    def run(self, calls: Sequence[Call], caller: Caller) -> Awaitable[object]:
         """Carry out the calls of one reply. Raises Suspend as CallRunner does."""
+        asked = self._dialogue.rounds[-1].reply.calls
+        if len(asked) == len(calls) == 1 and calls[0].tool_id in self.contract.tool_ids:
+            return self._answer(calls[0], caller, unused=())  # the usual case
+        return self._run_beside(calls, caller, asked)
+
+    async def _run_beside(
+        self, calls: Sequence[Call], caller: Caller, asked: Sequence[ToolCall]
+    ) -> None:
+        """Carry out calls of which some may hand in an output."""
         answers = [call for call in calls if call.tool_id in self.contract.tool_ids]
         others = [call for call in calls if call.tool_id not in self.contract.tool_ids]
-        asked = self._dialogue.rounds[-1].reply.calls
         writes = sorted({call.name for call in asked if self._writes(call.name)})
         # Both are refused: if the write ran, the answer would have been given without its outcome;
         # if the answer counted, a write that the model wanted would be missing without a trace.
@@ -190,13 +206,14 @@ class OutputCallRunner(CallRunner):
             ledger.note(self._dialogue.path, NoteEmitted(event_type=UNUSED, message=text))
         settled = CallSettled(
             tool_id=call.tool_id,
-            envelope=Envelope(Status.SUCCESS, ACCEPTED),
+            envelope=_ACCEPTED,
             call_id=call.call_id,
             context=ACCEPTED,
             is_text=True,
             ran=False,
         )
-        ledger.settle(call.path, settled)
+        self.is_done = True  # so the end of the task is committed next
+        ledger.settle(call.path, settled, is_awaited=True)
 
 
 async def output_loop(
@@ -220,7 +237,7 @@ async def output_loop(
             # The turns of an agent that handed the task off do not count.
             most = max_iterations + dialogue.taken_at
             asked = await _ask(turns, offers, max_iterations=most, transfers=transfers)
-            if isinstance(asked, ErrorDetail | Transfer):
+            if isinstance(asked, _ENDINGS):
                 return asked
             reply = asked
         if reply.calls:
@@ -236,7 +253,7 @@ async def _ask(
     """Ask the model for the next reply: for its last ones with no tools but `final_answer`."""
     taken = turns.dialogue.iteration
     ending = ending_of(turns, transfers)
-    if isinstance(ending, ErrorDetail | Transfer):
+    if isinstance(ending, _ENDINGS):
         return ending
     # The corrections come on top of the iterations: a model that used all of its turns for work
     # must still be able to correct its answer.

@@ -7,7 +7,6 @@ recurses into them. Providers send the pieces of several calls interleaved, so t
 their index. Proof: `tests/agents/test_reply_reader.py`.
 """
 
-from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -65,10 +64,19 @@ class WorkTime(Struct):
 class ReplyReader:
     """Collects the pieces of one reply."""
 
-    __slots__ = ("_bus", "_calls", "_live", "_new_id", "_reasoning", "_text", "_work")
+    __slots__ = ("_bus", "_calls", "_live", "_new_id", "_reasoning", "_text", "_watch", "_work")
 
-    def __init__(self, bus: Bus, world: World, live: LiveReply, work: WorkTime) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        world: World,
+        live: LiveReply,
+        work: WorkTime,
+        *,
+        watch: "OutputWatch | None" = None,
+    ) -> None:
         self._work = work
+        self._watch = watch
         self._bus = bus
         self._new_id = world.new_id
         self._live = live
@@ -83,9 +91,11 @@ class ReplyReader:
 
         Raises ModelError. The reply keeps its carry, of any size.
         """
-        bus, live = self._bus, self._live
+        bus, live, watch = self._bus, self._live, self._watch
         async with aclosing(model.stream(request)) as events:
             async for event in events:
+                if watch is not None:
+                    watch.take(event)
                 if isinstance(event, TextDelta):
                     self._text.append(event.text)
                     bus.say(live, DeltaKind.TEXT, event.text)
@@ -147,7 +157,7 @@ _GROWTH = 32
 
 
 class OutputWatch:
-    """A model whose replies show the typed output in them while they stream.
+    """Shows the typed output in a reply while it streams.
 
     The text of an output is read again only after it has grown by a share of itself, and only while
     somebody follows: however small its pieces are, this costs a constant number of times its
@@ -155,58 +165,48 @@ class OutputWatch:
     """
 
     __slots__ = (
-        *("_bus", "_contract", "_live", "_model", "_next", "_pieces", "_shown", "_size"),
-        "card",
+        *("_bus", "_contract", "_index", "_live", "_names", "_next", "_pieces", "_shown", "_size"),
+        "_tool_id",
     )
 
-    def __init__(self, model: Model, contract: OutputContract, bus: Bus, live: LiveReply) -> None:
-        self.card = model.card
-        self._model = model
+    def __init__(self, contract: OutputContract, bus: Bus, live: LiveReply) -> None:
         self._contract = contract
         self._bus = bus
         self._live = live
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield the events of the reply as they arrive."""
-        names: dict[int, str] = {}
-        index: int | None = None
-        self._begin("")
-        async with aclosing(self._model.stream(request)) as events:
-            async for event in events:
-                if type(event) is CallDelta:
-                    name = names[event.index] = names.get(event.index, "") + event.name
-                    # Of several answers in one reply, only the first one counts.
-                    if index is None and event.arguments and name in self._contract.tool_ids:
-                        index = event.index
-                        self._begin(name)
-                    if event.index == index:
-                        self._add(event.arguments)
-                elif type(event) is TextDelta and self._contract.mode is OutputMode.NATIVE:
-                    self._add(event.text)
-                yield event
-
-    async def close(self) -> None:
-        """Close the model."""
-        await self._model.close()
-
-    def _begin(self, tool_id: str) -> None:
-        self._pieces, self._size, self._next = list[str](), 0, 0
+        self._names: dict[int, str] = {}
+        """The names of the reply's calls, as far as they have arrived."""
+        self._index: int | None = None
+        """The call that hands in the output; None before it, or for a text."""
+        self._tool_id = ""
+        self._pieces: list[str] = []
+        self._size = self._next = 0
         self._shown: Any = UNSET
-        pieces, partial = self._pieces, self._contract.partial
-        self._live.output = lambda: partial("".join(pieces), tool_id)
+        live.output = self._partial
+
+    def take(self, event: ModelEvent) -> None:
+        """Show the output as far as the reply has it with this event."""
+        if type(event) is CallDelta:
+            name = self._names[event.index] = self._names.get(event.index, "") + event.name
+            # Of several answers in one reply, only the first one counts.
+            if self._index is None and event.arguments and name in self._contract.tool_ids:
+                self._index, self._tool_id = event.index, name
+                self._pieces, self._size, self._next = [], 0, 0
+            if event.index == self._index:
+                self._add(event.arguments)
+        elif type(event) is TextDelta and self._contract.mode is OutputMode.NATIVE:
+            self._add(event.text)
+
+    def _partial(self) -> Any:
+        return self._contract.partial("".join(self._pieces), self._tool_id)
 
     def _add(self, text: str) -> None:
         self._pieces.append(text)
         self._size += len(text)
         live = self._live
-        if (
-            self._size <= self._next
-            or live.output is None
-            or not self._bus.is_followed(live.log_id)
-        ):
+        if self._size <= self._next or not self._bus.is_followed(live.log_id):
             return
         self._next = self._size + self._size // _GROWTH
-        partial = live.output()
+        partial = self._partial()
         if partial is not UNSET and partial != self._shown:
             self._shown = partial
             self._bus.show_output(live, partial)

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.output_contract import OutputContract
 from penstock.agents.prompt import skill_prompt, system_prompt
+from penstock.agents.reply_reader import OutputWatch
 from penstock.core.call import ASK_USER, Origin
 from penstock.core.events.events import MessageReceived
 from penstock.core.messages import Message, UserMessage
@@ -183,15 +184,15 @@ class OutputOffers:
 
     def _extended(self, plain: ToolOffer) -> ToolOffer:
         contract, caller = self.contract, plain.caller
-        others = () if self._is_closed else plain.definitions
-        allowed = () if self._is_closed else caller.agent_tools
-        functions = tuple(each.spec.tool_id for each in contract.functions)
-        note = ANSWER_NOTE if self._is_closed else ""
-        return replace(
-            plain,
+        if self._is_closed or contract.functions:
+            allowed = () if self._is_closed else caller.agent_tools
+            functions = tuple(each.spec.tool_id for each in contract.functions)
+            caller = replace(caller, agent_tools=(*allowed, *functions))
+        others, note = ((), ANSWER_NOTE) if self._is_closed else (plain.definitions, "")
+        return ToolOffer(
             system=plain.system + contract.instructions + note,
             definitions=(*others, *contract.definitions),
-            caller=replace(caller, agent_tools=(*allowed, *functions)),
+            caller=caller,
         )
 
 
@@ -233,8 +234,8 @@ class AgentModel:
         self._conversation = f"{agent.name} {ledger.held.state.log_id}"
         most = settings.llm_max_tokens or model.card.reply_tokens or REPLY_TOKENS
         self.max_tokens = wanted.max_tokens or most
-        self.watched: Callable[[Bus, LiveReply], Model] | None = None
-        """Returns the model for a reply whose output is shown while it streams; None if none is."""
+        self.watched: Callable[[Bus, LiveReply], OutputWatch] | None = None
+        """Watches a reply whose output is shown while it streams; None if none is."""
 
     @property
     def cache_ttl(self) -> str | None:

@@ -209,14 +209,19 @@ class Turns:
         call_runner = self._call_runner
         calls = self._admitted(round_)
         if calls:
-            # Readers see a slow call before it ends; a quick one costs no commit of its own.
-            submit = call_runner.ledger.held.submit
-            timer = asyncio.get_running_loop().call_later(_SHOWN_AFTER_SECONDS, submit)
+            caller = self._agent_model.offers.at(round_.selected).caller
+            timer: asyncio.TimerHandle | None = None
+            if call_runner.may_take_long(calls):
+                # Readers see a slow call before it ends; a quick one costs no commit of its own.
+                submit = self._ledger.held.submit
+                timer = asyncio.get_running_loop().call_later(_SHOWN_AFTER_SECONDS, submit)
             try:
-                await call_runner.run(calls, self._agent_model.offers.at(round_.selected).caller)
+                await call_runner.run(calls, caller)
             finally:
-                timer.cancel()
-        self._end_round(round_)
+                if timer is not None:
+                    timer.cancel()
+        if not call_runner.is_done:
+            self._end_round(round_)
 
     def _end_round(self, round_: Round) -> None:
         calls, registry = round_.reply.calls, self._call_runner.invoker.registry
@@ -274,6 +279,7 @@ class Turns:
         """
         bus, held, budget = self._bus, self._ledger.held, self._ledger.budget
         work = WorkTime(Deadline(asyncio.current_task(), budget.seconds_left()), budget)
+        place, path = (held.state.log_id, self._task.task_id), self.dialogue.path
         iteration = self.dialogue.iteration + (closing is None)
         live: LiveReply | None = None
         attempt, is_waiting = 1, False
@@ -285,14 +291,7 @@ class Turns:
                         self.take_back(closing=closing is not None)
                     # Not announced again at the same number if nothing of it was streamed.
                     base = await held.commit() if live is None else live.base
-                    live = LiveReply(
-                        held.state.log_id,
-                        self._task.task_id,
-                        base,
-                        iteration,
-                        closing is not None,
-                        self.dialogue.path,
-                    )
+                    live = LiveReply(*place, base, iteration, closing is not None, path)
                     bus.begin(live)
                     try:
                         return await self._listen(live, request, closing, work)
@@ -321,19 +320,19 @@ class Turns:
         self, live: LiveReply, request: ModelRequest, closing: str | None, work: WorkTime
     ) -> ReplyReceived:
         """Ask once; once more without any carry if the provider refuses a carry."""
-        agent_model, bus = self._agent_model, self._bus
+        agent_model, bus, world = self._agent_model, self._bus, self._world
         if agent_model.hooks is not None and agent_model.hooks.withholds:
             bus, live = withheld(live)
-        model = agent_model.model
-        if agent_model.watched is not None:
-            model = agent_model.watched(bus, live)
+        model, watched = agent_model.model, agent_model.watched
+        watch = None if watched is None else watched(bus, live)
         try:
-            return await ReplyReader(bus, self._world, live, work).listen(model, request, closing)
+            reader = ReplyReader(bus, world, live, work, watch=watch)
+            return await reader.listen(model, request, closing)
         except CarryRefused:
             # Removing only the block that the error names is not enough: later blocks fail too.
             plain = without_carries(request)
-            again = await ReplyReader(bus, self._world, live, work).listen(model, plain, closing)
-            return replace(again, carry_dropped=True)
+            reader = ReplyReader(bus, world, live, work, watch=watched and watched(bus, live))
+            return replace(await reader.listen(model, plain, closing), carry_dropped=True)
 
     def _admitted(self, round_: Round) -> list[Call]:
         """Return the calls to run now. Settles those that the guard or the parser refuses."""

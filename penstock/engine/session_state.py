@@ -250,7 +250,7 @@ class SessionState:
         brief = task.brief
         if isinstance(brief, MessageReceived) and brief.supersedes is not None:
             self.messages = back_to(brief.supersedes, self.past, self.messages, self.agents)
-        if not isinstance(brief, CallRequested | FlowRequested):  # these add no messages
+        if type(brief) not in (CallRequested, FlowRequested):  # these add no messages
             self.messages.begin(task_id, self.agents.handed, event.offered)
         task.main.messages = self.messages
         if isinstance(brief, MessageReceived) and brief.message_id:

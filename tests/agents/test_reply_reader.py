@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
+from msgspec import UNSET
 
 from penstock.agents.output_contract import contract_of
 from penstock.agents.reply_reader import OutputWatch, ReplyReader, WorkTime
@@ -54,13 +55,16 @@ def done(reason: str = "stop") -> Finished:
     return Finished(reason, USAGE)
 
 
+def work_time(world: World) -> WorkTime:
+    limit = Deadline(asyncio.current_task(), 60)
+    return WorkTime(limit, Budget(Allowance(), Spent(), world.clock))
+
+
 async def hear(*events: ModelEvent, closing: str | None = None) -> tuple[ReplyReceived, LiveReply]:
     live = LiveReply(LogId("conv_1"), TaskId("task_1"), 3, 2)
     world = World(FakeClock(), Limits(), new_id)
-    waits = WorkTime(
-        Deadline(asyncio.current_task(), 60), Budget(Allowance(), Spent(), world.clock)
-    )
-    reply = await ReplyReader(Bus(), world, live, waits).listen(Told(*events), REQUEST, closing)
+    reader = ReplyReader(Bus(), world, live, work_time(world))
+    reply = await reader.listen(Told(*events), REQUEST, closing)
     return reply, live
 
 
@@ -231,10 +235,9 @@ class Seen(Bus):
 async def watched(bus: Bus, *events: ModelEvent, output: object = dict[str, int]) -> LiveReply:
     contract, live = contract_of(output), LiveReply(LogId("conv_1"), TaskId("task_1"), 3, 2)
     assert contract is not None
-    passed = [
-        each async for each in OutputWatch(Told(*events), contract, bus, live).stream(REQUEST)
-    ]
-    assert passed == [*events]
+    world, watch = World(FakeClock(), Limits(), new_id), OutputWatch(contract, bus, live)
+    reader = ReplyReader(bus, world, live, work_time(world), watch=watch)
+    assert (await reader.listen(Told(*events), REQUEST, None)).finish == "stop"
     return live
 
 
@@ -276,9 +279,9 @@ async def test_without_readers_nothing_is_read_until_somebody_comes() -> None:
     assert live.output() == {"a": 1}
 
 
-async def test_a_watched_model_is_the_model() -> None:
-    contract, live = contract_of(int), LiveReply(LogId("conv_1"), TaskId("task_1"), 3, 2)
-    assert contract is not None
-    model = OutputWatch(Told(done()), contract, Bus(), live)
-    await model.close()
-    assert model.card is SCRIPTED
+async def test_a_reply_without_an_output_shows_none() -> None:
+    bus = Seen()
+    live = await watched(bus, TextDelta("Hello"), CallDelta(0, "look", '{"a": 1}'), done())
+    assert bus.partials() == []
+    assert live.output is not None
+    assert live.output() is UNSET
