@@ -19,6 +19,7 @@ from penstock.agents.agent_parts import (
     ToolOrSet,
     check_options,
     checked_name,
+    place_above,
     read_history,
     read_instructions,
     read_tools,
@@ -195,8 +196,9 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
 
     __slots__ = (
         *("__weakref__", "contract", "deps_type", "description", "handoffs", "history", "hooks"),
-        *("instruction_parts", "instructions", "model", "model_settings", "name", "output"),
-        *("profile", "settings", "source_of_deps", "tool_ids", "tools", "toolsets", "transfers"),
+        *("instruction_parts", "instructions", "made_at", "model", "model_settings", "name"),
+        *("output", "profile", "settings", "source_of_deps", "tool_ids", "tools", "toolsets"),
+        "transfers",
     )
 
     name: str
@@ -235,6 +237,8 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     """Code that sees, changes or stops what it does, asked after the hooks of the project."""
     deps_type: Any
     """The type of the dependencies, if the program named it."""
+    made_at: str
+    """The file and the line of the program that made it."""
     source_of_deps: DepsSource | None
     """Its own dependencies, by `with_deps`; None means those of the runtime."""
 
@@ -289,7 +293,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
         check_options(options, {*AgentOptions.__annotations__, "output", "handoffs"})
         self.name, self.output = checked_name(name), None if output is _TEXT else output
         self.description, self.model = options.get("description", ""), options.get("model")
-        self.settings = options.get("settings", DEFAULTS)
+        self.settings, self.made_at = options.get("settings", DEFAULTS), place_above(1)
         self.model_settings = options.get("model_settings", NOTHING_SET)
         self.profile = options.get("profile", NO_FILE)
         self.deps_type, self.source_of_deps = options.get("deps_type"), None

@@ -216,6 +216,14 @@ def read_instructions(given: Any, every: Any, agent: str) -> tuple[str, Instruct
     return "", InstructionParts(parts, every)
 
 
+def place_above(frames: int) -> str:
+    """Return the file and the line of the code that many frames above the caller."""
+    frame = inspect.currentframe()
+    for _ in range(frames + 1):
+        frame = frame and frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "unknown code"
+
+
 OF_OTHERS = {
     "output_type": "output",
     "result_type": "output",

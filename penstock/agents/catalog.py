@@ -1,8 +1,9 @@
 """The catalog: every agent of a project by name, and the model that answers for it.
 
 A name may occur in several tiers. The project's own agents hide those of packages, and these hide
-the built-in ones. Agents that a program passes to `penstock.open` hide all of them, and stay when
-the files are read again. Flows see only agents that have a file.
+the built-in ones. Agents of a program (`penstock.open`, `chat`) hide agents of packages and
+built-in ones, and stay when the files are read again; a name that one of the project's files has is
+refused (`claim`). Flows see only agents that have a file.
 """
 
 import builtins
@@ -13,6 +14,7 @@ from typing import NoReturn
 
 from penstock.agents.agent import DEFAULTS, Agent, AnyAgent
 from penstock.agents.agent_folders import AgentFiles
+from penstock.agents.agent_parts import with_inner
 from penstock.agents.agent_profile import AgentProfile, Tier
 from penstock.agents.handoffs import check_handoffs
 from penstock.core.diagnostics import did_you_mean
@@ -26,6 +28,8 @@ from penstock.models.fallback import Fallback, around_each
 from penstock.models.model import Model
 from penstock.models.names import ModelNames, ThinkingModel
 from penstock.models.resolve import ModelRegistry
+from penstock.resources.dependencies import GivenDeps
+from penstock.tools.python.needs import check_needs, needs_of_agent
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +53,11 @@ class Catalog:
         local: Iterable[AnyAgent] = (),
         package: Iterable[AnyAgent] = (),
         builtin: Iterable[AnyAgent] = BUILTIN,
+        *,
+        given: GivenDeps | None = None,
     ) -> None:
+        self._given = given
+        """The dependencies that added agents are checked with; None checks none."""
         self._package = tuple(package)
         self._builtin = tuple(builtin)
         self._added: dict[str, AnyAgent] = {}
@@ -109,18 +117,13 @@ class Catalog:
     def admit(self, agent: AnyAgent) -> AnyAgent:
         """Add an agent of the program, which conversations then know by its name. Return it.
 
-        Raises NameTaken if the program added another one of this name. In IPython it replaces it:
-        there, cells run again.
+        Raises NameTaken as `claim` does, and ConfigError as `put` does.
         """
         known = self._added.get(agent.name)
         if known is agent:
             return agent
-        if known is not None and not _is_notebook():
-            raise NameTaken(
-                f"the runtime has another agent {agent.name!r}: conversations find their agent by "
-                "its name, so give this one another, or replace it with `runtime.put_agent(agent)`"
-            )
-        if self._warns and known is None:
+        self.claim(agent)
+        if self._warns and known is None and not _is_notebook():
             log.warning(
                 "after a restart no process knows the agent %r of this conversation: pass it to "
                 "penstock.open(agents=[...]), too, so that its tasks can resume",
@@ -128,11 +131,36 @@ class Catalog:
             )
         return self.put(agent)
 
+    def claim(self, agent: AnyAgent) -> None:
+        """Raise NameTaken if the program or a file of the project has another agent of this name.
+
+        In IPython it may replace that one: there, cells run again. Agents of packages and built-in
+        ones are hidden.
+        """
+        known = self._agents.get(agent.name)
+        if known is None or known is agent or _is_notebook():
+            return
+        if agent.name not in self._added and known.profile.tier is not Tier.LOCAL:
+            return
+        # The same file, read once more with a type of output.
+        if known.has_file and known.profile.content_hash == agent.profile.content_hash:
+            return
+        places = " and ".join(each.profile.file or each.made_at for each in (known, agent))
+        raise NameTaken(
+            f"there are two agents {agent.name!r}, at {places}: "
+            "conversations find their agent by its name, so rename one, or replace it with "
+            "`runtime.put_agent(agent)`"
+        )
+
     def put(self, agent: AnyAgent) -> AnyAgent:
         """Add an agent to an open project, or replace the one of its name. Return it.
 
-        Raises ConfigError if it cannot hand off as it says; it is not added then.
+        Raises ConfigError if it cannot hand off as it says, or needs dependencies that it does not
+        get; it is not added then.
         """
+        if self._given is not None:
+            every = with_inner(with_handoffs([agent]))
+            check_needs(map(needs_of_agent, every), self._given)
         if agent.handoffs:
             new = [each for each in with_handoffs([agent]) if each is agent or self._takes(each)]
             check_handoffs(new, others=self._agents)

@@ -318,13 +318,14 @@ def project_parts_of(
 
 
 def _agents_of(settings: Settings, project: Project, added: Additions) -> DeclaredAgents:
-    models, catalog = settings.find_models(), Catalog()
+    models, catalog = settings.find_models(), Catalog(given=added.deps)
     for model in added.models:
         models.add(model)
     models.get()  # a wrong default is reported when the project is opened
     catalog.take(project.agent_files)
     hooks = project.plugins.hooks
     for agent in added.agents:
+        catalog.claim(agent)
         hooks.select(catalog.add(agent).name, agent.hooks)
     return DeclaredAgents(
         catalog=catalog,

@@ -182,7 +182,7 @@ class ChatWork:
         except Suspend:
             park(held, task, arrivals_before=arrivals_before)
             return
-        except _ENDS as error:
+        except (*_ENDS, ToolsetFailed) as error:
             raise_exhaustion(error)
             outcome = detail(error)
         if isinstance(outcome, ErrorDetail):
@@ -364,10 +364,7 @@ class ChatWork:
         )
 
 
-_ENDS = (
-    *(ModelError, ConfigError, NotFound, PromptNotResolved),
-    *(ToolsetFailed, HookRefused, HookFailed),
-)
+_ENDS = (ModelError, ConfigError, NotFound, PromptNotResolved, HookRefused, HookFailed)
 """Errors that end a task with a reason."""
 
 
@@ -391,6 +388,7 @@ def scope_of(held: HeldLog, task: TaskState, profile: Profile, agent: str) -> Ta
         task_id=task.task_id,
         agent=agent,
         metadata=task.metadata,
+        flow=task.flow,
     )
 
 

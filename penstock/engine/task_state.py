@@ -247,6 +247,11 @@ class TaskState(Struct):
         return self.agents[max(frames, key=len)] if frames else None
 
     @property
+    def flow(self) -> str:
+        """The command of the flow whose run the task is; empty for other tasks."""
+        return self.brief.command if isinstance(self.brief, FlowRequested) else ""
+
+    @property
     def metadata(self) -> Json:
         """The metadata of the message that requested the task."""
         brief = self.brief

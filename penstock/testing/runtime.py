@@ -161,7 +161,7 @@ async def memory_runtime(
     models = _models(model, own, place.limits)
     project_parts = place.project_parts(
         DeclaredTools(registry=Registry(chosen), rules=RuleSet(rules), skills=skills),
-        DeclaredAgents(catalog=Catalog(own), models=models, deps=given),
+        DeclaredAgents(catalog=Catalog(own, given=given), models=models, deps=given),
     )
     runtime = assemble(World(place.clock, place.limits, new_id), place.storage(), project_parts)
     await runtime.parts.engine.launcher.open()

@@ -31,7 +31,8 @@ TIERS = [
 def test_a_local_agent_hides_a_package_one_and_this_a_builtin_one(
     tiers: dict[str, str], winner: str
 ) -> None:
-    catalog = Catalog(**{tier: [Agent("x", description=text)] for tier, text in tiers.items()})
+    agents: Any = {tier: [Agent("x", description=text)] for tier, text in tiers.items()}
+    catalog = Catalog(**agents)
     assert catalog.get("x").description == winner
     assert len(catalog.list()) == 1
 

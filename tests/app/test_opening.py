@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from penstock.agents.agent import Agent
 from penstock.app.opening import folder_of
 from penstock.app.settings import load
-from penstock.core.errors import ConfigError, DeclarationError
+from penstock.core.errors import ConfigError, DeclarationError, NameTaken
 from penstock.core.events.events import TaskEnded
 from penstock.core.ids import LogId
 from penstock.core.task import TaskStatus
@@ -140,3 +140,45 @@ def test_the_settings_decide_whether_shell_commands_run(tmp_path: Path) -> None:
     assert shell.slots is not None
     assert shell.slots.most == 3
     assert replace(shell, slots=None) == ShellSettings(is_on=True, memory_mb=50)
+
+
+CLERK = "---\nname: clerk\n---\nYou are a clerk.\n"
+
+
+async def test_two_agents_of_one_name_are_refused_with_both_places(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "clerk.md").write_text(CLERK, encoding="utf-8")
+    one, two = Agent("teller"), Agent("teller")
+    here = rf"{Path(__file__)}:\d+"
+    with pytest.raises(NameTaken, match=rf"two agents 'teller', at {here} and {here}: conver"):
+        async with open_runtime(tmp_path, agents=[one, two], settings=NORMAL):
+            pass
+    at_both = rf"two agents 'clerk', at agents/clerk.md and {here}: conversations find their agent"
+    with pytest.raises(NameTaken, match=at_both):
+        async with open_runtime(tmp_path, agents=[Agent("clerk")], settings=NORMAL):
+            pass
+    async with open_runtime(tmp_path, agents=[one, one], settings=NORMAL) as runtime:
+        with pytest.raises(NameTaken, match=at_both):
+            await runtime.chat("Hi", agent=Agent("clerk"))
+        with pytest.raises(NameTaken, match="'teller', at"):
+            await runtime.chat("Hi", agent=two)
+        model = ScriptedModel([say("Replaced.")])
+        runtime.put_agent(clerk := Agent("clerk", model=model))
+        assert (await runtime.chat("Hi", agent=clerk)).content == "Replaced."
+
+
+async def test_an_agent_of_a_file_with_an_output_takes_the_place_of_that_file(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "agents").mkdir()
+    file = tmp_path / "agents" / "clerk.md"
+    file.write_text(CLERK, encoding="utf-8")
+    typed = Agent.from_file(file, output=int)
+    hidden = Agent("assistant", model=ScriptedModel([say("Mine.")]))
+    async with open_runtime(tmp_path, agents=[typed, hidden], settings=NORMAL) as runtime:
+        assert runtime.parts.chat.agents.get("clerk") is typed
+        assert (await runtime.chat("Hi")).content == "Mine."
+    file.write_text(CLERK + "Be brief.\n", encoding="utf-8")
+    with pytest.raises(NameTaken, match=r"'clerk', at agents/clerk.md and .*agents/clerk.md"):
+        async with open_runtime(tmp_path, agents=[typed], settings=NORMAL):
+            pass

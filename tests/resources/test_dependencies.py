@@ -24,6 +24,7 @@ from penstock.resources.dependencies import (
     returned_type,
 )
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.flows import finish, flows_of, run_in, steps, worker
 
 SCOPE = TaskScope(profile=LOCAL_PROFILE, session="conv_1", task_id="task_1", agent="clerk")
 
@@ -280,3 +281,66 @@ async def test_an_agent_may_have_dependencies_of_its_own() -> None:
         await runtime.chat("Go", agent=agent)
     model: Any = agent.model
     assert model.requests[1].messages[2].content.startswith("a of own")
+
+
+@tool(effect="read")
+def inject_too(pool: Annotated[Pool, Depends(managed)]) -> int:
+    """Return which object it got."""
+    return id(pool)
+
+
+@tool(effect="read")
+def inject_also(pool: Annotated[Pool, Depends(managed)]) -> int:
+    """Return which object it got."""
+    return id(pool)
+
+
+@tool(effect="write", requires_approval=True)
+def pay_with(pool: Annotated[Pool, Depends(managed)]) -> str:
+    """Pay."""
+    return pool.name
+
+
+async def test_what_depends_provides_is_made_once_an_activation_and_closed_at_its_end() -> None:
+    MADE.clear()
+    script = [call("inject_too") + call("inject_also"), call("inject_too"), call("pay_with")]
+    agent = clerk(inject_too, inject_also, pay_with, script=[*script, say("Done.")])
+    place = MemoryStorage(limits=Limits(shutdown_seconds=0))
+    async with memory_runtime(agents=[agent], place=place) as runtime:
+        reply = await runtime.chat("Pay", agent=agent)
+        assert len({each.output for each in reply.calls if each.output}) == 1
+        assert MADE[:1] == [f"open {reply.task_id}"]
+        assert (await runtime.approve(reply)).content == "Done."
+    assert [f"open {reply.task_id}", f"close {reply.task_id}"] * 2 == MADE
+
+
+async def test_tools_of_a_flow_know_its_command_and_those_of_a_conversation_none() -> None:
+    seen: list[tuple[str, str]] = []
+
+    async def pool_of(scope: TaskScope) -> Pool:
+        seen.append(("scope", scope.flow))
+        return Pool()
+
+    @tool(effect="read")
+    def where(ctx: ToolContext[Pool]) -> str:
+        """Say in which flow it works."""
+        seen.append(("context", ctx.flow))
+        return ctx.deps.name
+
+    script = [call("where"), finish()]
+    place = MemoryStorage(flows=flows_of(demo=steps("  - {id: web, agent: scout, task: web}")))
+    tools = [where]
+    async with memory_runtime(
+        model=ScriptedModel(script),
+        agents=[worker("scout", tools=("where",))],
+        tools=tools,
+        place=place,
+        deps_factory=pool_of,
+    ) as runtime:
+        assert (await run_in(runtime)).output["status"] == "success"
+    assert seen == [("scope", "demo"), ("context", "demo")]
+    seen.clear()
+    agent = clerk(where, script=[call("where"), say("Done.")])
+    async with memory_runtime(agents=[agent], deps_factory=pool_of) as runtime:
+        await runtime.chat("Go", agent=agent)
+    assert seen == [("scope", ""), ("context", "")]

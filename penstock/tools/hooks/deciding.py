@@ -29,7 +29,6 @@ from penstock.core.call_errors import ModelRetry, NotPermitted
 from penstock.core.envelope import Envelope
 from penstock.core.errors import HookFailed, HookRefused
 from penstock.core.events.events import MessageReceived
-from penstock.core.events.flow_events import FlowRequested
 from penstock.core.events.hook_events import HookDecided, Verdict
 from penstock.core.foreign_code import consume_outcome
 from penstock.core.json_values.json_text import JSON_DEPTH, compact
@@ -153,14 +152,14 @@ class TaskHooks:
         return await method(self._context, *about)
 
     async def _made_context(self) -> AgentContext[Any]:
-        ledger, brief = self._ledger, self._ledger.task.brief
+        ledger = self._ledger
         scope = TaskScope(
             profile=self._profile,
             session=ledger.held.state.log_id,
             task_id=ledger.task.task_id,
             agent=self.selected.agent,
             metadata=ledger.task.metadata,
-            flow=brief.command if isinstance(brief, FlowRequested) else "",
+            flow=ledger.task.flow,
         )
         dependencies = self._dependencies
         if dependencies is None or dependencies.source(scope.agent) is None:

@@ -290,6 +290,11 @@ class ToolContext(AgentContext[DepsT_co]):
         return scope_of(self._invocation).metadata
 
     @property
+    def flow(self) -> str:
+        """The command of the flow in whose run the tool works; empty in a conversation."""
+        return self._invocation.ledger.task.flow
+
+    @property
     def session_id(self) -> SessionId:
         """The conversation. A direct call has a log of its own."""
         return SessionId(self._invocation.ledger.held.state.log_id)
@@ -359,4 +364,5 @@ def scope_of(invocation: Invocation) -> TaskScope:
         task_id=ledger.task.task_id,
         agent=caller.agent,
         metadata=ledger.task.metadata,
+        flow=ledger.task.flow,
     )

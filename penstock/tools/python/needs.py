@@ -8,7 +8,7 @@ Proof: tests/tools/python/test_needs.py.
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
@@ -23,6 +23,7 @@ from penstock.resources.dependencies import (
     name_of,
     returned_type,
 )
+from penstock.tools.hooks.hooks import Hooks
 from penstock.tools.python.function import FunctionTool
 from penstock.tools.python.given_tools import name_of_toolset
 
@@ -45,6 +46,7 @@ class AgentNeeds(Struct, frozen=True, kw_only=True):
     """Its name; empty for the tools of the project."""
     tools: Sequence[Any] = ()
     toolsets: Sequence[Any] = ()
+    hooks: Sequence[Hooks[Any]] = ()
     instructions: Sequence[Any] = ()
     deps_type: Any = None
     source: DepsSource | None = None
@@ -57,6 +59,7 @@ def needs_of_agent(agent: Any) -> AgentNeeds:
         agent=agent.name,
         tools=agent.tools or (),
         toolsets=agent.toolsets,
+        hooks=agent.hooks,
         instructions=agent.instruction_parts.parts if agent.instruction_parts else (),
         deps_type=agent.deps_type,
         source=agent.source_of_deps,
@@ -74,9 +77,23 @@ def check_needs(agents: Iterable[AgentNeeds], given: GivenDeps) -> None:
         for tool in agent.tools:
             if isinstance(tool, FunctionTool):
                 _check_tool(f"the tool {tool.tool_id!r} of {whose}", tool, source, given.overrides)
+        for hook in agent.hooks:
+            if (needed := _needs_of_hook(hook)) is not None:
+                what = f"the hook {hook.name!r} of {whose} needs deps of type {name_of(needed)}"
+                _check(what, needed, source)
         for what, function, verb in _functions(agent):
             if (needed := needs_of(function)) is not None:
                 _check(f"{what} of {whose} {verb} deps of type {name_of(needed)}", needed, source)
+
+
+def _needs_of_hook(hook: Hooks[Any]) -> Any:
+    """Return the type of the deps in `class Watch(Hooks[Pool])`; None if it needs none."""
+    for base in type(hook).__mro__:
+        for parent in getattr(base, "__orig_bases__", ()):
+            if get_origin(parent) is Hooks:
+                (needed,) = get_args(parent)
+                return None if needed in {object, Any} or isinstance(needed, TypeVar) else needed
+    return None
 
 
 def _functions(agent: AgentNeeds) -> Iterator[tuple[str, Callable[..., Any], str]]:

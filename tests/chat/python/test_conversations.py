@@ -292,13 +292,15 @@ async def _ask(runtime: Runtime) -> None:
 
 
 async def test_an_agent_that_a_restart_would_not_know_is_reported_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known, added = Agent("known", model=model()), Agent("added", model=model())
     fast = {"synchronous": "NORMAL"}
     async with penstock.open(tmp_path, agents=[known], settings=fast) as runtime:
         for agent in (known, added, added):
             await runtime.chat("Hello", agent=agent)
+        monkeypatch.setattr("builtins.__IPYTHON__", True, raising=False)
+        await runtime.chat("Hello", agent=Agent("of a cell", model=model()))
     (warning,) = [each.message for each in caplog.records if "penstock.open" in each.message]
     assert "agents=[...]" in warning
     assert "'added'" in warning

@@ -4,8 +4,9 @@ from typing import Annotated, Any
 
 import pytest
 
-from penstock import Agent, AgentContext, Depends, TaskScope, ToolContext, tool
+from penstock import Agent, AgentContext, Depends, Hooks, TaskScope, ToolContext, tool
 from penstock.core.errors import ConfigError
+from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.runtime import memory_runtime
 from tests.kit.tools import Act
 
@@ -20,6 +21,18 @@ class BigPool(Pool):
 
 class Mailer:
     """Something else."""
+
+
+class Watch(Hooks[Pool]):
+    """A hook that needs a pool."""
+
+    name = "watch"
+
+
+class Closer(Watch):
+    """A hook of a hook."""
+
+    name = "closer"
 
 
 def rules(ctx: AgentContext[object]) -> str:
@@ -46,6 +59,16 @@ def injected(pool: Annotated[Pool, Depends(mailer)], key: str) -> str:
     return key
 
 
+def pool_alone() -> Pool:
+    return Pool()
+
+
+@tool(effect="read")
+def fits_alone(pool: Annotated[Pool, Depends(pool_alone)], key: str) -> str:
+    """Look up a key."""
+    return key
+
+
 def mailer_of(scope: TaskScope) -> Mailer:
     return Mailer()
 
@@ -61,7 +84,23 @@ WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"tools": [look_up]}, {"deps": Mailer()}, f"{TOOL}, but deps is a Mailer"),
     ({"tools": [look_up]}, {"deps_factory": mailer_of}, f"{TOOL}, but mailer_of returns Mailer"),
     ({"deps_type": BigPool}, {"deps": Pool()}, "has deps_type=BigPool, but deps is a Pool"),
+    (
+        {"hooks": [Watch()]},
+        {},
+        f"the hook 'watch' of agent 'clerk' needs deps of type Pool; {MISSING}",
+    ),
+    ({"hooks": [Closer()]}, {"deps": Mailer()}, "needs deps of type Pool, but deps is a Mailer"),
     ({"instructions": late_rules}, {}, "the instructions 'late_rules' of agent 'clerk' need deps"),
+    (
+        {"tools": [fits_alone]},
+        {"overrides": {pool_alone: mailer}},
+        "'pool' of the tool 'fits_alone' of agent 'clerk' is a Pool, but mailer returns Mailer",
+    ),
+    (
+        {"tools": [fits_alone]},
+        {"overrides": {pool_alone: Mailer()}},
+        "'pool' of the tool 'fits_alone' of agent 'clerk' is a Pool",
+    ),
     (
         {"tools": [injected]},
         {},
@@ -80,11 +119,36 @@ async def test_missing_and_wrong_dependencies_are_found_at_open(
     assert message in str(caught.value)
 
 
+async def test_an_agent_that_is_given_later_is_checked_before_anything_runs() -> None:
+    """`chat(agent=obj)` and `put_agent` check as `open` does; nothing is kept of the message."""
+    model = ScriptedModel([])
+    for options, given, message in WRONG:
+        agent: Agent[Any, Any] = Agent("clerk", model=model, **options)
+        async with memory_runtime(**given) as runtime:
+            for outer in (agent, Agent("outer", tools=[agent]), Agent("first", handoffs=[agent])):
+                with pytest.raises(ConfigError) as caught:
+                    await runtime.chat("Hi", agent=outer)
+                assert message in str(caught.value)
+                with pytest.raises(ConfigError):
+                    runtime.put_agent(outer)
+                assert runtime.requests.known.agents.look_up(outer.name) is None
+            assert await runtime.sessions() == []
+    assert not model.requests
+
+
+async def test_an_agent_that_is_given_later_may_bring_its_dependencies() -> None:
+    model = ScriptedModel([call("look_up", key="a"), say("Found.")])
+    agent = Agent("clerk", model=model, tools=[look_up]).with_deps(BigPool())
+    async with memory_runtime() as runtime:
+        assert (await runtime.chat("Hi", agent=agent)).content == "Found."
+
+
 FITS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"tools": [look_up]}, {"deps": BigPool()}),
     ({"tools": [look_up]}, {"deps_factory": pool_of}),
     ({"tools": [look_up]}, {"deps_factory": lambda scope: Pool()}),
     ({"tools": [injected]}, {"overrides": {mailer: BigPool()}}),
+    ({"hooks": [Closer()]}, {"deps": BigPool()}),
     ({"tools": [Act("look")], "instructions": rules}, {}),
 ]
 
