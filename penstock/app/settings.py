@@ -228,7 +228,7 @@ def load(root: Path, **overrides: Any) -> Settings:
 
 _AS_WRITTEN = {
     *("provider", "model", "api", "base_url", "organization", "context_tokens", "extra"),
-    *("models", "on"),
+    *("models", "on", "auth", "api_version"),
 }
 _LIMITS = {"max_concurrent", "requests_per_minute", "tokens_per_minute"}
 _CAPABILITIES = {

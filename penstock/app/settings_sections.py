@@ -113,6 +113,10 @@ class ModelEntry(ModelSettingsSection):
     `OPENAI_API_KEY`; with a `base_url` there is no default. The key is never in a file."""
     organization: str | None = Field(default=None, pattern=r"^[!-~]{1,100}$")
     """The organization at OpenAI that the requests are for, if the key has several."""
+    auth: Literal["bearer"] | None = None
+    """`bearer` sends the key to a server with Anthropic's API as a bearer token."""
+    api_version: str | None = Field(default=None, pattern=r"^\d{4}-\d{2}-\d{2}$")
+    """The version of Anthropic's API, such as `2023-06-01`. Newer ones accept no temperature."""
     context_tokens: int | None = Field(default=None, gt=0)
     """The size of the model's context window, in tokens."""
     input_price: float | None = Field(default=None, ge=0)

@@ -1,5 +1,6 @@
 """`penstock models`: the models with their prices, and a newer table of prices."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,9 +24,10 @@ from penstock.models.prices import (
     read_prices,
     shipped_prices,
 )
+from penstock.models.providers import ModelConfig
 from penstock.resources.project.opening import replace_file
 
-_COLUMNS = ("model", "window", "input", "output", "cached", "written")
+_COLUMNS = ("model", "wire", "window", "input", "output", "cached", "written")
 _PARTS = ("input", "output", "cached", "cache_write", "cache_write_long")
 Everything = Annotated[
     bool, typer.Option("--all", help="List every model of the table, not only the project's.")
@@ -53,6 +55,7 @@ def list_models(
     models = settings.find_models()
     default = models.named(models.default)
     cards = {card.model_id: card for card in (default, *models.cards())}
+    wires = {card.model_id: card.api for card in cards.values()}
     rows = [(card.model_id, card.context_tokens, card.prices) for card in cards.values()]
     if everything:
         rows = [(key, row.context_tokens, row.prices) for key, row in sorted(table.rows.items())]
@@ -65,7 +68,10 @@ def list_models(
         ]
         print_json({"default": models.default, "prices": _about(table), "models": described})
         return
-    print_table(_COLUMNS, [(name, window, *_cells(prices)) for name, window, prices in rows])
+    print_table(
+        _COLUMNS,
+        [(name, _wire_of(name, wires), window, *_cells(prices)) for name, window, prices in rows],
+    )
     for name, entry in listing.items():
         note(f"{name} asks {', then '.join(entry.models)}.")
     note(f"The default is {models.default}. Prices of {table.date}, from {table.file}.")
@@ -98,6 +104,14 @@ def reset(*, user: ForUser = False, project: ProjectFolder = None) -> None:
     settings.price_files[user].unlink(missing_ok=True)
     table = open_prices(settings.price_files)
     say(f"Prices of {table.date}, from {table.file}.")
+
+
+def _wire_of(name: str, wires: Mapping[str, str]) -> str:
+    """Return the API by which a model is reached; the three that need no package have names."""
+    provider, _, model = name.partition(":")
+    known = wires.get(name)
+    wire = ModelConfig(name=name, provider=provider, model=model).wire if known is None else known
+    return "Pydantic AI" if wire in {None, "pydantic_ai"} else wire
 
 
 def _cells(prices: Prices) -> list[str]:

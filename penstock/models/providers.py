@@ -139,6 +139,10 @@ class ModelConfig:
     """The environment variable of the key, for messages."""
     organization: str | None = None
     """The organization at OpenAI that the requests are for; None for that of the key."""
+    auth: str | None = None
+    """`bearer` for a gateway with the Messages API that takes the key as a bearer token."""
+    api_version: str | None = None
+    """The version of the Messages API; None for the newest one at Anthropic."""
     api: str | None = None
     """The wire, one of WIRES; None for the provider's own."""
     context_tokens: int | None = None

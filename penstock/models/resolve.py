@@ -150,10 +150,7 @@ class ModelRegistry:
 
     def cards(self) -> list[ModelCard]:
         """Return the card of each named model, the default first, then by name."""
-        cards = {
-            name: self.named(name) if config.models else self._known(config).card
-            for name, config in self._configs.items()
-        }
+        cards = {name: self._described(config) for name, config in self._configs.items()}
         cards |= {name: model.card for name, model in self._made.items()}
         return sorted(
             cards.values(), key=lambda card: (card.model_id != self.default, card.model_id)
@@ -161,12 +158,18 @@ class ModelRegistry:
 
     def named(self, name: str) -> ModelCard:
         """Return the card of a model, also if it lacks a key. Raises ConfigError."""
-        if (config := self._configs.get(name)) is not None and config.models:
-            cards = [self.named(each) for each in config.models]
-            return common_card(ModelCard(model_id=name, name=name, provider="fallback"), cards)
-        if (model := self.find(name)) is not None:
+        config = self._configs.get(name)
+        if (config is None or not config.models) and (model := self.find(name)) is not None:
             return model.card
-        config = self._known(config or self._named_by_provider(name))
+        return self._described(config or self._named_by_provider(name))
+
+    def _described(self, config: ModelConfig) -> ModelCard:
+        """Return the card that the model would have. No model is created for it."""
+        if config.models:
+            cards = [self.named(each) for each in config.models]
+            named = ModelCard(model_id=config.name, name=config.name, provider="fallback")
+            return common_card(named, cards)
+        config = self._known(config)
         match config.wire:
             case "anthropic":
                 describe: Callable[[ModelCard], ModelCard]

@@ -1,6 +1,7 @@
 """`penstock models`."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,10 +43,23 @@ def test_models_are_listed_with_their_prices_and_the_date_of_the_table(run: Run)
     code, out, err = run("models")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()] == ["model", NAME, "mine", "offline"]
-    assert out.splitlines()[1].split() == [NAME, "1000000", "4", "20", "0.2", "5", "/", "8"]
+    prices = ["1000000", "4", "20", "0.2", "5", "/", "8"]
+    assert out.splitlines()[1].split() == [NAME, "anthropic", *prices]
+    assert out.splitlines()[2].split() == ["mine", "openai", "0.5"]
     assert err == (
         f"The default is {NAME}. Prices of 2026-11-22, from the table that ships with penstock.\n"
     )
+
+
+def test_the_wire_of_each_model_is_listed(run: Run) -> None:
+    _, out, _ = run("models", "--all")
+    for wanted in (
+        "anthropic:claude-haiku-5-5 +anthropic ",
+        "deepseek:deepseek-v3.2 +openai ",
+        "google:gemini-2.5-pro +Pydantic AI ",
+        "openai:gpt-4o +openai ",
+    ):
+        assert re.search(f"^{wanted}", out, re.MULTILINE), wanted
 
 
 def test_unknown_prices_are_null(run_json: Callable[..., Any]) -> None:
@@ -79,7 +93,7 @@ def test_a_newer_table_is_used_until_the_reset(
         "",
     )
     _, out, err = run("models")
-    assert out.splitlines()[1].split()[:6] == [NAME, "3", "(6", "above", "100,000)", "9"]
+    assert out.splitlines()[1].split()[2:7] == ["3", "(6", "above", "100,000)", "9"]
     assert f"Prices of 2027-01-31, from {place}." in err
     assert run("models", "reset", *where)[0] == 0
     assert "from the table that ships" in run("models")[2]

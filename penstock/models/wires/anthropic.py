@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace as replace_fields
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -29,12 +30,18 @@ from penstock.models.model import (
     ReasoningDelta,
     TextDelta,
     estimate,
+    failure,
     with_price,
 )
 from penstock.models.providers import ModelConfig
-from penstock.models.wires.anthropic_request import claude_card, to_wire
+from penstock.models.wires.anthropic_request import (
+    NEWEST_VERSION,
+    claude_card,
+    to_wire,
+    version_of,
+)
 from penstock.models.wires.carries import has_carries
-from penstock.models.wires.http import Endpoint, Post, usable_key
+from penstock.models.wires.http import Endpoint, Post, bearer, usable_key
 from penstock.models.wires.sse import ServerEvents, count_of, error_text, parsed, refused, text_of
 from penstock.models.wires.wire_names import WireNames
 
@@ -275,12 +282,8 @@ def stream_error(error: Any) -> ModelError:
     text = error_text(error)
     if any(word in kind for word in _REFUSALS):
         return refused(text)
-    return ModelUnavailable(text)
-
-
-NEWEST_VERSION = "2026-10-21"
-"""The version of the API at its own address; it accepts no temperature."""
-COMPATIBLE_VERSION = "2023-06-01"
+    is_throttled = kind == "rate_limit_error"
+    return failure(HTTPStatus.TOO_MANY_REQUESTS, text) if is_throttled else ModelUnavailable(text)
 
 
 class AnthropicModel:
@@ -290,17 +293,17 @@ class AnthropicModel:
         address = (config.base_url or "").rstrip("/").removesuffix("/v1")
         config = replace_fields(config, base_url=address)
         card = config.of_operator(claude_card(config.card))
-        # The newest version of the API refuses any temperature.
-        self.card = replace(card, sampling=card.sampling and not config.is_at_home)
+        version = version_of(config)
+        self.card = replace(card, sampling=card.sampling and version < NEWEST_VERSION)
         self._config = config
         self._limits = limits
         key = usable_key(config)
-        version = NEWEST_VERSION if config.is_at_home else COMPATIBLE_VERSION
+        own = bearer(config) if config.auth == "bearer" else {"x-api-key": key} if key else {}
         self._endpoint = Endpoint(
             config,
             limits,
             path="/v1/messages",
-            headers={"anthropic-version": version} | ({"x-api-key": key} if key else {}),
+            headers={"anthropic-version": version, **own},
         )
         self._provider = f"anthropic@{self._endpoint.host}"
 

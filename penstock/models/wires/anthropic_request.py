@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 
 ADAPTIVE, ENABLED, DISABLED, BETWEEN_TOOLS = "adaptive", "enabled", "disabled", "between_tools"
 """Modes of thinking."""
+NEWEST_VERSION = "2026-10-21"
+"""The version of the API at its own address; it accepts no temperature."""
+COMPATIBLE_VERSION = "2023-06-01"
 USUAL_TOKENS = 8192
 """The longest reply if the request does not say."""
 _LEAST_BUDGET = 1024
@@ -70,6 +73,11 @@ _UNFORCED = (
 )
 _SCHEMAS = (*_ADAPTIVE, *_SHORT, "claude-opus-4-1")
 _LONG_OUTPUT, _SHORT_OUTPUT = 128_000, 64_000
+
+
+def version_of(config: ModelConfig) -> str:
+    """Return the version of the API that a model is asked by."""
+    return config.api_version or (NEWEST_VERSION if config.is_at_home else COMPATIBLE_VERSION)
 
 
 class AnthropicBody(Struct, frozen=True):
@@ -109,7 +117,9 @@ def to_wire(
         body["stop_sequences"] = list(request.stop)
     if request.user:
         body["metadata"] = {"user_id": request.user}
-    if card.sampling and not config.is_at_home and body.get("thinking", {}).get("type") not in _ON:
+    # The newest version of the API refuses any temperature.
+    can_sample = card.sampling and version_of(config) < NEWEST_VERSION
+    if can_sample and body.get("thinking", {}).get("type") not in _ON:
         body |= {"temperature": request.temperature, "top_p": request.top_p}
     body["messages"] = messages
     extra = {**config.extra, **request.extra}

@@ -10,6 +10,7 @@ wrong arguments. Proof: tests/models/wires/test_responses_stream.py.
 
 import logging
 from collections.abc import Mapping
+from http.client import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS
 from typing import Any
 
 from msgspec import Struct, field
@@ -17,12 +18,7 @@ from msgspec import Struct, field
 from penstock.core.errors import ModelError, ModelUnavailable
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.messages import Usage
-from penstock.models.model import (
-    CallDelta,
-    ModelEvent,
-    ReasoningDelta,
-    TextDelta,
-)
+from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta, failure
 from penstock.models.wires.carries import spelled
 from penstock.models.wires.sse import ServerEvents, count_of, error_text, parsed, refused, text_of
 
@@ -348,7 +344,8 @@ def stream_error(error: Any) -> ModelError:
     code = text_of(error.get("code")) if isinstance(error, dict) else ""
     if any(word in code for word in _REFUSED):
         return refused(error_text(error), code)
-    return ModelUnavailable(error_text(error))
+    is_limit = code == "rate_limit_exceeded"
+    return failure(TOO_MANY_REQUESTS if is_limit else INTERNAL_SERVER_ERROR, error_text(error))
 
 
 def _part(item: _Item) -> dict[str, Any] | None:

@@ -94,6 +94,9 @@ class FakeGoogle(FakeProvider):
         shared = {"modelVersion": "gemini-3-pro", "responseId": f"reply{number}"}
         return [f"data: {json.dumps({**chunk, **shared})}\n\n".encode() for chunk in chunks]
 
+    def is_streamed(self, body: dict[str, Any]) -> bool:
+        return True  # the address says it
+
     def error(self, fault: Fault) -> dict[str, Any]:
         return {"error": {"code": fault.status, "message": fault.message, "status": fault.code}}
 

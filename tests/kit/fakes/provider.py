@@ -144,6 +144,10 @@ class FakeProvider(ABC):
     def events(self, reply: Reply, body: dict[str, Any]) -> Sequence[bytes]:
         """Return the events of a reply, each with its blank line."""
 
+    def is_streamed(self, body: dict[str, Any]) -> bool:
+        """Return whether a request asks for a stream."""
+        return bool(body.get("stream"))
+
     def whole(self, reply: Reply, body: dict[str, Any]) -> dict[str, Any]:
         """Return a reply that is not streamed; penstock never asks for one, other clients do."""
         raise NotImplementedError
@@ -214,7 +218,7 @@ class FakeProvider(ABC):
             _begin(writer, answer.status, "application/json", answer.headers)
             _chunk(writer, text)
             return await _end(writer)
-        if not body.get("stream"):
+        if not self.is_streamed(body):
             _begin(writer, 200, "application/json", {})
             _chunk(writer, json.dumps(self.whole(answer, body)).encode())
             return await _end(writer)

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from penstock.core.errors import ModelRefused, ModelUnavailable
-from penstock.core.messages import Usage
-from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta
-from penstock.models.wires.anthropic import AnthropicStream
-from tests.kit.model_server import anthropic_reply, block, blocks_of
+from penstock.core.limits import Limits
+from penstock.core.messages import Usage, UserMessage
+from penstock.models.model import CallDelta, ModelEvent, ModelRequest, ReasoningDelta, TextDelta
+from penstock.models.providers import ModelConfig
+from penstock.models.wires.anthropic import AnthropicModel, AnthropicStream, stream_error
+from tests.kit.model_server import Canned, anthropic_reply, block, blocks_of, fake_server
 
 THINKING = block(
     0,
@@ -187,3 +189,44 @@ def test_a_piece_of_a_call_that_never_began_fails() -> None:
 def test_a_reply_without_end_is_bounded() -> None:
     with pytest.raises(ModelRefused, match="reply_bytes"):
         read(REPLY, most=100)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_throttled"), [("rate_limit_error", True), ("overloaded_error", False)]
+)
+def test_a_limit_of_requests_within_a_stream_holds_the_queue(kind: str, is_throttled: bool) -> None:
+    error = stream_error({"type": kind, "message": "slow"})
+    assert isinstance(error, ModelUnavailable)
+    assert error.is_throttled is is_throttled
+
+
+@pytest.mark.parametrize(
+    ("given", "headers", "samples"),
+    [
+        ({}, {"x-api-key: k", "anthropic-version: 2023-06-01"}, True),
+        ({"auth": "bearer"}, {"authorization: bearer k", "anthropic-version: 2023-06-01"}, True),
+        ({"api_version": "2026-10-21"}, {"x-api-key: k", "anthropic-version: 2026-10-21"}, False),
+    ],
+)
+async def test_a_gateway_gets_the_key_and_the_version_that_it_wants(
+    given: dict[str, Any], headers: set[str], samples: bool
+) -> None:
+    said = block(0, "text", {"type": "text_delta", "text": "Hi"}, text="")
+    async with fake_server(Canned(anthropic_reply(said, stop="end_turn"))) as server:
+        config = ModelConfig(
+            name="m",
+            provider="anthropic",
+            model="claude-haiku-4-5",
+            base_url=server.url,
+            api_key="k",
+            **given,
+        )
+        model = AnthropicModel(config, Limits())
+        asked = ModelRequest(system="", messages=[UserMessage("hi")], temperature=0.5)
+        async for _ in model.stream(asked):
+            pass
+        await model.close()
+    sent = set(server.heads[0].lower().splitlines())
+    assert headers <= sent
+    assert len({line for line in sent if line.startswith(("x-api-key", "authorization"))}) == 1
+    assert ("temperature" in server.bodies[0]) is samples

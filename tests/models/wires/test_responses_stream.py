@@ -229,6 +229,9 @@ def test_an_error_inside_the_stream_is_retried_by_its_code(code: str, error: typ
         with pytest.raises(error) as caught:
             read(b"data: " + json.dumps(each).encode() + b"\n\n")
         assert str(caught.value) == "No."
+        # The queue of the model waits, as after a 429.
+        is_throttled = getattr(caught.value, "is_throttled", False)
+        assert is_throttled is (code == "rate_limit_exceeded")
 
 
 def done(place: int, **item: Any) -> bytes:
