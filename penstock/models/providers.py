@@ -229,6 +229,7 @@ class ModelConfig:
             audio=reads,
             # Gemini 2.5 enforces a schema only in requests without tools.
             json_schema=reads and _GEMINI_2.match(self.model) is None,
+            forced_tool_choice=reads,
             family=self.family if is_adapted else "",
             api="pydantic_ai" if is_adapted else "",
             reply_tokens=self.settings.max_tokens,

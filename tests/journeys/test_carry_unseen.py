@@ -76,6 +76,7 @@ async def test_no_event_of_a_program_has_it() -> None:
         seen = [repr(event) async for event in run]
         reply = await run.reply()
         seen.append(repr(reply))
+        seen.append(repr(await runtime.history(reply.session)))
     assert reply.content == "Done."
     assert len(seen) > 2
     assert MARKER not in "".join(seen)

@@ -150,7 +150,7 @@ def test_what_a_name_tells_of_a_model_of_another_provider(
     provider: str, model: str, reads: bool, enforces: bool, family: str
 ) -> None:
     card = ModelConfig(name="n", provider=provider, model=model).card
-    assert {card.images, card.pdf, card.audio} == {reads}
+    assert {card.images, card.pdf, card.audio, card.forced_tool_choice} == {reads}
     assert (card.json_schema, card.family, card.api) == (enforces, family, "pydantic_ai")
 
 

@@ -8,7 +8,13 @@ import pytest
 
 from penstock.core.late import late
 from penstock.core.limits import Limits
-from penstock.core.messages import UserMessage
+from penstock.core.messages import (
+    AudioPart,
+    DocumentPart,
+    ImagePart,
+    TextPart,
+    UserMessage,
+)
 from penstock.models.model import Model, ModelRequest, OutputFormat, ToolDefinition
 from penstock.models.providers import ModelConfig
 from tests.kit.fakes.google import FakeGoogle
@@ -251,3 +257,17 @@ async def test_a_model_without_levels_gets_none(caplog: pytest.LogCaptureFixture
 
 async def test_an_effort_is_sent_on_the_openai_wire() -> None:
     assert (await chat("gpt-5.2", thinking="high"))["reasoning_effort"] == "high"
+
+
+async def test_images_documents_and_sound_are_sent() -> None:
+    files = (
+        ImagePart(content=b"\x89PNG", mime_type="image/png"),
+        DocumentPart(content=b"%PDF", mime_type="application/pdf", name="a.pdf"),
+        AudioPart(content=b"RIFF", mime_type="audio/wav"),
+    )
+    message = UserMessage("What?", parts=(*files, TextPart("What?")))
+    (body,) = await google(_request(messages=[message]))
+    *sent, text = body["contents"][0]["parts"]
+    types = [next(iter(each.values()))["mime_type"] for each in sent]
+    assert types == [each.mime_type for each in files]
+    assert text == {"text": "What?"}
