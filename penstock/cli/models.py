@@ -28,6 +28,7 @@ from penstock.models.providers import ModelConfig
 from penstock.resources.project.opening import replace_file
 
 _COLUMNS = ("model", "wire", "window", "input", "output", "cached", "written")
+FALLBACK = "Fallback"
 _PARTS = ("input", "output", "cached", "cache_write", "cache_write_long")
 Everything = Annotated[
     bool, typer.Option("--all", help="List every model of the table, not only the project's.")
@@ -55,11 +56,11 @@ def list_models(
     models = settings.find_models()
     default = models.named(models.default)
     cards = {card.model_id: card for card in (default, *models.cards())}
-    wires = {card.model_id: card.api for card in cards.values()}
+    listing = {name: entry for name, entry in settings.models.entries.items() if entry.models}
+    wires = {card.model_id: card.api for card in cards.values()} | dict.fromkeys(listing, FALLBACK)
     rows = [(card.model_id, card.context_tokens, card.prices) for card in cards.values()]
     if everything:
         rows = [(key, row.context_tokens, row.prices) for key, row in sorted(table.rows.items())]
-    listing = {name: entry for name, entry in settings.models.entries.items() if entry.models}
     if as_json:
         listed = [_part(name, window, prices) for name, window, prices in rows]
         described = [

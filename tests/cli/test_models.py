@@ -147,6 +147,7 @@ def test_a_fallback_is_listed_with_its_models(
         "mine",
         "offline",
     ]
+    assert out.splitlines()[2].split()[:2] == ["careful", "Fallback"]
     assert f"careful asks mine, then {NAME}.\n" in err
     (found,) = [each for each in run_json("models")["models"] if each["id"] == "careful"]
     assert (found["models"], found["on"]) == (["mine", NAME], ["ModelRefused"])

@@ -246,6 +246,14 @@ def test_an_entry_that_cannot_be_used_says_why(name: str, message: str) -> None:
     assert name in {card.model_id for card in models.cards()}
 
 
+async def test_the_library_of_each_listed_model_is_looked_up() -> None:
+    asked: list[str] = []
+    configs = [ModelConfig(name="pair", provider="", models=("moonshotai:kimi", "cerebras:glm"))]
+    models = ModelRegistry(configs, problem_of=asked.append)
+    await models.look_up("pair")
+    assert asked == ["moonshotai", "cerebras"]
+
+
 def test_a_level_of_thinking_reaches_each_model() -> None:
     models = ModelRegistry()
     models.add(Fallback(named("a"), named("b")))
