@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 ANTHROPIC, OPENAI, RESPONSES = "anthropic", "openai", "openai-responses"
 _NATIVE = (ANTHROPIC, OPENAI, RESPONSES)
+_OFF_MODES = {"disabled", "between_tools"}
 _FREE_CHOICES = (None, "auto", "none")
 
 
@@ -95,6 +96,11 @@ class ConfiguredModel:
             if name not in self._warned:
                 self._warned.add(name)
                 log.warning("the model %r %s: %s is left out", self.card.model_id, why, name)
+        if request.thinking == OFF and OFF not in self._warned and _always_thinks(self.card):
+            self._warned.add(OFF)
+            log.warning(
+                "the model %r cannot turn thinking off: it thinks little", self.card.model_id
+            )
         if not left_out:
             return request
         changes: dict[str, Any] = {name: value for name, (value, _) in left_out.items()}
@@ -120,6 +126,13 @@ def _impossible(request: ModelRequest, card: ModelCard) -> Iterator[tuple[str, t
         yield "thinking", (None, "has no levels of thinking")
     if request.tool_choice not in _FREE_CHOICES and not card.forced_tool_choice:
         yield "tool_choice", (None, "cannot be forced to call a tool")
+
+
+def _always_thinks(card: ModelCard) -> bool:
+    """Whether the lowest level of thinking of the model is not `off`."""
+    if card.thinking_modes:
+        return not _OFF_MODES & set(card.thinking_modes)
+    return bool(card.efforts) and "none" not in card.efforts
 
 
 def _without_usual_price(finished: Finished, request: ModelRequest) -> Finished:

@@ -92,6 +92,29 @@ async def test_a_setting_that_is_left_out_is_reported_once(
     ]
 
 
+@pytest.mark.parametrize(
+    ("card", "warns"),
+    [
+        (replace(CLAUDE, thinking_modes=("adaptive",)), True),
+        (replace(CLAUDE, thinking_modes=("adaptive", "between_tools"), efforts=("low",)), False),
+        (replace(CLAUDE, thinking_modes=("enabled", "disabled")), False),
+        (replace(CHAT, efforts=("low", "high")), True),
+        (replace(CHAT, efforts=("none", "low")), False),
+        (replace(CHAT, efforts=()), False),
+    ],
+)
+async def test_a_model_that_always_thinks_is_reported_once(
+    card: ModelCard, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Models §4.1: `off` becomes the lowest level, with a warning."""
+    asked, _ = configured(say("1"), say("2"), card=card)
+    with caplog.at_level(logging.WARNING, "penstock"):
+        for _ in range(2):
+            await events(asked, replace(ASKED, thinking="off"))
+    text = "the model 'c' cannot turn thinking off: it thinks little"
+    assert caplog.messages == ([text] if warns else [])
+
+
 async def test_a_reply_of_another_tier_has_no_price() -> None:
     card = replace(SCRIPTED, prices=Prices(input=1, output=1))
     reply = replace(say("Hello"), usage=Usage(input_tokens=1, output_tokens=1, cost_usd=1.0))

@@ -14,7 +14,6 @@ its lists has no capability. Proof: tests/models/wires/test_anthropic_request.py
 """
 
 import json
-import logging
 import re
 from collections.abc import Sequence
 from hashlib import sha256
@@ -30,8 +29,6 @@ from penstock.models.providers import ModelConfig
 from penstock.models.wires.carries import carry_of, has_calls
 from penstock.models.wires.parts import anthropic_blocks
 from penstock.models.wires.wire_names import WireNames
-
-log = logging.getLogger(__name__)
 
 ADAPTIVE, ENABLED, DISABLED, BETWEEN_TOOLS = "adaptive", "enabled", "disabled", "between_tools"
 """Modes of thinking."""
@@ -283,8 +280,6 @@ def _thinking(
         settings["thinking"] = {"type": BETWEEN_TOOLS if BETWEEN_TOOLS in modes else DISABLED}
     else:
         room = ROOM.get(level, DEFAULT_ROOM) or ALWAYS_ROOM
-        if level == OFF:
-            log.info("the model %r cannot turn thinking off: it thinks little", card.model_id)
         if card.efforts:
             config["effort"] = _effort(level, card)
         if ADAPTIVE in modes:
