@@ -1,9 +1,8 @@
 """A loop of calls of a thinking model, killed at each write: the same requests, and no refusal."""
 
-import asyncio
 import json
 import signal
-import sys
+from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from tests.kit.fake_anthropic import (
     FakeAnthropic,
     fake_anthropic,
 )
+from tests.kit.killed_program import KilledProgram
 from tests.kit.tools import Act
 
 pytestmark = pytest.mark.programs
@@ -160,82 +160,30 @@ async def test_another_model_reads_no_thinking_and_the_first_one_its_own_again()
     assert counts == [0, 1, 0, 1, 2, 3]
 
 
-PROGRAM = """
-import asyncio, sys
-from pathlib import Path
-import penstock
-from penstock import Agent, ModelSettings, tool
-from penstock.core.limits import Limits
-from penstock.models.providers import ModelConfig
-from penstock.models.wires.anthropic import AnthropicModel
-from penstock.store.projections import Page
-
-@tool(effect="read")
-def look(n: int) -> str:
-    "Look."
-    return f"seen {n}"
-
-async def main(folder, url, name):
-    config = ModelConfig(
-        name="claude", provider="anthropic", model=name, base_url=url, api_key="sk"
-    )
-    model = AnthropicModel(config, Limits())
-    agent = Agent(
-        "clerk", model=model, tools=[look], model_settings=ModelSettings(thinking="low")
-    )
-    limits = {"lease_seconds": 0.5, "sweep_seconds": 0.05}
-    async with penstock.open(folder, agents=[agent], settings={"limits": limits}) as runtime:
-        tasks, _ = await runtime.parts.storage.projections.tasks(page=Page())
-        if tasks:
-            reply = await runtime.requests.wait(tasks[0].task_id)
-        else:
-            reply = await runtime.chat("Go", agent=agent)
-        print(reply.content)
-
-asyncio.run(main(*sys.argv[1:]))
-"""
-
-
 @pytest.mark.slow("starts and kills processes")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_process_killed_within_the_loop_sends_the_same_bytes(
     mode: str, tmp_path: Path
 ) -> None:
     async with fake_anthropic(mode) as whole:
-        assert await run(whole, folder(tmp_path, "whole")) == (0, "Answer 5.")
-    async with fake_anthropic(mode) as fake:
-        fake.on_request = lambda number: kill(fake, number)
-        place = folder(tmp_path, "killed")
-        code, _ = await run(fake, place)
-        assert code == -signal.SIGKILL
-        assert await run(fake, place) == (0, "Answer 5.")
-    assert fake.refusals == []
-    assert distinct(fake.bodies) == whole.bodies
+        program = KilledProgram(tmp_path / "whole", whole.url, "anthropic", MODELS[mode])
+        assert await program.run() == (0, "Answer 5.")
+    for killed_at in KILLED_AT:
+        async with fake_anthropic(mode) as fake:
+            place = tmp_path / f"killed at {killed_at}"
+            program = KilledProgram(place, fake.url, "anthropic", MODELS[mode])
+            fake.on_request = partial(kill, program, killed_at)
+            code, _ = await program.run()
+            assert code == -signal.SIGKILL
+            assert await program.run() == (0, "Answer 5.")
+        assert fake.refusals == []
+        assert distinct(fake.bodies) == whole.bodies
 
 
-KILLED_AT = 4
-_running: list[asyncio.subprocess.Process] = []
+KILLED_AT = (2, 4)
+"""Requests of the loop at which its process is killed, while it waits for the reply."""
 
 
-def kill(fake: FakeAnthropic, number: int) -> None:
-    """Kill the program in the middle of its loop, while it waits for the reply."""
-    if number == KILLED_AT:
-        _running[-1].kill()
-
-
-def folder(parent: Path, name: str) -> str:
-    """Return a new folder."""
-    (parent / name).mkdir()
-    return str(parent / name)
-
-
-async def run(fake: FakeAnthropic, place: str) -> tuple[int, str]:
-    """Run the program to its end; return its exit code and what it printed."""
-    arguments = (place, fake.url, MODELS[fake.mode])
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PROGRAM, *arguments, stdout=asyncio.subprocess.PIPE
-    )
-    _running.append(process)
-    said, _ = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, said.decode().strip()
+def kill(program: KilledProgram, killed_at: int, number: int) -> None:
+    if number == killed_at:
+        program.kill()

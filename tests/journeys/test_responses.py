@@ -1,6 +1,8 @@
 """A reasoning model of OpenAI over HTTP: its reasoning returns to it, and to no other model."""
 
-from itertools import pairwise
+import signal
+from itertools import groupby, pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from tests.kit.asking import ask
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.fakes.provider import Asked, Fault, Refused, Reply, Said, Thought, replying
 from tests.kit.fakes.responses import FakeResponses
+from tests.kit.killed_program import KilledProgram
 from tests.kit.logs import events
 from tests.kit.questions import go_on, mail
 from tests.kit.tools import Act
@@ -323,3 +326,40 @@ async def test_a_server_that_is_busy_names_its_wait(
 async def told(asked: ResponsesModel, **fields: Any) -> list[ModelEvent]:
     request = ModelRequest(**{"system": "", "messages": [UserMessage("hi")], **fields})
     return [each async for each in asked.stream(request)]
+
+
+KILLED_AT = (2, 4)
+"""Requests of the loop at which its process is killed, while it waits for the reply."""
+
+
+@pytest.mark.slow("starts and kills processes")
+async def test_a_process_killed_within_the_loop_sends_the_same_bytes(tmp_path: Path) -> None:
+    whole = await killed_loop(tmp_path / "whole", 0)
+    assert len(whole.bodies) == CALLS + 1
+    for killed_at in KILLED_AT:
+        fake = await killed_loop(tmp_path / f"killed at {killed_at}", killed_at)
+        assert fake.refusals == []
+        assert without_key(fake) == without_key(whole)
+
+
+def without_key(fake: FakeResponses) -> list[bytes]:
+    """Return the requests, each once, without the key of their cache: it names a conversation."""
+    (key,) = {each["prompt_cache_key"].encode() for each in fake.requests}
+    return [body.replace(key, b"") for body, _ in groupby(fake.bodies)]
+
+
+async def killed_loop(place: Path, killed_at: int) -> FakeResponses:
+    """Run the loop in a process that is killed at a request, and in another one to its end."""
+    async with FakeResponses().serving() as server:
+        program = KilledProgram(place, f"{server.url}/v1", "openai-responses", "gpt-6-sol")
+
+        def answer(body: dict[str, Any]) -> Reply:
+            if len(server.bodies) == killed_at:
+                program.kill()
+            return looping(body)
+
+        server.script = answer
+        if killed_at:
+            assert (await program.run())[0] == -signal.SIGKILL
+        assert await program.run() == (0, "Done.")
+        return server
