@@ -25,11 +25,13 @@ from tests.kit.fake_anthropic import (
     FakeAnthropic,
     fake_anthropic,
 )
+from tests.kit.fakes.provider import Delivery
 from tests.kit.killed_program import KilledProgram
 from tests.kit.tools import Act
 
 pytestmark = pytest.mark.programs
 MODES = (BINDING, MANUAL, ADAPTIVE)
+LOUD = Delivery(single_bytes=True, crlf=True, pings=True, unknown_events=True)
 THINKING = ModelSettings(thinking="low")
 
 
@@ -84,7 +86,7 @@ async def test_a_loop_killed_at_any_write_sends_the_same_bytes(mode: str, before
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_stream_of_single_bytes_with_noise_leads_to_the_same_requests(mode: str) -> None:
-    async with fake_anthropic(mode) as whole, fake_anthropic(mode, bytewise=True) as noisy:
+    async with fake_anthropic(mode) as whole, fake_anthropic(mode, delivery=LOUD) as noisy:
         for fake in (whole, noisy):
             assert (await loop_of_calls(fake, writes=-1, before=False))[0] == "Answer 5."
     assert noisy.bodies == whole.bodies

@@ -29,6 +29,7 @@ from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from anthropic.types.user_message_param import UserMessageParam
 from pydantic import TypeAdapter, ValidationError
 
+from tests.kit.fakes.provider import Delivery, Fault
 from tests.kit.model_server import blocks_of
 
 BINDING, MANUAL, ADAPTIVE = "binding", "manual", "adaptive"
@@ -61,6 +62,17 @@ class RequestRefused(Exception):
 
 
 @dataclass
+class Answer:
+    """An answer over HTTP; one that is not whole ends with its connection."""
+
+    status: int
+    kind: str
+    blocks: list[bytes]
+    headers: dict[str, str]
+    is_whole: bool
+
+
+@dataclass
 class FakeAnthropic:
     """A server, what it received and what it refused."""
 
@@ -71,8 +83,10 @@ class FakeAnthropic:
     """Refuse every request with thinking."""
     window: int = 10**9
     """Characters of the messages that it reads at most."""
-    bytewise: bool = False
-    """Send each byte alone, with CRLF, pings and unknown events."""
+    delivery: Delivery = field(default_factory=Delivery)
+    """How the bytes of replies arrive."""
+    faults: list[Fault] = field(default_factory=list)
+    """Errors to answer first, one for each request that is not refused."""
     whole_signatures: bool = False
     """Send each signature in one piece: Pydantic AI keeps only the last piece."""
     url: str = ""
@@ -90,8 +104,8 @@ class FakeAnthropic:
         """The requests, parsed."""
         return [json.loads(body) for body in self.bodies]
 
-    def answer(self, head: str, body: bytes) -> tuple[int, str, list[bytes]]:
-        """Return the status, the content type and the blocks of the answer."""
+    def answer(self, head: str, body: bytes) -> Answer:
+        """Return the answer to a request."""
         self.bodies.append(body)
         self.on_request(len(self.bodies))
         try:
@@ -99,9 +113,11 @@ class FakeAnthropic:
             self._check_conversation(request)
         except RequestRefused as error:
             self.refusals.append(str(error))
-            kind = {"type": "invalid_request_error", "message": str(error)}
-            return 400, "application/json", [json.dumps({"type": "error", "error": kind}).encode()]
-        return 200, "text/event-stream", self._stream(list(self._reply(request)))
+            return _failing(Fault(400, str(error), "invalid_request_error"))
+        if self.faults:
+            return _failing(self.faults.pop(0))
+        blocks, is_whole = self._stream(list(self._reply(request)))
+        return Answer(200, "text/event-stream", blocks, {}, is_whole)
 
     def sign(self, thought: str, before: Any) -> str:
         """Return the signature of a block."""
@@ -214,12 +230,27 @@ class FakeAnthropic:
         yield {"type": "thinking", "thinking": "", "signature": ""}, [*pieces, *signed]
         yield {"type": "redacted_thinking", "data": self.sign("redacted", before)}, []
 
-    def _stream(self, events: list[dict[str, Any]]) -> list[bytes]:
-        if not self.bytewise:
-            return [b"".join(blocks_of(*events))]
-        noise = {"type": "ping"}, {"type": "content_block_sparkle", "index": 0}
-        loud = b"".join(blocks_of(*(each for event in events for each in (event, *noise))))
-        return [bytes([byte]) for byte in loud.replace(b"\n", b"\r\n")]
+    def _stream(self, events: list[dict[str, Any]]) -> tuple[list[bytes], bool]:
+        """Return the blocks of a reply, and whether it is whole."""
+        way = self.delivery
+        noise: list[dict[str, Any]] = [{"type": "ping"}] * way.pings
+        noise += [{"type": "content_block_sparkle", "index": 0}] * way.unknown_events
+        end = len(events) if way.cut_after is None else way.cut_after
+        if way.error_after is not None:
+            error = {"type": "overloaded_error", "message": "Overloaded"}
+            events = [*events[: way.error_after], {"type": "error", "error": error}]
+        blocks = [b"".join(blocks_of(*noise, each)) for each in events[:end]]
+        if way.crlf:
+            blocks = [each.replace(b"\n", b"\r\n") for each in blocks]
+        if way.single_bytes:
+            blocks = [bytes([byte]) for each in blocks for byte in each]
+        return blocks, way.cut_after is None
+
+
+def _failing(fault: Fault) -> Answer:
+    error = {"type": "error", "error": {"type": fault.code, "message": fault.message}}
+    blocks = [json.dumps(error).encode()]
+    return Answer(fault.status, "application/json", blocks, fault.headers, is_whole=True)
 
 
 def _text(text: str) -> tuple[dict[str, Any], list[Any]]:
@@ -345,12 +376,15 @@ async def fake_anthropic(mode: str, **options: Any) -> AsyncIterator[FakeAnthrop
                 lines = head.lower().splitlines()
                 length = next(line for line in lines if line.startswith("content-length:"))
                 body = await reader.readexactly(int(length.partition(":")[2]))
-                status, kind, blocks = fake.answer(head, body)
-                lines = [f"HTTP/1.1 {status} Said", f"content-type: {kind}"]
+                answer = fake.answer(head, body)
+                lines = [f"HTTP/1.1 {answer.status} Said", f"content-type: {answer.kind}"]
+                lines += [f"{name}: {value}" for name, value in answer.headers.items()]
                 writer.write("\r\n".join([*lines, "transfer-encoding: chunked", "", ""]).encode())
-                for block in blocks:
+                for block in answer.blocks:
                     writer.write(f"{len(block):x}\r\n".encode() + block + b"\r\n")
                     await writer.drain()
+                if not answer.is_whole:
+                    break
                 writer.write(b"0\r\n\r\n")
                 await writer.drain()
         writer.close()
