@@ -78,9 +78,11 @@ bench: .venv/dev blobs  ## Measure penstock.
 bench-peers: .venv/dev blobs  ## Measure the peers with the same model.
 	$(BIN)/python -m bench peers
 
-recipes: .venv/dev  ## Run the recipes of docs/compare.md, those of the peers too, in environments of their own.
+recipes: .venv/dev  ## Run the recipes of docs/compare.md, those of the peers too, and the wires against a server of others.
 	@bench/setup.sh recipes recipes-eval
-	@$(BIN)/python -m pytest -q -m "programs" tests/journeys/test_recipes.py $(ARGS)
+	@test -n "$(NPM)" || command -v npm >/dev/null || $(INSTALL) --require-hashes -r requirements/blobs.txt
+	@$(BIN)/python -m scripts.fetch_aimock
+	@$(BIN)/python -m pytest -q -m "programs" tests/journeys/test_recipes.py tests/conformance/test_aimock.py $(ARGS)
 
 mutants: .venv/dev blobs  ## Change the code in one place 300 times, and list what no test of its package notices (hours; ARGS=--again).
 	@$(BIN)/python -m scripts.mutants $(ARGS) -- -m "not programs"
