@@ -9,6 +9,7 @@ __version__ = "0.1.0.dev0"
 HOMES: dict[str, str] = {
     "Agent": "agents.agent",
     "AgentContext": "resources.dependencies",
+    "AgentOptions": "agents.agent",
     "Answered": "chat.python.public_events",
     "Ask": "tools.hooks.hooks",
     "Asked": "chat.python.public_events",

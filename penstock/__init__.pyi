@@ -1,4 +1,5 @@
 from penstock.agents.agent import Agent as Agent
+from penstock.agents.agent import AgentOptions as AgentOptions
 from penstock.agents.agent import ChatSettings as ChatSettings
 from penstock.agents.agent_parts import Tool as Tool
 from penstock.agents.agent_parts import Toolset as Toolset
@@ -82,6 +83,7 @@ from penstock.tools.python.options import Retry as Retry
 __all__ = [
     "Agent",
     "AgentContext",
+    "AgentOptions",
     "Answered",
     "Ask",
     "Asked",

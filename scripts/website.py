@@ -91,6 +91,7 @@ show_root_heading = true
 show_root_full_path = false
 show_source = false
 show_labels = false
+show_overloads = false
 merge_init_into_class = true
 members_order = "source"
 separate_signature = true

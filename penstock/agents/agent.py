@@ -131,7 +131,12 @@ _TEXT: Any = object()
 
 
 class AgentOptions(TypedDict, Generic[NeedsT], total=False):
-    """The arguments of `Agent` beside its name, its output and its hand-offs."""
+    """The arguments of `Agent` beside its name, its output and its hand-offs.
+
+    Example:
+        >>> from penstock import AgentOptions
+        >>> options: AgentOptions[object] = {"instructions": "Be brief.", "output_retries": 3}
+    """
 
     description: str
     """One sentence for people, and for agents that may call it."""
@@ -174,9 +179,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
         name: Its name, unique in a project: a task finds its agent by it after a restart.
         output: The type of what a task returns: text (default), a type, a union, or a function.
         handoffs: Agents, or their names, that get a conversation by the tool `transfer_to_NAME`.
-        **options: `description`, `instructions`, `instructions_every`, `model`, `tools`,
-            `deps_type`, `output_mode`, `output_retries`, `settings`, `hooks`, `history`,
-            `summary_model`, `model_settings`.
+        **options: Those of AgentOptions: `instructions`, `model`, `tools` and others.
 
     Raises:
         TypeError: `tools` contains something that is not a tool, or an option is unknown.
