@@ -33,6 +33,7 @@ from penstock.core.foreign_code import CaughtError
 from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import TaskState
 from penstock.models.model import Model
+from penstock.models.settings import NOTHING_SET, ModelSettings
 from penstock.resources.dependencies import (
     MISSING,
     NO_DEPS,
@@ -238,13 +239,24 @@ OF_OTHERS = {
 """Arguments of other frameworks, and ours."""
 
 
-def check_options(given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise TypeError for the first argument that `Agent` does not have."""
+def check_options(given: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raise TypeError for the first argument that `Agent` does not have or accept."""
     for option in given:
         if option not in known:
             meant = OF_OTHERS.get(option)
             hint = f" Write {meant!r}." if meant else did_you_mean(option, [*known])
             raise TypeError(f"Agent has no argument {option!r}.{hint}")
+    if not isinstance(settings := given.get("model_settings", NOTHING_SET), ModelSettings):
+        raise TypeError(
+            "model_settings= takes ModelSettings, such as ModelSettings(temperature=0.2), "
+            f"found {settings!r}"
+        )
+    model = given.get("model")
+    if isinstance(model, int | float | list | tuple | Mapping | type):
+        raise TypeError(
+            "model= takes a name such as 'openai:gpt-5', Fallback('a', 'b'), or an instance of "
+            f"your own model class, found {model!r}"
+        )
 
 
 def checked_name(name: str) -> str:

@@ -266,6 +266,17 @@ def catalog_entries(catalog: Catalog) -> list[Json]:
     return [_entry(each) for each in by_tier]
 
 
+def check_names(agents: Iterable[AnyAgent]) -> None:
+    """Raise NameTaken for two agents of a program with one name."""
+    known: dict[str, AnyAgent] = {}
+    for agent in agents:
+        if known.setdefault(agent.name, agent) is not agent:
+            raise NameTaken(
+                f"penstock.open(agents=[...]) has two agents named {agent.name!r}: conversations "
+                "find their agent by its name, so give one of them another"
+            )
+
+
 def with_handoffs(agents: Iterable[AnyAgent]) -> Sequence[AnyAgent]:
     """Return the agents, and those that they hand off to."""
     found = {agent.name: agent for agent in agents}

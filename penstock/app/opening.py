@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import AnyAgent
 from penstock.agents.agent_parts import check_tool_ids, with_inner
-from penstock.agents.catalog import Catalog, with_handoffs
+from penstock.agents.catalog import Catalog, check_names, with_handoffs
 from penstock.app.authoring import DryRuns, ProjectAgents, ProjectAuthoring
 from penstock.app.flows import code_environment_of, constants_of, flows_of
 from penstock.app.global_tools import with_global_tools
@@ -155,6 +155,7 @@ async def open_for_program(
         )
         added.check()
         plugins = load_plugins(options.get("plugins", ()), options.get("hooks", ()))
+        check_names(added.agents)
         names = [each.name for each in with_handoffs(added.agents)]
         project = load_project(settings, tools, plugins=plugins, agents=names)
         resumes = options.get("resume", True)

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+import penstock
 from penstock import Agent, AgentContext
-from penstock.core.errors import ConfigError
+from penstock.core.errors import ConfigError, NameTaken
 from penstock.core.events.events import PromptResolved
 from penstock.core.limits import Limits
 from penstock.models.scripted import ScriptedModel, call, say
@@ -163,6 +164,30 @@ def test_an_argument_of_another_framework_has_ours_as_a_hint(given: str, meant: 
 def test_the_name_of_a_model_as_the_first_argument_is_refused_with_the_line_to_write() -> None:
     with pytest.raises(ConfigError, match=r"write Agent\('assistant', model='openai:gpt-5'\)"):
         Agent("openai:gpt-5")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"model": 3}, r"model= takes a name .* found 3"),
+        ({"model": ["a", "b"]}, r"Fallback\('a', 'b'\)"),
+        ({"model": ScriptedModel}, r"an instance of your own model class, found <class"),
+        ({"model_settings": {"temperature": 1}}, r"takes ModelSettings, .*\(temperature=0.2\)"),
+    ],
+)
+def test_an_argument_of_the_wrong_kind_is_refused_with_the_form_to_write(
+    arguments: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(TypeError, match=problem):
+        Agent("a", **arguments)
+
+
+async def test_two_agents_of_one_name_are_refused_when_the_project_is_opened() -> None:
+    clerk = Agent("clerk")
+    async with penstock.open(":memory:", agents=[clerk, clerk]):
+        pass
+    with pytest.raises(NameTaken, match="two agents named 'clerk'"):
+        await penstock.open(":memory:", agents=[clerk, Agent("clerk")])
 
 
 def test_an_unknown_argument_has_a_suggestion() -> None:

@@ -26,7 +26,15 @@ class Attachment:
             data: The bytes of the file.
             mime: The media type, which the bytes must have; None takes what they show.
             name: The name that the model and readers of the conversation see.
+
+        Raises:
+            TypeError: A path or an address is given in place of bytes.
         """
+        if isinstance(data, str | os.PathLike):
+            raise TypeError(
+                f"{type(self).__name__} takes bytes, found {data!r}: write "
+                f"{type(self).__name__}.open(path) for a file, .from_url(url) for an address"
+            )
         self.data = data
         self.mime = mime
         self.name = name

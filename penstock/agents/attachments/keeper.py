@@ -196,9 +196,8 @@ class AttachmentKeeper:
         name = clean_name(attachment.name)
         facts = await asyncio.to_thread(inspect, content, claimed=attachment.mime, name=name)
         if facts.kind not in attachment.kinds:
-            wanted = " or ".join(sorted(attachment.kinds))
-            found = f"{facts.mime_type} ({facts.kind})"
-            raise ValueError(f"is sent as {type(attachment).__name__}, for {wanted}; found {found}")
+            wanted = f"{type(attachment).__name__} ({' or '.join(sorted(attachment.kinds))})"
+            raise ValueError(f"is sent as {wanted}, but its bytes are {facts.mime_type}")
         return LoadedFile(content, facts, name, at)
 
     async def _uploaded(self, attachment: Attachment, profile: Profile) -> tuple[Attachment, bytes]:

@@ -1,6 +1,7 @@
 """What a program sends in a message."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,12 @@ def test_a_file_is_named_after_its_path_and_not_read_yet(tmp_path: Path) -> None
 def test_a_missing_file_raises_at_once(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"a\.pdf"):
         Document.open(tmp_path / "a.pdf")
+
+
+@pytest.mark.parametrize("given", ["photo.png", "https://example.org/a.png", Path("a.png")])
+def test_a_path_in_place_of_bytes_is_refused_with_what_to_write(given: Any) -> None:
+    with pytest.raises(TypeError, match=r"write Image\.open\(path\) for a file, \.from_url"):
+        Image(given)
 
 
 def test_every_source_keeps_its_class_and_name() -> None:

@@ -87,7 +87,7 @@ async def test_one_bad_file_refuses_all_and_each_is_named() -> None:
     assert problems == [
         "/content/2 has 0 bytes",
         f"/content/3 is of an unknown type; {expected}",
-        "/content/4 is sent as Audio, for audio; found image/png (image)",
+        "/content/4 is sent as Audio (audio), but its bytes are image/png",
     ]
     assert not [each async for each in _names(place)]
 
@@ -207,7 +207,7 @@ async def test_an_address_is_fetched_within_the_limits_of_a_file() -> None:
             answered(b"<html>", content_type="image/png"),
             "is sent as image/png, but its bytes are text/plain",
         ),
-        (answered(b"<html>"), "is sent as Image, for image; found text/plain (text)"),
+        (answered(b"<html>"), "is sent as Image (image), but its bytes are text/plain"),
         (EgressDenied("no"), "cannot be fetched: no"),
         (TypeError("fetch requires an http or https URL"), "cannot be fetched: fetch requires"),
     ],
