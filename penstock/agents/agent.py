@@ -24,7 +24,7 @@ from penstock.agents.agent_parts import (
     read_instructions,
     read_tools,
 )
-from penstock.agents.agent_profile import NO_FILE, AgentProfile, Tier
+from penstock.agents.agent_profile import NO_FILE, AgentProfile
 from penstock.agents.handoffs import transfers_to
 from penstock.agents.output_contract import OUTPUT_RETRIES, OutputContract, OutputMode, contract_of
 from penstock.core.late import late
@@ -391,13 +391,6 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     def has_file(self) -> bool:
         """Whether a file defines it. Only such agents take part in flows."""
         return bool(self.profile.file)
-
-    @property
-    def source(self) -> str:
-        """`file`, `api` or `builtin`, as the wire has it."""
-        if self.profile.tier is Tier.BUILT_IN:
-            return "builtin"
-        return "file" if self.has_file else "api"
 
 
 AnyAgent = Agent[Any, Any]

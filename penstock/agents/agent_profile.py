@@ -71,6 +71,13 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
     reply_tokens: int | None = None
     """Tokens of one reply, if the file sets them; None leaves room to write whole files."""
 
+    @property
+    def source(self) -> str:
+        """`file`, `api` or `builtin`, as the wire has it."""
+        if self.tier is Tier.BUILT_IN:
+            return "builtin"
+        return "file" if self.file else "api"
+
 
 NO_FILE = AgentProfile()
 """The profile of an agent without a file."""

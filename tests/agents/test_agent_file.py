@@ -43,7 +43,7 @@ def test_a_chat_reads_its_part_of_an_agent_file() -> None:
     assert (agent.name, agent.description, agent.model) == ("scout", "Finds topics.", "fast")
     assert agent.instructions == "Find topics at ${{input.place}}."
     assert agent.settings == ChatSettings(enabled_tools=("look_up", "read"), max_iterations=3)
-    assert agent.source == "file"
+    assert agent.profile.source == "file"
 
 
 def test_a_flow_reads_the_whole_of_it() -> None:

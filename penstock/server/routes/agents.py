@@ -86,7 +86,7 @@ def _agent(agent: Agent) -> dict[str, Any]:
             "name": agent.name,
             "description": agent.description,
             "model": model if model is None or isinstance(model, str) else model.card.model_id,
-            "source": agent.source,
+            "source": agent.profile.source,
             "created_at": None,
             "updated_at": None,
         }
