@@ -21,7 +21,8 @@ MADE = {f"duplicate-{noun}" for noun in ("skill", "permission", "group")}
 """Codes that are formed from a noun."""
 OTHERS = {
     *("utf-8", "utf-16-le", "angle-bracket", "built-in", "flow-architect"),
-    *("project-dir", "unix-time", "flow-decision", "typed-dict-version"),
+    *("project-dir", "unix-time", "flow-decision"),
+    *("typed-dict-version", "trailing-strings"),  # words of pydantic
     *KINDS,
 }
 """Texts of the same form that are not codes."""
