@@ -65,22 +65,19 @@ class IdSource:
             elif self._count == _LAST:
                 self._begin(self._time + 1)
             self._count = count = self._count + 1
-            at = self._draw()
-            random, spelled = self._letters[at : at + _LETTERS], self._spelled_time
+            at = self._at if self._at < _BATCH_BYTES else self._draw()
+            self._at = end = at + _LETTERS
+            random, spelled = self._letters[at:end], self._spelled_time
         counted = _PAIRS[count >> 20] + _PAIRS[count >> 10 & 1023] + _PAIRS[count & 1023]
         return f"{prefix}_{spelled}{counted}{random}"
 
     def _draw(self) -> int:
-        """Return the position of unused random letters."""
-        at = self._at
-        if at == _BATCH_BYTES:
-            # for many ids at once: each system call releases the interpreter lock to other
-            # threads, which costs more than all the rest of an id
-            self._drawn = os.urandom(_BATCH_BYTES)
-            self._letters = self._drawn.translate(_LETTER_OF).decode()
-            at = 0
-        self._at = at + _LETTERS
-        return at
+        """Draw letters for many ids; return the position of the first one."""
+        # Each system call releases the interpreter lock to other threads, which costs more than all
+        # the rest of an id.
+        self._drawn = os.urandom(_BATCH_BYTES)
+        self._letters = self._drawn.translate(_LETTER_OF).decode()
+        return 0
 
     def _forget(self) -> None:
         """Discard randomness that the parent process has, too; the lock may be held there."""
@@ -92,7 +89,8 @@ class IdSource:
         self._time = now
         pairs = [_PAIRS[now >> shift & 1023] for shift in range(_TIME_BITS - 10, -1, -10)]
         self._spelled_time = "".join(pairs)
-        at = self._draw()
+        at = self._at if self._at < _BATCH_BYTES else self._draw()
+        self._at = at + _LETTERS
         self._count = int.from_bytes(self._drawn[at : at + 4]) >> 3
 
 
