@@ -4,20 +4,23 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock import Agent, ChatSettings, Limits
 from penstock.agents.transcript import TARGET_SHARE
 from penstock.core.errors import ConfigError
-from penstock.core.events.events import NoteEmitted
+from penstock.core.events.events import NoteEmitted, TaskEnded
 from penstock.core.events.history_events import Summarised
 from penstock.core.ids import LogId
 from penstock.core.messages import ToolMessage
 from penstock.engine.dialogue import PREVIEW_CHARACTERS, SUMMARY_HEAD
 from penstock.models.model import ModelRequest
-from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say
+from penstock.models.prices import Prices
+from penstock.models.scripted import SCRIPTED, ScriptedModel, ScriptedReply, call, fail, say
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 
 LIMIT = 2_000
+SETTINGS = ChatSettings(context_max_tokens=LIMIT, llm_max_tokens=100)
 
 
 def look(n: int) -> str:
@@ -31,13 +34,12 @@ class Talk:
     def __init__(self, *, summary: ScriptedReply | None = None, **options: Any) -> None:
         self.place = MemoryStorage(limits=Limits(shutdown_seconds=0))
         self.summary = summary or say("They talked about tea.")
-        self.model = ScriptedModel(self._answer)
-        settings = ChatSettings(context_max_tokens=LIMIT, llm_max_tokens=100)
-        options = {"history": "summarise"} | options
-        self.agent = Agent("clerk", tools=[look], settings=settings, **options)
+        self.model = ScriptedModel(self.answer)
+        given: dict[str, Any] = {"history": "summarise", "settings": SETTINGS} | options
+        self.agent = Agent("clerk", tools=[look], **given)
         self.session: str | None = None
 
-    def _answer(self, request: ModelRequest) -> ScriptedReply:
+    def answer(self, request: ModelRequest) -> ScriptedReply:
         if request.system.startswith("You write the summary"):
             return self.summary
         if isinstance(request.messages[-1], ToolMessage):
@@ -133,6 +135,32 @@ async def test_the_summary_model_writes_and_its_tokens_count() -> None:
     assert not any(map(talk.is_summary, talk.model.requests))
     written = [each for each in await talk.events(Summarised) if each.text]
     assert all(each.usage.output_tokens for each in written)
+
+
+async def test_the_request_for_a_summary_counts_for_its_task() -> None:
+    """In the usage of the task, and against its budget of requests."""
+    talk = Talk()
+    await talk.send(24)
+    records = await talk.place.log.read(LogId(talk.session or ""))
+    summarised = {
+        each.task_id for each in records if isinstance(each.event, Summarised) and each.event.text
+    }
+    ends = {each.task_id: each.event for each in records if isinstance(each.event, TaskEnded)}
+    calls = {task_id: end.usage.model_calls for task_id, end in ends.items()}
+    assert {calls[task_id] for task_id in summarised} == {3}
+    assert {count for task_id, count in calls.items() if task_id not in summarised} == {2}
+
+
+async def test_a_task_without_a_budget_for_a_summary_leaves_its_oldest_tasks_out() -> None:
+    dear, cheap = (replace(SCRIPTED, prices=Prices(input=usd, output=usd)) for usd in (9.0, 0.001))
+    writer = ScriptedModel(lambda _: say("Short."), card=dear)
+    talk = Talk(summary_model=writer, settings=replace(SETTINGS, budget_cost_usd=0.001))
+    talk.model = ScriptedModel(talk.answer, card=cheap)
+    await talk.send(24)
+    assert writer.requests == []
+    cuts = await talk.events(Summarised)
+    assert any(each.tasks for each in cuts)
+    assert not any(each.text for each in cuts)
 
 
 async def test_a_conversation_is_only_trimmed_unless_its_agent_says_otherwise() -> None:
