@@ -16,6 +16,7 @@ from penstock.core.events.events import NoteEmitted, ReplyReceived
 from penstock.core.events.history_events import Summarised
 from penstock.core.ids import LogId
 from penstock.core.messages import Usage
+from penstock.models.model import ModelRequest
 from penstock.models.providers import ModelConfig
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.models.wires.anthropic import AnthropicModel
@@ -317,3 +318,29 @@ async def test_a_cache_that_did_not_help_is_one_notice(
     for note in notes:
         assert note.level == "info"
         assert note.payload["expectedTokens"] == first.input_tokens
+
+
+async def test_an_agent_in_a_frame_reads_previews_of_its_own_results() -> None:
+    """Agents as tools, and those of flows, share the code of turns."""
+    asked: list[list[str]] = []
+
+    def inner(request: ModelRequest) -> ScriptedReply:
+        asked.append([each.content[:16] for each in request.messages])
+        if sum(len(each.content) for each in request.messages) > WINDOW:
+            raise ContextTooLarge("prompt is too long")
+        return say("Found.") if len(request.messages) > 10 else call("look", n=len(asked))
+
+    searcher = Agent("searcher", model=ScriptedModel(inner), tools=[look])
+    outer = ScriptedModel([call("searcher", task="Search."), say("Done.")])
+    guide = Agent("guide", model=outer, tools=[searcher])
+    place = MemoryStorage(limits=Limits(shutdown_seconds=0))
+    async with memory_runtime(agents=[guide], place=place) as runtime:
+        reply = await runtime.chat("Go", agent=guide)
+    assert (reply.error, reply.content) == (None, "Done.")
+    records = await place.log.read(LogId(reply.session))
+    (cut,) = [each for each in records if isinstance(each.event, Summarised)]
+    assert cut.path is not None
+    assert isinstance(cut.event, Summarised)
+    assert (cut.event.too_long, cut.event.results) == (True, 3)
+    assert asked[-1][2] == "[result removed:"
+    assert asked[-1][-1].startswith("seen ")
