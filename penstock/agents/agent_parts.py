@@ -11,6 +11,7 @@ Proof: tests/agents/test_agent_parts.py.
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from types import CodeType
 from typing import (
     Any,
@@ -22,13 +23,14 @@ from typing import (
     runtime_checkable,
 )
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
+from msgspec.json import encode
 from msgspec.structs import replace
 from typing_extensions import TypeVar
 
 from penstock.core.diagnostics import did_you_mean
-from penstock.core.errors import ConfigError, PromptNotResolved
-from penstock.core.events.events import PromptResolved
+from penstock.core.errors import ConfigError, NameTaken, PromptNotResolved
+from penstock.core.events.events import NoteEmitted, PromptResolved
 from penstock.core.foreign_code import CaughtError
 from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import TaskState
@@ -44,7 +46,7 @@ from penstock.resources.dependencies import (
     name_of,
 )
 from penstock.tools.python.agent_tool import AgentTool
-from penstock.tools.python.given_tools import all_as_tools, is_toolset
+from penstock.tools.python.given_tools import all_as_tools, is_toolset, name_of_toolset
 from penstock.tools.python.needs import needs_of
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Registry, with_spec
@@ -314,10 +316,55 @@ def with_inner(agents: Iterable[Any]) -> list[Any]:
 
 
 def check_tool_ids(agents: Iterable[Any], registry: Registry) -> None:
-    """Raise ConfigError if an agent has a tool by an id that the project does not have."""
+    """Check the names of the tools of agents, and of agents that are tools of them.
+
+    Raises ConfigError if one has a tool by an id that the project does not have, and NameTaken if
+    it has two tools of one name.
+    """
     for agent in with_inner(agents):
-        for _ in named_tools(agent.name, agent.tool_ids, registry):
-            pass
+        named = named_tools(agent.name, agent.tool_ids, registry)
+        try:
+            Registry((*(agent.tools or ()), *named))
+        except NameTaken as taken:
+            raise NameTaken(f"agent {agent.name!r}: {taken}") from None
+
+
+DIGEST = 16
+"""Characters of the hash of a definition in the log."""
+AGENT_CHANGED = "agent_changed"
+"""The type of the note that a task continues with another definition of its agent."""
+
+
+def digest_of(agent: Any) -> str:
+    """Return the hash of what a program says about an agent; of its functions, the names."""
+    parts = agent.instruction_parts.parts if agent.instruction_parts else [agent.instructions]
+    tools = [tool.spec for tool in agent.tools or ()]
+    model = agent.model
+    said = [
+        [part if isinstance(part, str) else name_of(part) for part in parts],
+        model if model is None or isinstance(model, str) else model.card.model_id,
+        [[each.tool_id, each.description, each.input_schema, each.effect] for each in tools],
+        None if agent.tools is None else list(agent.tool_ids),
+        [name_of_toolset(each) for each in agent.toolsets],
+        None if agent.contract is None else agent.contract.schema,
+        list(agent.transfers),
+        to_builtins(agent.settings),
+        to_builtins(agent.model_settings),
+    ]
+    return sha256(encode(said, order="deterministic")).hexdigest()
+
+
+def note_change(held: HeldLog, task: TaskState, agent: Any) -> None:
+    """Note in the log that a task continues with another definition of its agent, if it does."""
+    now = agent.profile.content_hash[:DIGEST]
+    before = task.started.agent_digest if task.started else ""
+    # After a hand-off the start of the task says nothing about the agent that works on it.
+    if not (before and now) or before == now or task.main.handoffs:
+        return
+    message = f"the agent {agent.name!r} was changed since the task started: {before} is now {now}"
+    payload = {"agent": agent.name, "started_with": before, "continues_with": now}
+    note = NoteEmitted(event_type=AGENT_CHANGED, message=message, payload=payload)
+    held.add(note, task.task_id)
 
 
 def named_tools(agent: str, tool_ids: Iterable[str], registry: Registry) -> Iterator[AnyTool]:

@@ -12,9 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from typing import NoReturn
 
+from msgspec.structs import replace
+
 from penstock.agents.agent import DEFAULTS, Agent, AnyAgent
 from penstock.agents.agent_folders import AgentFiles
-from penstock.agents.agent_parts import with_inner
+from penstock.agents.agent_parts import digest_of, with_inner
 from penstock.agents.agent_profile import AgentProfile, Tier
 from penstock.agents.handoffs import check_handoffs
 from penstock.core.diagnostics import did_you_mean
@@ -70,7 +72,7 @@ class Catalog:
         """Replace the project's own agents. Added agents stay."""
         # Lowest tier first: in a dict the last agent of a name wins.
         agents = (*self._builtin, *self._package, *with_handoffs(local), *self._added.values())
-        self._agents = {agent.name: agent for agent in agents}
+        self._agents = {agent.name: _hashed(agent) for agent in agents}
         # Kept apart, because an agent that a program added must not hide a file's from flows.
         self._of_files = {agent.name: agent for agent in agents if agent.has_file}
 
@@ -145,7 +147,7 @@ class Catalog:
         # The same file, read once more with a type of output.
         if known.has_file and known.profile.content_hash == agent.profile.content_hash:
             return
-        places = " and ".join(each.profile.file or each.made_at for each in (known, agent))
+        places = _places(known, agent)
         raise NameTaken(
             f"there are two agents {agent.name!r}, at {places}: "
             "conversations find their agent by its name, so rename one, or replace it with "
@@ -175,7 +177,7 @@ class Catalog:
 
         The agents that it hands off to are added, too, unless the program added one of their name.
         """
-        self._agents[agent.name] = self._added[agent.name] = agent
+        self._agents[agent.name] = self._added[agent.name] = _hashed(agent)
         if agent.has_file:
             self._of_files[agent.name] = agent
         for other in agent.handoffs:
@@ -254,6 +256,13 @@ def agents_for(state: SessionState, task: TaskState) -> tuple[str, ...]:
     return agents.handed or (agents.newest,)
 
 
+def _hashed(agent: AnyAgent) -> AnyAgent:
+    """Return an agent after its hash was noted; that of an agent file is the hash of its text."""
+    if not agent.profile.content_hash:
+        agent.profile = replace(agent.profile, content_hash=digest_of(agent))
+    return agent
+
+
 def _is_notebook() -> bool:
     return hasattr(builtins, "__IPYTHON__")
 
@@ -270,11 +279,16 @@ def check_names(agents: Iterable[AnyAgent]) -> None:
     """Raise NameTaken for two agents of a program with one name."""
     known: dict[str, AnyAgent] = {}
     for agent in agents:
-        if known.setdefault(agent.name, agent) is not agent:
+        if (first := known.setdefault(agent.name, agent)) is not agent:
             raise NameTaken(
-                f"penstock.open(agents=[...]) has two agents named {agent.name!r}: conversations "
-                "find their agent by its name, so give one of them another"
+                f"penstock.open(agents=[...]) has two agents named {agent.name!r}, at "
+                f"{_places(first, agent)}: conversations find their agent by its name, so give one "
+                "of them another"
             )
+
+
+def _places(*agents: AnyAgent) -> str:
+    return " and ".join(each.profile.file or each.made_at for each in agents)
 
 
 def with_handoffs(agents: Iterable[AnyAgent]) -> Sequence[AnyAgent]:

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
-from penstock.agents.agent_parts import named_tools
+from penstock.agents.agent_parts import DIGEST, named_tools, note_change
 from penstock.agents.attachments.reading import AttachmentReader, readable
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.catalog import FindModel, agents_for
@@ -196,10 +196,9 @@ class ChatWork:
         """Return the start event for a message to an agent; None if its parts are not available."""
         try:
             agent = self._participants.agent(name)
-            if agent.toolsets:  # they are asked before the task starts
-                return None
             model = self._participants.model(agent, message.model)
-            return self._started(agent, model, message, profile)
+            # Toolsets are asked first, which takes time.
+            return None if agent.toolsets else self._started(agent, model, message, profile)
         except (ConfigError, NotFound):
             return None
 
@@ -215,6 +214,7 @@ class ChatWork:
             offered=ids,
             is_fresh=message is not None and clears_history(message.content),
             agent_schema=None if contract is None else contract.schema,
+            agent_digest=agent.profile.content_hash[:DIGEST],
         )
 
     async def _equipped(
@@ -240,6 +240,8 @@ class ChatWork:
         model = self._participants.model(agent, wanted)
         if started is None:
             self._begin(held, task, agent, model)
+        elif started.agent_digest != agent.profile.content_hash[:DIGEST]:
+            note_change(held, task, agent)
         model = self._participants.readable(model, agent, held.state)
         offers = await self._offers(held, task, message, agent)
         return await self._outcome(held, task, model, offers, is_new=is_new)

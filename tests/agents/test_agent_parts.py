@@ -190,6 +190,17 @@ async def test_two_agents_of_one_name_are_refused_when_the_project_is_opened() -
         await penstock.open(":memory:", agents=[clerk, Agent("clerk")])
 
 
+@pytest.mark.parametrize(
+    "tools", [[Act("look"), Act("look")], [Act("look"), "look"], ["look", Act("look")]]
+)
+async def test_two_tools_of_one_name_are_refused_when_the_project_is_opened(tools: Any) -> None:
+    agent = Agent("clerk", tools=tools)
+    for agents in ([agent], [Agent("outer", tools=[agent])]):
+        with pytest.raises(NameTaken, match="agent 'clerk': there are two tools 'look'; rename"):
+            async with memory_runtime(tools=[Act("look")], agents=agents):
+                pass
+
+
 def test_an_unknown_argument_has_a_suggestion() -> None:
     wrong: dict[str, Any] = {"instruction": "typo"}
     with pytest.raises(TypeError, match="no argument 'instruction'"):

@@ -150,7 +150,9 @@ async def test_two_agents_of_one_name_are_refused_with_both_places(tmp_path: Pat
     (tmp_path / "agents" / "clerk.md").write_text(CLERK, encoding="utf-8")
     one, two = Agent("teller"), Agent("teller")
     here = rf"{Path(__file__)}:\d+"
-    with pytest.raises(NameTaken, match=rf"two agents 'teller', at {here} and {here}: conver"):
+    with pytest.raises(
+        NameTaken, match=rf"two agents named 'teller', at {here} and {here}: conver"
+    ):
         async with open_runtime(tmp_path, agents=[one, two], settings=NORMAL):
             pass
     at_both = rf"two agents 'clerk', at agents/clerk.md and {here}: conversations find their agent"

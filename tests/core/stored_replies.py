@@ -102,6 +102,7 @@ STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
         '{"agent":"triage","by":"ann"}',
     ),
     (TaskStarted(agent="billing"), "task_started", '{"agent":"billing"}'),
+    (TaskStarted(agent_digest="0a1b"), "task_started", '{"agent_digest":"0a1b"}'),
     (
         TaskStarted(agent_schema={"type": "integer"}),
         "task_started",

@@ -104,6 +104,8 @@ class TaskStarted(Struct, frozen=True, kw_only=True, gc=False):
     """JSON Schema of the output that the agent declares; None if it is text or the message's."""
     agent: str = ""
     """The agent that works on it; empty for the one that the conversation started with."""
+    agent_digest: str = ""
+    """The hash of its definition; empty if it is not known."""
 
 
 class TaskResumed(Struct, frozen=True, kw_only=True, gc=False):
@@ -381,8 +383,7 @@ class Record(Struct, frozen=True, gc=False):
 NOTE_LEVELS = ("info", "warning", "error")
 _WRITTEN_AGAIN = {TaskResumed, ReplyRestarted, TaskBlocked, NoteEmitted}
 REPEATED = frozenset({CallStarted, CallRetried, StateWritten, SecretGiven} | _WRITTEN_AGAIN)
-"""Events that a restarted activation writes again. They are not progress of the task, so a process
-that dies after them counts as having died at the same position."""
+"""Events that a restarted activation writes again: a death after them is at the same position."""
 
 
 def is_outside(event: Event) -> bool:

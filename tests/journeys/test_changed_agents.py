@@ -1,0 +1,78 @@
+"""Agents that changed while a task waited: the task continues, and its log says so."""
+
+from typing import Any
+
+import pytest
+
+from penstock import Agent, tool
+from penstock.agents.agent import AnyAgent
+from penstock.core.events.events import NoteEmitted, TaskStarted
+from penstock.core.task import TaskStatus
+from penstock.models.scripted import ScriptedModel, call, say
+from penstock.models.settings import ModelSettings
+from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.asking import ask
+from tests.kit.logs import events
+from tests.kit.tools import Act
+
+
+def pay() -> Act:
+    return Act("pay", requires_approval=True)
+
+
+@tool(effect="read")
+def look(item: str) -> str:
+    """Look up an item."""
+    return item
+
+
+def clerk(**changed: Any) -> AnyAgent:
+    options: dict[str, Any] = {"instructions": "Be brief.", "tools": [pay(), look]}
+    return Agent("clerk", **options | changed)
+
+
+async def continued(second: AnyAgent) -> tuple[list[NoteEmitted], str, ScriptedModel]:
+    """Have a task start with one agent and end with another; return its notes and first hash."""
+    place = MemoryStorage()
+    model = ScriptedModel({"Pay": [call("pay"), say("Paid.")]})
+    async with memory_runtime(model=model, agents=[clerk()], place=place) as runtime:
+        waiting = await ask(runtime, "Pay", agent="clerk")
+    async with memory_runtime(model=model, agents=[second], place=place) as runtime:
+        question = waiting.questions[0].question.question_id
+        await runtime.requests.answer(question, {"decision": "approve"})
+        reply = await runtime.requests.wait(waiting.task_id)
+        assert reply
+        assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "Paid.")
+        written = await events(runtime, reply.session_id)
+    (started,) = [each for each in written if isinstance(each, TaskStarted)]
+    return [n for n in written if isinstance(n, NoteEmitted)], started.agent_digest, model
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "instructions": {"instructions": "Be kind."},
+    "tools": {"tools": [pay()]},
+    "hand-offs": {"handoffs": ["assistant"]},
+    "settings of its model": {"model_settings": ModelSettings(temperature=1)},
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES.values(), ids=list(CHANGES))
+async def test_a_task_continues_with_the_changed_agent_and_the_log_has_both_hashes(
+    changed: dict[str, Any],
+) -> None:
+    (note,), digest, model = await continued(clerk(**changed))
+    payload: Any = note.payload
+    assert note.event_type == "agent_changed"
+    assert (payload["agent"], payload["started_with"]) == ("clerk", digest)
+    assert payload["continues_with"] != digest
+    assert note.message == (
+        f"the agent 'clerk' was changed since the task started: {digest} is now "
+        f"{payload['continues_with']}"
+    )
+    assert model.requests[-1].system.startswith(changed.get("instructions", "Be brief."))
+
+
+async def test_the_same_agent_in_another_process_is_not_a_changed_one() -> None:
+    notes, digest, _ = await continued(clerk())
+    assert notes == []
+    assert len(digest) == 16
