@@ -83,7 +83,7 @@ def _check_bounds(input: Json, files: ProjectFiles, settings: ShellSettings) -> 
     _check_text(command)
     commands = parts(command)
     check_denied(access.deny, command, commands)
-    if access.write is not None:
+    if access.limits_writes:
         for target in (target for part in commands for target in part.targets):
             files.seems_writable(target)
 

@@ -247,8 +247,8 @@ def _caller(request: AgentRequest, offered_ids: Sequence[str] = ()) -> Caller:
     """Return an agent in a frame as a caller. It may do nothing that its own caller must not.
 
     It has the profile of its caller. A tool that its caller is denied, or must ask for, is denied
-    to it, or it must ask. It reads and writes the files that its caller may, unless its own file
-    says which; the commands that either may not run are refused.
+    to it, or it must ask. It reads and writes the files that both may; commands that either may not
+    run are refused.
     """
     outer = request.caller
     own = caller_for(request.agent, outer.profile, offered_ids)
@@ -258,18 +258,12 @@ def _caller(request: AgentRequest, offered_ids: Sequence[str] = ()) -> Caller:
         for tool_id, action in outer.permissions.items()
         if strength(Action(action)) > strength(Action(own.permissions.get(tool_id, Action.ALLOW)))
     }
-    access, beside = own.access, outer.access
     return replace(
         own,
         session=outer.session,
         is_autonomous=outer.is_autonomous,
         permissions={**own.permissions, **stricter},
-        access=replace(
-            access,
-            read=beside.read if access.read is None else access.read,
-            write=beside.write if access.write is None else access.write,
-            deny=(*beside.deny, *access.deny),
-        ),
+        access=own.access.within(outer.access),
     )
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pydantic import BaseModel, field_validator
 
 from penstock.agents.agent import Agent, ChatSettings
@@ -131,17 +132,17 @@ async def test_an_inner_agent_may_do_nothing_that_its_caller_must_not(
 
 
 @pytest.mark.parametrize(
-    ("own", "expected"),
+    ("own", "readable", "writable"),
     [
-        (Access(), Access(read=("docs/**",), write=(), deny=("curl",))),
-        (
-            Access(read=("src/**",), deny=("rm",)),
-            Access(read=("src/**",), write=(), deny=("curl", "rm")),
-        ),
+        (Access(), {"docs/a.md", "docs/in/b.md"}, {"docs/in/b.md"}),
+        (Access(read=("**",), write=("**",)), {"docs/a.md", "docs/in/b.md"}, {"docs/in/b.md"}),
+        (Access(read=("docs/in/**", "src/**")), {"docs/in/b.md"}, {"docs/in/b.md"}),
+        (Access(write=("docs/a.md", "src/**")), {"docs/a.md", "docs/in/b.md"}, set()),
+        (Access(read=("src/**",), write=()), set(), set()),
     ],
 )
-async def test_an_inner_agent_reads_and_writes_what_its_caller_may(
-    own: Access, expected: Access
+async def test_an_inner_agent_reads_and_writes_what_both_may(
+    own: Access, readable: set[str], writable: set[str]
 ) -> None:
     found: list[Access] = []
 
@@ -150,10 +151,11 @@ async def test_an_inner_agent_reads_and_writes_what_its_caller_may(
         return "seen"
 
     inner = ScriptedModel([call("look"), say("Tea.")])
+    own = replace(own, deny=("rm",))
     researcher: Agent[Any, Any] = Agent(
         "researcher", model=inner, tools=[Act("look", look)], profile=AgentProfile(access=own)
     )
-    caller = Access(agent="writer", read=("docs/**",), write=(), deny=("curl",))
+    caller = Access(agent="writer", read=("docs/**",), write=("docs/in/**",), deny=("curl",))
     writer: Agent[Any, Any] = Agent(
         "writer",
         model=ScriptedModel([ASK, say("Done.")]),
@@ -163,8 +165,10 @@ async def test_an_inner_agent_reads_and_writes_what_its_caller_may(
     async with memory_runtime(agents=[writer]) as runtime:
         await runtime.chat("Go", agent=writer)
     (seen,) = found
-    fields = ("read", "write", "deny")
-    assert [getattr(seen, each) for each in fields] == [getattr(expected, each) for each in fields]
+    paths = ("docs/a.md", "docs/in/b.md", "src/c.py", "top.md")
+    assert {each for each in paths if not seen.why_unreadable(each)} == readable
+    assert {each for each in paths if not seen.why_unwritable(each)} == writable
+    assert seen.deny == ("curl", "rm")
 
 
 # ---- its input ----

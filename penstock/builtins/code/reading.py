@@ -214,7 +214,7 @@ def _listed(files: ProjectFiles, named: str, limit: int) -> str:
         f"{each.name}/" if each.is_folder else each.name
         for each in islice(entries(files, folder), limit + 1)
     ]
-    if not names and files.access.read is not None and not has_readable(files, folder):
+    if not names and files.access.limits_reads and not has_readable(files, folder):
         files.refuse(folder)
     more = [f"[the first {limit} names; there are more]"] if len(names) > limit else []
     return "\n".join([*names[:limit], *more])

@@ -124,7 +124,7 @@ def _fitting(files: ProjectFiles, start: ProjectPath, names: str | None) -> Iter
 
 def _check(files: ProjectFiles, start: ProjectPath, *, is_empty: bool) -> None:
     """Raise NotPermitted for a folder in which the agent may read nothing."""
-    if is_empty and files.access.read is not None and not has_readable(files, start):
+    if is_empty and files.access.limits_reads and not has_readable(files, start):
         files.refuse(start)
 
 

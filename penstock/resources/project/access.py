@@ -1,4 +1,4 @@
-"""Which files of a project an agent may read and write: its own patterns, and what is protected.
+"""Which files of a project an agent may read and write: its patterns, and what is protected.
 
 Three things protect a file from an agent. Its name: a pattern such as `*.tool.yaml` or `.env`
 (`AUTHORED`, `_HIDDEN`). Its use: the project loaded it, whatever its name is (`LoadedFiles`). Its
@@ -21,9 +21,11 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.clock import Clock, SystemClock
 from penstock.core.ids import ASSISTANT
@@ -182,11 +184,23 @@ class Access(Struct, frozen=True, kw_only=True):
     is_trusted: bool = True
     """Whether its own patterns may open files that decide what runs: a person approved the call, or
     the agent belongs to a flow."""
+    outer: "Access | None" = None
+    """The access of the agent that called this one, whose patterns must match as well."""
+
+    def within(self, outer: "Access") -> "Access":
+        """Return this access, narrowed to that of the agent that called this one."""
+        deny = (*outer.deny, *self.deny)
+        if self.read is None and self.write is None:
+            read, write, above = outer.read, outer.write, outer.outer
+            return replace(self, read=read, write=write, deny=deny, outer=above)
+        return replace(self, deny=deny, outer=outer)
 
     def why_unreadable(self, path: str) -> str:
         """Return the rest of the refusal that begins with the path; empty if it may be read."""
         if self.hides(path):
             return PROTECTED
+        if self.outer is not None and (why := self.outer.why_unreadable(path)):
+            return why
         if self.read is None or _any_fits(map(glob, self.read), path):
             return ""
         return self.not_readable
@@ -196,6 +210,8 @@ class Access(Struct, frozen=True, kw_only=True):
         own = self.write is not None and _any_fits(map(glob, self.write), path)
         if self.hides(path) or _ANY_UNWRITTEN.fullmatch(folded(path)):
             return PROTECTED
+        if self.outer is not None and (why := self.outer.why_unwritable(path)):
+            return why
         if self.decides(path) and not (own and self.is_trusted):
             return PROTECTED
         if own or self.write is None:
@@ -207,7 +223,9 @@ class Access(Struct, frozen=True, kw_only=True):
 
         A folder may also be made above the files that one of the agent's own patterns matches.
         """
-        why = self.why_unwritable(path)
+        if self.outer is not None and (why := self.outer.why_no_folder(path)):
+            return why
+        why = replace(self, outer=None).why_unwritable(path)
         if not why or self.hides(path) or _ANY_UNWRITTEN.fullmatch(folded(path)):
             return why
         own = (glob(each) for each in self.write or ())
@@ -237,25 +255,43 @@ class Access(Struct, frozen=True, kw_only=True):
     @property
     def not_readable(self) -> str:
         """The rest of the refusal of a path that no pattern lets the agent read."""
+        if self.read is None and self.outer is not None:
+            return self.outer.not_readable
         return f'is not readable for agent "{self.agent}". access.read: {_listed(self.read or ())}.'
 
     def may_read_below(self, folder: str) -> bool:
         """Whether a file below a folder could be readable; the empty text is the project."""
         if folder and self.hides(folder):
             return False
+        if self.outer is not None and not self.outer.may_read_below(folder):
+            return False
         return self.read is None or any(glob(each).may_fit_below(folder) for each in self.read)
 
     def writes_of_its_own(self, path: str) -> bool:
         """Whether one of the agent's own patterns matches a path, or could match one below it."""
         own = [glob(each) for each in self.write or ()]
-        return any(each.fits(path) or each.may_fit_below(path) for each in own)
+        matches = any(each.fits(path) or each.may_fit_below(path) for each in own)
+        return matches and (self.outer is None or self.outer.writes_of_its_own(path))
+
+    @property
+    def limits_reads(self) -> bool:
+        """Whether patterns say what may be read."""
+        return self.read is not None or (self.outer is not None and self.outer.limits_reads)
+
+    @property
+    def limits_writes(self) -> bool:
+        """Whether patterns say what may be written."""
+        return self.write is not None or (self.outer is not None and self.outer.limits_writes)
 
     @property
     def writable_places(self) -> tuple[str, ...]:
         """The folders and files that its patterns begin with; the empty text is the project."""
+        above = ("",) if self.outer is None else self.outer.writable_places
         if self.write is None:
-            return ("",)
-        return tuple(dict.fromkeys(glob(each).literal for each in self.write if _has_sense(each)))
+            return above
+        own = dict.fromkeys(glob(each).literal for each in self.write if _has_sense(each))
+        pairs = ((each, place) for each in own for place in above)
+        return tuple(dict.fromkeys(chain.from_iterable(_common(*pair) for pair in pairs)))
 
 
 OPEN = Access()
@@ -276,6 +312,13 @@ def is_authored(path: str) -> bool:
 
 def _any_fits(globs: "tuple[Glob, ...] | map[Glob]", path: str) -> bool:
     return any(each.fits(path) for each in globs)
+
+
+def _common(one: str, other: str) -> tuple[str, ...]:
+    """Return the inner one of two places; neither if none is inside the other."""
+    shorter, longer = sorted((one, other), key=len)
+    is_inside = not shorter or longer == shorter or longer.startswith(f"{shorter}/")
+    return (longer,) if is_inside else ()
 
 
 def _has_sense(text: str) -> bool:

@@ -94,6 +94,37 @@ def test_the_places_below_which_it_writes() -> None:
     )
 
 
+CALLER = Access(agent="writer", read=("docs/**",), write=("docs/in/**", "out/*"))
+
+
+@pytest.mark.parametrize(
+    ("own", "places", "below"),
+    [
+        (Access(), ("docs/in", "out"), ["", "docs"]),
+        (Access(write=("docs/**",)), ("docs/in",), ["", "docs"]),
+        (Access(write=("docs/in/deep/x.md", "src/**")), ("docs/in/deep/x.md",), ["", "docs"]),
+        (Access(write=("docs/int/**",)), (), ["", "docs"]),
+        (Access(read=("src/**",)), ("docs/in", "out"), [""]),
+    ],
+)
+def test_the_access_of_an_agent_that_another_calls_is_in_both(
+    own: Access, places: tuple[str, ...], below: list[str]
+) -> None:
+    both = own.within(CALLER)
+    assert both.writable_places == places
+    assert [each for each in ("", "docs", "src") if both.may_read_below(each)] == below
+    assert (both.limits_reads, both.limits_writes) == (True, True)
+
+
+def test_a_refusal_names_the_agent_whose_patterns_refuse() -> None:
+    both = Access(agent="clerk", write=("docs/**",)).within(CALLER)
+    assert 'writable for agent "clerk"' in both.why_unwritable("out/a.md")
+    assert 'writable for agent "writer"' in both.why_unwritable("docs/a.md")
+    assert 'readable for agent "writer"' in both.not_readable
+    assert not both.why_no_folder("docs/in")
+    assert both.why_no_folder("docs/new")
+
+
 def test_a_path_that_a_pattern_names_is_the_agents_own() -> None:
     access = Access(write=("agents/**",))
     assert [access.writes_of_its_own(each) for each in ("agents", "flows")] == [True, False]
