@@ -26,7 +26,7 @@ from penstock.agents.agent_parts import (
 )
 from penstock.agents.agent_profile import NO_FILE, AgentProfile
 from penstock.agents.handoffs import transfers_to
-from penstock.agents.output_contract import OUTPUT_RETRIES, OutputContract, OutputMode, contract_of
+from penstock.agents.output_contract import OutputContract, OutputForm, contract_of, read_form
 from penstock.core.late import late
 from penstock.engine.budget import Allowance
 from penstock.models.model import Model
@@ -200,7 +200,8 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     __slots__ = (
         *("__weakref__", "contract", "deps_type", "description", "handoffs", "history", "hooks"),
         *("instruction_parts", "instructions", "made_at", "model", "model_settings", "name"),
-        *("output", "profile", "settings", "source_of_deps", "tool_ids", "tools", "toolsets"),
+        *("output", "output_form", "profile", "settings", "source_of_deps", "tool_ids", "tools"),
+        "toolsets",
         "transfers",
     )
 
@@ -224,6 +225,8 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     """The type of what a task returns, or a function; None if the program gave none: text."""
     contract: OutputContract | None
     """The form of a typed output, with its tools; None if the output is text."""
+    output_form: OutputForm
+    """How its model gives an output, also that of a message."""
     handoffs: tuple[Any, ...]
     """The agents that it can hand a conversation off to, or their names."""
     transfers: Mapping[str, str]
@@ -306,9 +309,8 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
             options.get("instructions", ""), options.get("instructions_every", EACH[0]), name
         )
         self.tools, self.tool_ids, self.toolsets = read_tools(options.get("tools"))
-        mode = options.get("output_mode", OutputMode.TOOL)
-        retries, typed = options.get("output_retries", OUTPUT_RETRIES), output is not _TEXT
-        self.contract = contract_of(output, mode, retries) if typed else None
+        self.output_form = read_form(options)
+        self.contract = None if output is _TEXT else contract_of(output, self.output_form)
         self.transfers, self.handoffs = transfers_to(name, handoffs), tuple(handoffs)
 
     @overload

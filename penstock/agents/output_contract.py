@@ -13,13 +13,13 @@ is the output. Proof: tests/agents/test_output_contract.py.
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.core.call import Effect
@@ -27,7 +27,6 @@ from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.json_values.json_text import compact, parse_json, parse_json_at
 from penstock.core.json_values.schema import Problem, Schema
-from penstock.core.late import late
 from penstock.core.task import TaskOutput
 from penstock.models.model import ModelCard, OutputFormat, ToolDefinition
 from penstock.models.structured.fit import fit
@@ -209,28 +208,13 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
         """Return the JSON of an answer without what a provider's form of the schema added."""
         if self.fitted is not None:
             value = self.fitted.restored(value)
-        return unwrapped(value) if self._is_text_wrapped and _is_wrapper(value) else value
+        return unwrapped(value) if self.is_text_wrapped and _is_wrapper(value) else value
 
     @cached_property
     def streams(self) -> bool:
         """Whether the output can be shown while a reply brings it."""
         # An output function makes it at the end; prose around a prompted one has braces, too.
         return self.mode is not OutputMode.PROMPTED and not self.functions
-
-    def partial(self, text: str, tool_id: str = "") -> Any:
-        """Return the output that the beginning of a model's JSON holds; UNSET if there is none.
-
-        Open brackets and texts are completed: the last text or number may be cut. `tool_id` is the
-        tool that hands it in; empty for the text of an answer.
-        """
-        begun_json: Callable[[str], Any] = late("penstock.tools.python.hints:begun_json")
-        if (value := begun_json(text)) is UNSET:
-            return UNSET
-        if tool_id and not self.variant(tool_id).is_wrapped:
-            return value
-        if tool_id or self._is_text_wrapped:
-            return value.get("value", UNSET) if isinstance(value, dict) else UNSET
-        return value if self.fitted is None else self.fitted.restored(value)
 
     def read(self, output: TaskOutput) -> Any:
         """Return the typed value of a recorded output, or a Misfit if the type has changed.
@@ -249,34 +233,49 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
         return read
 
     @cached_property
-    def _is_text_wrapped(self) -> bool:
+    def is_text_wrapped(self) -> bool:
         """Whether the text of an answer holds the output as the member `value`."""
         return len(self.variants) > 1 or self.variants[0].is_wrapped
 
     @cached_property
     def _text_schema(self) -> Json:
-        return wrapped(self.schema) if self._is_text_wrapped else self.schema
+        return wrapped(self.schema) if self.is_text_wrapped else self.schema
 
 
 def _kind_of(card: ModelCard) -> tuple[str, str, bool, bool]:
     return card.api, card.provider, card.json_schema, card.tools
 
 
-def contract_of(
-    output: Any, mode: str = OutputMode.TOOL, retries: int = OUTPUT_RETRIES
-) -> OutputContract | None:
-    """Return the contract of what a program gave as `output`; None for `str`, which is text.
+class OutputForm(Struct, frozen=True):
+    """How a model gives an output: an agent has one, also for the outputs of its messages."""
 
-    Raises ConfigError for a type without a schema, an unknown mode, or a negative number.
-    """
-    if output is str:
-        return None
+    mode: OutputMode = OutputMode.TOOL
+    retries: int = OUTPUT_RETRIES
+
+
+ANY_FORM = OutputForm()
+
+
+def read_form(options: Mapping[str, Any]) -> OutputForm:
+    """Return the form in the options of an agent. Raises ConfigError if it does not exist."""
+    mode = options.get("output_mode", ANY_FORM.mode)
+    retries = options.get("output_retries", ANY_FORM.retries)
     if mode not in list(OutputMode):
         raise ConfigError(f"output_mode must be one of {', '.join(OutputMode)}; found {mode!r}")
     if type(retries) is not int or retries < 0:
         raise ConfigError(f"output_retries must be a whole number from 0; found {retries!r}")
+    return OutputForm(OutputMode(mode), retries)
+
+
+def contract_of(output: Any, form: OutputForm = ANY_FORM) -> OutputContract | None:
+    """Return the contract of what a program gave as `output`; None for `str`, which is text.
+
+    Raises ConfigError for a type without a schema.
+    """
+    if output is str:
+        return None
     if inspect.isroutine(output) or isinstance(output, FunctionTool):
-        return _of_function(output, OutputMode(mode), retries)
+        return _of_function(output, form)
     members = output_types(output)
     names = _tool_names([each.name for each in members])
     return OutputContract(
@@ -286,12 +285,12 @@ def contract_of(
         ),
         schema=_whole([each.schema for each in members]),
         types=members,
-        mode=OutputMode(mode),
-        retries=retries,
+        mode=form.mode,
+        retries=form.retries,
     )
 
 
-def contract_of_schema(schema: Json, retries: int = OUTPUT_RETRIES) -> OutputContract:
+def contract_of_schema(schema: Json, form: OutputForm = ANY_FORM) -> OutputContract:
     """Return the contract of a message with a JSON Schema. Raises ValueError for a broken one."""
     is_object = schema.get("type") == "object"
     parameters = schema if is_object else wrapped(schema)
@@ -304,7 +303,7 @@ def contract_of_schema(schema: Json, retries: int = OUTPUT_RETRIES) -> OutputCon
         problems=checked.problems,
         is_wrapped=not is_object,
     )
-    return OutputContract(variants=(variant,), schema=schema, retries=retries)
+    return OutputContract(variants=(variant,), schema=schema, mode=form.mode, retries=form.retries)
 
 
 _DESCRIPTION = "Hand in the final answer. This ends your work."
@@ -323,8 +322,8 @@ def _variant(tool_id: str, member: OutputType, *, is_only: bool) -> Variant:
     )
 
 
-def _of_function(function: Any, mode: OutputMode, retries: int) -> OutputContract:
-    if mode is not OutputMode.TOOL:
+def _of_function(function: Any, form: OutputForm) -> OutputContract:
+    if form.mode is not OutputMode.TOOL:
         raise ConfigError("an output function needs output_mode='tool': the model calls it")
     hint = returned(getattr(function, "__wrapped__", function))
     members = () if hint is type(None) else output_types(hint)
@@ -340,8 +339,8 @@ def _of_function(function: Any, mode: OutputMode, retries: int) -> OutputContrac
         variants=(variant,),
         schema=_whole([each.schema for each in members]) if members else {"type": "null"},
         types=members,
-        mode=mode,
-        retries=retries,
+        mode=form.mode,
+        retries=form.retries,
     )
 
 

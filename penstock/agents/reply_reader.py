@@ -7,6 +7,7 @@ recurses into them. Providers send the pieces of several calls interleaved, so t
 their index. Proof: `tests/agents/test_reply_reader.py`.
 """
 
+from collections.abc import Callable
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -26,6 +27,7 @@ from penstock.core.json_values.json_text import (
     parse_json,
     without_surrogates,
 )
+from penstock.core.late import late
 from penstock.core.limits import World
 from penstock.core.text import cut
 from penstock.engine.budget import Budget
@@ -156,6 +158,22 @@ _GROWTH = 32
 """The text of an output grows by one part of so many before it is read again."""
 
 
+def partial_output(contract: OutputContract, text: str, tool_id: str = "") -> Any:
+    """Return the output that the beginning of a model's JSON holds; UNSET if there is none.
+
+    Open brackets and texts are completed: the last text or number may be cut. `tool_id` is the tool
+    that hands it in; empty for the text of an answer.
+    """
+    begun_json: Callable[[str], Any] = late("penstock.tools.python.hints:begun_json")
+    if (value := begun_json(text)) is UNSET:
+        return UNSET
+    if tool_id and not contract.variant(tool_id).is_wrapped:
+        return value
+    if tool_id or contract.is_text_wrapped:
+        return value.get("value", UNSET) if isinstance(value, dict) else UNSET
+    return value if contract.fitted is None else contract.fitted.restored(value)
+
+
 class OutputWatch:
     """Shows the typed output in a reply while it streams.
 
@@ -197,7 +215,7 @@ class OutputWatch:
             self._add(event.text)
 
     def _partial(self) -> Any:
-        return self._contract.partial("".join(self._pieces), self._tool_id)
+        return partial_output(self._contract, "".join(self._pieces), self._tool_id)
 
     def _add(self, text: str) -> None:
         self._pieces.append(text)

@@ -378,7 +378,7 @@ def _contract(task: TaskState, agent: Agent) -> OutputContract | None:
     """Return what the task must hand in: by its message, or by its agent; None for text."""
     brief = task.brief
     if isinstance(brief, MessageReceived) and brief.output_schema is not None:
-        return contract_of_schema(brief.output_schema)
+        return contract_of_schema(brief.output_schema, agent.output_form)
     return agent.contract
 
 

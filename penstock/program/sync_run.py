@@ -13,13 +13,14 @@ Shown by tests/program/test_sync_run.py and tests/program/test_sync_runtime.py.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from penstock.chat.python.answering import Target
 from penstock.chat.python.public_events import Event
 from penstock.chat.python.run import Run
 from penstock.core.errors import RuntimeMisuse
+from penstock.core.late import late
 from penstock.core.reply import OutputT_co, Reply
 
 Value = TypeVar("Value")
@@ -193,3 +194,8 @@ class SyncRun(Generic[OutputT_co]):
     def __repr__(self) -> str:
         """Return the run with its task."""
         return f"SyncRun(task_id={self.task_id!r})"
+
+    def _ipython_display_(self) -> None:
+        """Show the run in a notebook until it ends or waits for people."""
+        show: Callable[[object], None] = late("penstock.chat.python.live_view:show_sync")
+        show(self)

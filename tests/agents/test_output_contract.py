@@ -3,13 +3,13 @@
 from typing import Any, Literal
 
 import pytest
-from msgspec import UNSET
 from msgspec.structs import replace
 from pydantic import BaseModel
 
 from penstock.agents.agent import Agent
 from penstock.agents.output_contract import (
     OutputContract,
+    OutputForm,
     OutputMode,
     contract_of,
     contract_of_schema,
@@ -40,18 +40,11 @@ class Spam(BaseModel):
     reason: str
 
 
-class Note(BaseModel):
-    """A text, perhaps for somebody."""
-
-    text: str
-    to: str = ""
-
-
 LOW = {"title": "a", "severity": "low"}
 
 
 def made(output: Any, mode: str = "tool") -> OutputContract:
-    contract = contract_of(output, mode)
+    contract = contract_of(output, OutputForm(OutputMode(mode)))
     assert contract is not None
     return contract
 
@@ -188,46 +181,6 @@ def test_a_text_without_the_output_has_a_problem(output: Any, text: str, problem
     judged = made(output, "prompted").judge_text(text)
     assert isinstance(judged, list)
     assert str(judged[0]) == problem
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("", UNSET),
-        (" ", UNSET),
-        ("{", {}),
-        ('{"title', {}),
-        ('{"title": "Fi', {"title": "Fi"}),
-        ('{"title": "a\\', {"title": "a"}),
-        ('{"title": "a\\ud83d', {"title": "a"}),
-        ('{"title": "a", "sev', {"title": "a"}),
-        ('{"n": 12', {"n": 12}),
-        ('{"n": 12.', {}),
-        ('{"n": tr', {}),
-        ('{"n": [1, {"m": [', {"n": [1, {"m": []}]}),
-        ('{"n": NaN', UNSET),
-        ("I think", UNSET),
-        ("[" * 10_000, UNSET),
-    ],
-)
-def test_the_beginning_of_an_output_is_completed(text: str, value: Any) -> None:
-    assert made(Ticket).partial(text, "final_answer") == value
-    assert made(Ticket, "native").for_model(JSON_CARD).partial(text) == value
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("{", UNSET), ('{"value"', UNSET), ('{"value": [', []), ('{"value": [1, 2', [1, 2])],
-)
-def test_the_beginning_of_a_wrapped_output_has_no_wrapper(text: str, value: Any) -> None:
-    assert made(list[int]).partial(text, "final_answer") == value
-    assert made(list[int], "native").for_model(JSON_CARD).partial(text) == value
-    assert made(list[int]).partial("[1", "final_answer") is UNSET
-
-
-def test_what_a_provider_adds_is_not_in_the_beginning_of_an_output() -> None:
-    native = made(Note, "native").for_model(replace(JSON_CARD, api="openai", provider="openai"))
-    assert native.partial('{"text": "a", "to": null') == {"text": "a"}
 
 
 @pytest.mark.parametrize(

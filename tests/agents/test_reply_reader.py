@@ -2,12 +2,25 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 from msgspec import UNSET
+from msgspec.structs import replace
+from pydantic import BaseModel
 
-from penstock.agents.output_contract import contract_of
-from penstock.agents.reply_reader import OutputWatch, ReplyReader, WorkTime
+from penstock.agents.output_contract import (
+    OutputContract,
+    OutputForm,
+    OutputMode,
+    contract_of,
+)
+from penstock.agents.reply_reader import (
+    OutputWatch,
+    ReplyReader,
+    WorkTime,
+    partial_output,
+)
 from penstock.core.call import ToolCall
 from penstock.core.clock import SystemClock
 from penstock.core.errors import ModelUnavailable
@@ -285,3 +298,65 @@ async def test_a_reply_without_an_output_shows_none() -> None:
     assert bus.partials() == []
     assert live.output is not None
     assert live.output() is UNSET
+
+
+class Note(BaseModel):
+    """A text, perhaps for somebody."""
+
+    text: str
+    to: str = ""
+
+
+class Ticket(BaseModel):
+    """A report of a fault."""
+
+    title: str
+
+
+JSON_CARD = replace(SCRIPTED, json_schema=True)
+
+
+def made(output: Any, mode: str = "tool") -> OutputContract:
+    contract = contract_of(output, OutputForm(OutputMode(mode)))
+    assert contract is not None
+    return contract
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", UNSET),
+        (" ", UNSET),
+        ("{", {}),
+        ('{"title', {}),
+        ('{"title": "Fi', {"title": "Fi"}),
+        ('{"title": "a\\', {"title": "a"}),
+        ('{"title": "a\\ud83d', {"title": "a"}),
+        ('{"title": "a", "sev', {"title": "a"}),
+        ('{"n": 12', {"n": 12}),
+        ('{"n": 12.', {}),
+        ('{"n": tr', {}),
+        ('{"n": [1, {"m": [', {"n": [1, {"m": []}]}),
+        ('{"n": NaN', UNSET),
+        ("I think", UNSET),
+        ("[" * 10_000, UNSET),
+    ],
+)
+def test_the_beginning_of_an_output_is_completed(text: str, value: Any) -> None:
+    assert partial_output(made(Ticket), text, "final_answer") == value
+    assert partial_output(made(Ticket, "native").for_model(JSON_CARD), text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("{", UNSET), ('{"value"', UNSET), ('{"value": [', []), ('{"value": [1, 2', [1, 2])],
+)
+def test_the_beginning_of_a_wrapped_output_has_no_wrapper(text: str, value: Any) -> None:
+    assert partial_output(made(list[int]), text, "final_answer") == value
+    assert partial_output(made(list[int], "native").for_model(JSON_CARD), text) == value
+    assert partial_output(made(list[int]), "[1", "final_answer") is UNSET
+
+
+def test_what_a_provider_adds_is_not_in_the_beginning_of_an_output() -> None:
+    native = made(Note, "native").for_model(replace(JSON_CARD, api="openai", provider="openai"))
+    assert partial_output(native, '{"text": "a", "to": null') == {"text": "a"}

@@ -1,5 +1,6 @@
 """A notebook: its kernel runs an event loop, in which `open_sync` and `await` both work."""
 
+import ast
 import json
 from pathlib import Path
 from typing import Any, cast
@@ -39,11 +40,51 @@ await other.close()
 status
 """
 CLOSE = "runtime.close()"
+LIVE = """
+live = runtime.start("area width=2 height=3", agent=clerk)
+live
+"""
+LIVE_ASYNC = """
+import asyncio
+from IPython.display import display
+other = await penstock.open(":memory:")
+run = await other.start("Hello")
+display(run)
+views = [each for each in asyncio.all_tasks() if each.get_name() == "penstock-live-view"]
+await asyncio.gather(*views)
+content = (await run.reply()).content
+await other.close()
+(len(views), content)
+"""
 
 
 async def test_a_notebook_uses_the_sync_and_the_async_runtime(tmp_path: Path) -> None:
     """The cell that defines the agent runs twice, as people run cells again."""
-    cells = [DEFINE, OPEN, CHAT, DEFINE, CHAT, STREAM, SHOW, ASYNC, CLOSE]
+    shown = await outputs_of(
+        [DEFINE, OPEN, CHAT, DEFINE, CHAT, STREAM, SHOW, ASYNC, CLOSE], tmp_path
+    )
+    texts = [each.get("text/plain") for each in shown]
+    assert texts[:3] == ["[6.0]", "[6.0]", "True"]
+    assert "6.0" in shown[3]["text/markdown"]
+    assert texts[4] == "'succeeded'"
+
+
+async def test_a_run_shows_itself_while_it_works(tmp_path: Path) -> None:
+    """In the end the display of a run has its last state.
+
+    The client of this test reads updates while their cell runs; a notebook in a browser reads them
+    later, too.
+    """
+    cells = [DEFINE, OPEN, LIVE, ASYNC, LIVE_ASYNC, CLOSE]
+    sync, _, live, text = await outputs_of(cells, tmp_path)
+    assert '- `area {"width":2,"height":3}` success' in sync["text/markdown"]
+    assert "6.0" in sync["text/markdown"]
+    (count, content) = ast.literal_eval(text["text/plain"])
+    assert (count, live["text/markdown"]) == (1, content)
+
+
+async def outputs_of(cells: list[str], tmp_path: Path) -> list[Any]:
+    """Run a notebook; return what its cells show."""
     code: dict[str, Any] = {
         "cell_type": "code",
         "metadata": {},
@@ -56,10 +97,4 @@ async def test_a_notebook_uses_the_sync_and_the_async_runtime(tmp_path: Path) ->
     resources = {"metadata": {"path": str(tmp_path)}}
     client = NotebookClient(notebook, timeout=60, kernel_name="python3", resources=resources)
     await client.async_execute()
-    shown = [
-        output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", ())
-    ]
-    texts = [each.get("text/plain") for each in shown]
-    assert texts[:3] == ["[6.0]", "[6.0]", "True"]
-    assert "6.0" in shown[3]["text/markdown"]
-    assert texts[4] == "'succeeded'"
+    return [output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", ())]

@@ -10,7 +10,7 @@ other logs.
 Relies on `chat/log_follower` and `chat/python/run_events`. Shown by tests/chat/python/test_run.py.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NoReturn
 
 from penstock.chat.log_follower import LogTail
@@ -22,6 +22,7 @@ from penstock.chat.requests import TaskReply, question_of
 from penstock.core.errors import NotReady, RuntimeMisuse
 from penstock.core.events.events import Record, TaskBlocked, TaskEnded, TaskSuspended
 from penstock.core.ids import TaskId
+from penstock.core.late import late
 from penstock.core.reply import OutputT_co, Question, Reply
 from penstock.core.task import TaskRecord, TaskStatus
 from penstock.engine.bus import Live
@@ -213,6 +214,11 @@ class Run(Generic[OutputT_co]):
     def __repr__(self) -> str:
         """Return the run with its task."""
         return f"Run(task_id={self.task_id!r})"
+
+    def _ipython_display_(self) -> None:
+        """Show the run in a notebook while it works."""
+        show: Callable[[object], None] = late("penstock.chat.python.live_view:show")
+        show(self)
 
     async def _found(self) -> TaskRecord:
         """Return the record of the task. Raises NotFound."""

@@ -1,11 +1,13 @@
 """Messages of a program: their options, agents and keys."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import penstock
 from penstock.agents.agent import Agent
@@ -197,6 +199,42 @@ async def test_a_message_has_an_output_type_of_its_own() -> None:
         assert (await run.reply()).output == reply.output == Ticket(title="fire")
         again = await runtime.attach(run.task_id, output=Ticket).reply()
     assert again.output.title == "fire"
+
+
+def in_json(request: ModelRequest) -> ScriptedReply:
+    """Hand in a ticket by the format of the provider, if the request has one."""
+    ticket = {"title": "fire"}
+    return say(json.dumps(ticket)) if request.output else call("final_answer", **ticket)
+
+
+@pytest.mark.parametrize(
+    ("mode", "card", "is_native"),
+    [
+        ("native", replace(OWN, json_schema=True), True),
+        ("native", OWN, False),
+        ("tool", replace(OWN, json_schema=True), False),
+    ],
+)
+async def test_the_output_of_a_message_comes_in_the_mode_of_its_agent(
+    mode: Any, card: ModelCard, *, is_native: bool
+) -> None:
+    scripted = ScriptedModel(in_json, card=card)
+    clerk = Agent("clerk", model=scripted, output_mode=mode)
+    async with memory_runtime(agents=[clerk]) as runtime:
+        reply = await runtime.chat("It burns", agent=clerk, output=Ticket)
+        again = await runtime.chat("It burns", agent="clerk", output=list[Ticket] | None)
+    assert reply.output == Ticket(title="fire")
+    first, second, *_ = scripted.requests
+    assert (first.output is not None, second.output is not None) == (is_native, is_native)
+    assert again.status == "failed"  # the script hands in no list
+
+
+async def test_the_corrections_of_a_message_are_those_of_its_agent() -> None:
+    scripted = ScriptedModel([call("final_answer"), call("final_answer", title="late")])
+    clerk = Agent("clerk", model=scripted, output_retries=0)
+    async with memory_runtime(agents=[clerk]) as runtime:
+        reply = await runtime.chat("It burns", agent=clerk, output=Ticket)
+    assert (reply.error and reply.error.code, len(scripted.requests)) == ("INVALID_OUTPUT", 1)
 
 
 @pytest.mark.parametrize("of_message", [True, False])
