@@ -58,6 +58,7 @@ from penstock.engine.ledger import Ledger
 from penstock.models.model import Model, ModelRequest
 from penstock.tools.failures import problem_details
 from penstock.tools.hooks.deciding import TaskHooks
+from penstock.tools.hooks.hooks import Answer
 from penstock.tools.hooks.reply_hooks import ReplyHooks
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
@@ -187,7 +188,11 @@ class OutputCallRunner(CallRunner):
             return
         if variant.function is not None:
             # Not clipped: the output is for the program, and not only for the model.
-            await super().run([call], replace(caller, clip_at=None))
+            caller, dialogue = replace(caller, clip_at=None), self._dialogue
+            if (hooks := caller.hooks) is not None:
+                answer = Answer(dialogue.path, dialogue.iteration)
+                caller = replace(caller, hooks=hooks.answering(answer))
+            await super().run([call], caller)
             return
         judged = self.contract.judge(variant, call.input)
         if not isinstance(judged, TaskOutput):

@@ -1,6 +1,6 @@
 """Opens a project as one Runtime: settings, database, agents and tools."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
 from os import PathLike
@@ -75,10 +75,13 @@ class Additions(Struct, frozen=True, kw_only=True):
     models: tuple[Model, ...] = ()
     deps: GivenDeps = NO_DEPS
 
-    def check(self) -> None:
-        """Raise ConfigError if a tool or an agent needs dependencies that it does not get."""
+    def check(self, hooks: Sequence[Hooks[Any]]) -> None:
+        """Raise ConfigError if a tool, an agent or a hook needs dependencies that it does not get.
+
+        `hooks` are those of the project.
+        """
         needs = map(needs_of_agent, with_inner(self.agents))
-        check_needs([*needs, AgentNeeds(agent="", tools=self.tools)], self.deps)
+        check_needs([AgentNeeds(agent="", tools=self.tools), *needs], self.deps, hooks)
 
 
 NOTHING_ADDED = Additions()
@@ -153,8 +156,8 @@ async def open_for_program(
         added = Additions(
             tools=tools, agents=tuple(agents), models=tuple(models), deps=given_deps(deps)
         )
-        added.check()
         plugins = load_plugins(options.get("plugins", ()), options.get("hooks", ()))
+        added.check(plugins.hooks.project)
         check_names(added.agents)
         names = [each.name for each in with_handoffs(added.agents)]
         project = load_project(settings, tools, plugins=plugins, agents=names)

@@ -339,6 +339,8 @@ class HookRefused(PenstockError):
 class HookFailed(PenstockError):
     """A hook raised an error, returned something else than it may, or did not return."""
 
+    ends_task = False  # whether the task ends, even if the hook was asked about a call
+
 
 class ModelError(PenstockError):
     """A model did not answer."""

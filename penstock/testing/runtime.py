@@ -39,6 +39,7 @@ from penstock.store.blobs import open_blobs
 from penstock.store.logs.owners import this_process
 from penstock.testing.log import MemoryLog
 from penstock.testing.resources import MemoryFiles, MemoryMedia, MemoryState, MemoryVault
+from penstock.tools.hooks.hooks import HookRegistry, Hooks
 from penstock.tools.policy import Rule, RuleSet
 from penstock.tools.python.given_tools import ToolLike, all_as_tools
 from penstock.tools.python.needs import AgentNeeds, check_needs, needs_of_agent
@@ -116,7 +117,15 @@ class MemoryOptions(TypedDict, total=False):
     rules: Iterable[Rule]
     skills: Skills
     place: MemoryStorage | None
+    hooks: Iterable[Hooks[Any]]
     overrides: Mapping[Callable[..., Any], Any]
+
+
+class MemoryParts(DepsOptions, total=False):
+    """Dependencies and hooks of `memory_runtime`, as `penstock.open` takes them."""
+
+    hooks: Iterable[Hooks[Any]]
+    """Hooks for all agents."""
 
 
 @asynccontextmanager
@@ -128,7 +137,7 @@ async def memory_runtime(
     rules: Iterable[Rule] = (),
     skills: Skills = NO_SKILLS,
     place: MemoryStorage | None = None,
-    **dependencies: Unpack[DepsOptions],
+    **parts: Unpack[MemoryParts],
 ) -> AsyncIterator[Runtime]:
     """Open a runtime in memory until the block ends. It needs no project and no network.
 
@@ -141,7 +150,7 @@ async def memory_runtime(
         skills: The skills of the project.
         place: The storage of logs, files and state. A second runtime on the same storage resumes
             the tasks of the first. None creates new storage.
-        **dependencies: `deps`, `deps_factory` and `overrides`, as for `penstock.open`.
+        **parts: `deps`, `deps_factory`, `overrides` and `hooks`, as for `penstock.open`.
 
     Yields:
         The runtime.
@@ -156,12 +165,13 @@ async def memory_runtime(
         Good morning.
     """
     place = place or MemoryStorage()
-    given, own, chosen = given_deps(dependencies), tuple(agents), all_as_tools(tools)
-    _check(own, chosen, given)
+    hooks, own, chosen = HookRegistry(parts.pop("hooks", ())), tuple(agents), all_as_tools(tools)
+    given = given_deps(parts)
+    _check(own, chosen, given, hooks)
     models = _models(model, own, place.limits)
     project_parts = place.project_parts(
         DeclaredTools(registry=Registry(chosen), rules=RuleSet(rules), skills=skills),
-        DeclaredAgents(catalog=Catalog(own, given=given), models=models, deps=given),
+        DeclaredAgents(catalog=Catalog(own, given=given), models=models, deps=given, hooks=hooks),
     )
     runtime = assemble(World(place.clock, place.limits, new_id), place.storage(), project_parts)
     await runtime.parts.engine.launcher.open()
@@ -209,9 +219,12 @@ def memory_runtime_sync(*, agents: Sequence[AnyAgent] = (), **options: Any) -> S
     return SyncRuntime(OpeningRuntime(memory_runtime(agents=agents, **options)))
 
 
-def _check(agents: Sequence[AnyAgent], tools: Sequence[Tool], given: GivenDeps) -> None:
-    """Raise ConfigError if an agent or a tool needs something that is missing."""
-    check_needs(
-        [*map(needs_of_agent, with_inner(agents)), AgentNeeds(agent="", tools=tools)], given
-    )
+def _check(
+    agents: Sequence[AnyAgent], tools: Sequence[Tool], given: GivenDeps, hooks: HookRegistry
+) -> None:
+    """Raise ConfigError if an agent, a tool or a hook needs something that is missing."""
+    needs = map(needs_of_agent, with_inner(agents))
+    check_needs([AgentNeeds(agent="", tools=tools), *needs], given, hooks.project)
     check_tool_ids(agents, Registry(tools))
+    for agent in agents:
+        hooks.select(agent.name, agent.hooks)

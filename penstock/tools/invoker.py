@@ -325,7 +325,7 @@ class Edition:
         except CallError as error:
             return active_call.failed(error)
         except HookFailed as failed:
-            if (failed.details or {}).get("timeout"):
+            if failed.ends_task:
                 raise
             withheld = f"{failed}. The call was made; its outcome is withheld."
             detail = ErrorDetail(code=failed.code, message=withheld, details=failed.details)

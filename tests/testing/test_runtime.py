@@ -1,10 +1,13 @@
 """A runtime in memory: opened, used, abandoned, resumed."""
 
 import asyncio
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from penstock import Agent
+from penstock import Agent, Hooks
+from penstock.core.errors import ConfigError
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
@@ -47,6 +50,26 @@ async def test_no_provider_is_asked() -> None:
     async with memory_runtime(agents=[clerk]) as runtime:
         reply = await runtime.chat("Hello", agent=clerk)
     assert "models of providers are not allowed here" in str(reply.error)
+
+
+class Loud(Hooks):
+    """Shouts what people write."""
+
+    async def on_input(self, ctx: Any, message: Any) -> Any:
+        return replace(message, text=message.text.upper())
+
+
+async def test_hooks_watch_all_agents() -> None:
+    model, clerk = ScriptedModel([say("One."), say("Two.")]), Agent("clerk")
+    async with memory_runtime(model=model, agents=[clerk], hooks=[Loud()]) as runtime:
+        await runtime.chat("Hello")
+        await runtime.chat("Hello", agent=clerk)
+    assert [each.messages[-1].content for each in model.requests] == ["HELLO", "HELLO"]
+
+
+def test_hooks_of_one_name_are_refused_in_memory_too() -> None:
+    with pytest.raises(ConfigError, match="two hooks are named 'Loud'"):
+        memory_runtime_sync(hooks=[Loud()], agents=[Agent("clerk", hooks=[Loud()])])
 
 
 async def test_a_second_runtime_on_the_same_storage_resumes_the_tasks_of_the_first() -> None:

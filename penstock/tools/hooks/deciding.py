@@ -44,6 +44,7 @@ from penstock.tools.hooks.hooks import (
     ON_INPUT,
     ON_OUTPUT,
     AgentHooks,
+    Answer,
     Ask,
     Hooks,
     Refuse,
@@ -135,10 +136,12 @@ class TaskHooks:
         finally:
             work.cancel()
         if not work.done():
-            raise HookFailed(
+            late = HookFailed(
                 f"the hook {hook.name!r} did not return from {method} within the time of the task",
                 details={"hook": hook.name, "timeout": True},
             )
+            late.ends_task = True
+            raise late
         if work.cancelled():
             raise _failed(hook, method, "it cancelled itself")
         error = work.exception()
@@ -179,7 +182,7 @@ class TaskHooks:
         except HookRefused as refused:
             raise NotPermitted(str(refused), details=refused.details) from None
         except HookFailed as failed:
-            if (failed.details or {}).get("timeout"):
+            if failed.ends_task:
                 raise
             raise NotPermitted(
                 f"{failed}. The call was not made.", details=failed.details
@@ -200,7 +203,24 @@ class TaskHooks:
             if decided.verdict is Verdict.RETRY:
                 raise ModelRetry(decided.text, details={"hook": hook.name})
             envelope = Envelope.from_wire(decided.value)
+        # The function's own calls have these hooks, too; only its outcome is the output.
+        if (answer_of := self.selected.answer) is not None and envelope.ok and not call.depth:
+            await self._check_output(envelope.output, answer_of)
         return envelope
+
+    async def _check_output(self, output: Any, answer: Answer) -> None:
+        """Ask `on_output` about what an output function returned.
+
+        Raises ModelRetry, and HookFailed, which ends the task: the function would run again.
+        """
+        try:
+            sent_back = await self.on_output(output, answer.frame, turn=answer.turn)
+        except HookFailed as failed:
+            # As the outcome of the call, the error would let the model run the function again.
+            failed.ends_task = True
+            raise
+        if sent_back is not None:
+            raise ModelRetry(sent_back)
 
     async def begin(self, dialogue: Dialogue) -> None:
         """Show the message of a task that begins to `on_input`; the model reads what it leaves.
@@ -238,12 +258,15 @@ class TaskHooks:
                 details={"hook": newest.hook},
             )
 
-    async def on_output(self, output: Any, path: CallPath | None = None) -> str | None:
+    async def on_output(
+        self, output: Any, path: CallPath | None = None, *, turn: int | None = None
+    ) -> str | None:
         """Return the message with which a hook sends the output back, or None. Raises HookFailed.
 
-        Add what follows from it without an await in between.
+        Add what follows from it without an await in between, or give each output its own `turn`.
         """
-        decisions, turn = self._ledger.task.records.decisions, self.count_retries(ON_OUTPUT, path)
+        decisions = self._ledger.task.records.decisions
+        turn = self.count_retries(ON_OUTPUT, path) if turn is None else turn
         for hook in self.selected.of(ON_OUTPUT):
             decided = decisions.get((path, ON_OUTPUT, hook.name, turn))
             if decided is None:

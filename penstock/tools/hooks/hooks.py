@@ -6,12 +6,14 @@ its name. How they are asked, and what is recorded, is in `deciding`.
 """
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from inspect import iscoroutinefunction
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple, get_args, get_origin
 
 from msgspec import Struct
 from typing_extensions import TypeVar
 
+from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope
 from penstock.core.errors import ConfigError
 from penstock.core.reply import ToolCall, UserMessage
@@ -167,13 +169,24 @@ class Hooks(Generic[DepsT_contra]):
         """
 
 
+class Answer(NamedTuple):
+    """A call whose outcome is the output of a task."""
+
+    frame: CallPath | None
+    """The frame of the agent; None for the main agent of a task."""
+    turn: int
+    """The number of the reply that makes the call."""
+
+
 class AgentHooks:
     """The hooks of one agent, by the methods that they override."""
 
-    __slots__ = ("_by_method", "agent")
+    __slots__ = ("_by_method", "agent", "answer")
 
     def __init__(self, agent: str, hooks: Sequence[Hooks[Any]]) -> None:
         self.agent = agent
+        self.answer: Answer | None = None
+        """Set while the agent calls its output function."""
         self._by_method = {
             method: tuple(hook for hook in hooks if _overrides(hook, method)) for method in METHODS
         }
@@ -181,6 +194,12 @@ class AgentHooks:
     def of(self, method: str) -> tuple[Hooks[Any], ...]:
         """Return the hooks that override a method, in their order."""
         return self._by_method[method]
+
+    def answering(self, answer: Answer) -> "AgentHooks":
+        """Return the hooks for a call whose outcome is an output."""
+        made = copy(self)
+        made.answer = answer
+        return made
 
     def __bool__(self) -> bool:
         """Whether any method is overridden."""
@@ -248,6 +267,17 @@ def checked_hooks(hooks: Iterable[Any], where: str) -> tuple[Hooks[Any], ...]:
             if _overrides(hook, method) and not iscoroutinefunction(getattr(hook, method)):
                 raise ConfigError(f"{where}: {hook.name}.{method} must be an `async def`")
     return found
+
+
+def needs_of_hook(hook: Hooks[Any]) -> Any:
+    """Return the type of the deps that a hook names, as in `Hooks[Pool]`; None if it names none."""
+    for kind in type(hook).__mro__:
+        for written in kind.__dict__.get("__orig_bases__", ()):
+            if get_origin(written) is Hooks:
+                (needed,) = get_args(written)
+                is_known = needed not in {object, Any} and not isinstance(needed, TypeVar)
+                return needed if is_known else None
+    return None
 
 
 def _overrides(hook: Hooks[Any], method: str) -> bool:

@@ -8,7 +8,7 @@ Proof: tests/tools/python/test_needs.py.
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
@@ -23,7 +23,7 @@ from penstock.resources.dependencies import (
     name_of,
     returned_type,
 )
-from penstock.tools.hooks.hooks import Hooks
+from penstock.tools.hooks.hooks import Hooks, needs_of_hook
 from penstock.tools.python.function import FunctionTool
 from penstock.tools.python.given_tools import name_of_toolset
 
@@ -66,8 +66,13 @@ def needs_of_agent(agent: Any) -> AgentNeeds:
     )
 
 
-def check_needs(agents: Iterable[AgentNeeds], given: GivenDeps) -> None:
-    """Raise ConfigError if a part of an agent needs dependencies that are missing or do not fit."""
+def check_needs(
+    agents: Iterable[AgentNeeds], given: GivenDeps, hooks: Sequence[Hooks[Any]] = ()
+) -> None:
+    """Raise ConfigError if a part of an agent needs dependencies that are missing or do not fit.
+
+    `hooks` are those of the project: they get the dependencies of the agent that they watch.
+    """
     for agent in agents:
         whose = f"agent {agent.agent!r}" if agent.agent else "the project"
         source = agent.source or given.shared
@@ -77,23 +82,11 @@ def check_needs(agents: Iterable[AgentNeeds], given: GivenDeps) -> None:
         for tool in agent.tools:
             if isinstance(tool, FunctionTool):
                 _check_tool(f"the tool {tool.tool_id!r} of {whose}", tool, source, given.overrides)
-        for hook in agent.hooks:
-            if (needed := _needs_of_hook(hook)) is not None:
-                what = f"the hook {hook.name!r} of {whose} needs deps of type {name_of(needed)}"
-                _check(what, needed, source)
         for what, function, verb in _functions(agent):
             if (needed := needs_of(function)) is not None:
                 _check(f"{what} of {whose} {verb} deps of type {name_of(needed)}", needed, source)
-
-
-def _needs_of_hook(hook: Hooks[Any]) -> Any:
-    """Return the type of the deps in `class Watch(Hooks[Pool])`; None if it needs none."""
-    for base in type(hook).__mro__:
-        for parent in getattr(base, "__orig_bases__", ()):
-            if get_origin(parent) is Hooks:
-                (needed,) = get_args(parent)
-                return None if needed in {object, Any} or isinstance(needed, TypeVar) else needed
-    return None
+        for hook in dict.fromkeys((*hooks, *agent.hooks)):
+            _check_hook(hook, f"{'of' if hook in agent.hooks else 'at work for'} {whose}", source)
 
 
 def _functions(agent: AgentNeeds) -> Iterator[tuple[str, Callable[..., Any], str]]:
@@ -114,6 +107,12 @@ def _check_tool(
         _check(f"{what} needs deps of type {name_of(needed)}", needed, source)
     for name, (depends, hint) in tool.injected.items():
         _check_depends(f"the parameter {name!r} of {what}", depends, hint, overrides)
+
+
+def _check_hook(hook: Hooks[Any], whose: str, source: DepsSource | None) -> None:
+    if (needed := needs_of_hook(hook)) is not None:
+        what = f"the hook {hook.name!r} {whose} needs deps of type {name_of(needed)}"
+        _check(what, needed, source)
 
 
 def _check(what: str, needed: Any, source: DepsSource | None) -> None:

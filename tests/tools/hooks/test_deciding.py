@@ -9,10 +9,12 @@ from penstock import (
     Agent,
     AgentContext,
     Ask,
+    ChatSettings,
     Envelope,
     Hooks,
     ModelRetry,
     Refuse,
+    Reply,
     ToolCall,
     ToolContext,
     tool,
@@ -21,7 +23,7 @@ from penstock.core.events.events import CallSettled, QuestionAsked
 from penstock.core.events.hook_events import HookDecided, Verdict
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.runtime import memory_runtime
-from tests.kit.hooks import REFUND, Method, Shop, hook, raising, refused, told
+from tests.kit.hooks import REFUND, Method, Shop, hanging, hook, raising, refused, told
 
 # ---- before_call -------------------------------------------------------------------------------
 
@@ -275,3 +277,113 @@ async def test_a_hook_receives_the_dependencies_of_its_agent() -> None:
 def refunded(amount: int) -> str:
     """Refund an amount."""
     return f"refunded {amount}"
+
+
+# ---- output functions --------------------------------------------------------------------------
+
+
+class Desk:
+    """An agent whose output is what a function returns."""
+
+    def __init__(self, on_output: Method, **more: Any) -> None:
+        self.booked: list[int] = []
+        self.seen: list[Any] = []
+
+        def book(nights: int) -> dict[str, int]:
+            """Book a room."""
+            self.booked.append(nights)
+            return {"nights": nights}
+
+        async def noted(output: Any) -> Any:
+            self.seen.append(output)
+            return await on_output(output)
+
+        watch = hook(on_output=noted, **more)
+        self.agent = Agent(
+            "desk", output=book, hooks=[watch], settings=ChatSettings(budget_seconds=5)
+        )
+
+    async def chat(self, *nights: int) -> Reply[Any]:
+        """Send a message; the model books for so many nights, one call after the other."""
+        model = ScriptedModel([call("final_answer", nights=each) for each in nights])
+        async with memory_runtime(model=model, agents=[self.agent]) as runtime:
+            return await runtime.chat("Book it", agent=self.agent)
+
+
+async def short(output: Any) -> None:
+    if output["nights"] > 3:
+        raise ModelRetry("At most three nights.")
+
+
+async def test_the_output_of_a_function_is_what_it_returned() -> None:
+    """library.md 2.1: its return value is the output. The hook sees it after the function ran."""
+    desk = Desk(short)
+    reply = await desk.chat(9, 2)
+    assert (reply.output, desk.seen) == ({"nights": 2}, [{"nights": 9}, {"nights": 2}])
+    assert desk.booked == [9, 2]
+    assert [each.error for each in reply.calls] == ["At most three nights.", None]
+
+
+async def test_an_edited_outcome_is_the_output_that_the_hook_sees() -> None:
+    async def doubled(each: Any, envelope: Envelope) -> Envelope:
+        return replace(envelope, output={"nights": 2 * envelope.output["nights"]})
+
+    desk = Desk(short, after_call=doubled)
+    reply = await desk.chat(1)
+    assert (reply.output, desk.seen, desk.booked) == ({"nights": 2}, [{"nights": 2}], [1])
+
+
+@pytest.mark.parametrize(
+    ("on_output", "said"),
+    [
+        (raising, "the hook 'watch' failed in on_output: ValueError: no list"),
+        (refused, "the hook 'watch' failed in on_output: it may not return Refuse"),
+    ],
+)
+async def test_a_hook_that_fails_about_an_output_ends_the_task(
+    on_output: Method, said: str
+) -> None:
+    """The function has run, so a model that goes on would run it again."""
+    desk = Desk(on_output)
+    reply = await desk.chat(1, 2)
+    assert reply.error is not None
+    assert (reply.error.code, reply.error.message, desk.booked) == ("HOOK_FAILED", said, [1])
+
+
+async def test_the_output_of_a_function_is_sent_back_a_bounded_number_of_times() -> None:
+    desk = Desk(short)
+    reply = await desk.chat(9, 8, 7)
+    assert reply.error is not None
+    assert (reply.status, desk.booked) == ("failed", [9, 8, 7])
+
+
+async def test_calls_inside_of_an_output_function_are_no_outputs() -> None:
+    seen: list[Any] = []
+
+    async def noted(output: Any) -> None:
+        seen.append(output)
+
+    @tool(effect="read", direct_call=True)
+    def rate() -> int:
+        """Return the rate."""
+        return 7
+
+    @tool
+    async def book(ctx: ToolContext, nights: int) -> int:
+        """Book a room."""
+        found: int = (await ctx.call("rate")).output
+        return nights * found
+
+    agent = Agent("desk", output=book, tools=[rate], hooks=[hook(on_output=noted)])
+    model = ScriptedModel([call("final_answer", nights=2)])
+    async with memory_runtime(model=model, agents=[agent]) as runtime:
+        reply = await runtime.chat("Book it", agent=agent)
+    assert (reply.output, seen) == (14, [14])
+
+
+async def test_a_hook_that_never_returns_about_the_output_of_a_function_is_named() -> None:
+    desk = Desk(hanging)
+    desk.agent.settings = ChatSettings(budget_seconds=0.05)
+    reply = await desk.chat(1)
+    assert reply.error is not None
+    assert "the hook 'watch' did not return from on_output" in reply.error.message

@@ -1,12 +1,14 @@
 """Hooks as a program declares them: names, order, and what is refused when an agent is made."""
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
 
 from penstock import Agent, Hooks
 from penstock.core.errors import ConfigError
-from penstock.tools.hooks.hooks import METHODS, HookRegistry
+from penstock.tools.hooks.hooks import METHODS, HookRegistry, needs_of_hook
+
+Value = TypeVar("Value")
 
 
 class Watch(Hooks):
@@ -126,3 +128,34 @@ def test_what_is_selected_once_is_kept_until_hooks_are_added() -> None:
     again = registry.select("a", own)
     assert again is not None
     assert [len(again.of(each)) for each in ("before_call", "on_output")] == [1, 1]
+
+
+class Pooled(Hooks[dict[str, int]]):
+    """Needs something."""
+
+
+class Kind(Hooks[Value], Generic[Value]):
+    """Needs what its subclass says."""
+
+
+class Anything(Hooks[Any]):
+    """Takes anything."""
+
+
+class Nothing(Hooks[object]):
+    """Needs nothing."""
+
+
+@pytest.mark.parametrize(
+    ("hook", "needed"),
+    [
+        (Watch(), None),
+        (Pooled(), dict[str, int]),
+        (type("Below", (Pooled,), {})(), dict[str, int]),
+        (Kind[int](), None),
+        (Anything(), None),
+        (Nothing(), None),
+    ],
+)
+def test_a_hook_needs_the_dependencies_that_it_names(hook: Hooks[Any], needed: Any) -> None:
+    assert needs_of_hook(hook) == needed

@@ -1,9 +1,13 @@
 """Dependencies that are missing or do not fit are found when the project is opened."""
 
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from msgspec.structs import replace
 
+import penstock
 from penstock import Agent, AgentContext, Depends, Hooks, TaskScope, ToolContext, tool
 from penstock.core.errors import ConfigError
 from penstock.models.scripted import ScriptedModel, call, say
@@ -165,4 +169,49 @@ async def test_dependencies_that_fit_are_accepted(
 async def test_tools_of_the_project_need_dependencies_too() -> None:
     with pytest.raises(ConfigError, match="the tool 'look_up' of the project needs deps of type"):
         async with memory_runtime(tools=[look_up]):
+            pass
+
+
+class Reader(Hooks[Pool]):
+    """Reads the pool about each call."""
+
+    async def on_input(self, ctx: AgentContext[Pool], message: Any) -> Any:
+        return replace(message, text=type(ctx.deps).__name__)
+
+
+@pytest.mark.parametrize(
+    ("own", "given", "message"),
+    [
+        ([Reader()], {}, "the hook 'Reader' of agent 'clerk' needs deps of type Pool; pass deps="),
+        (
+            [Reader()],
+            {"deps": 3},
+            "the hook 'Reader' of agent 'clerk' needs deps of",
+        ),
+        ([], {"hooks": [Reader()]}, "the hook 'Reader' at work for the project needs deps of type"),
+        ([], {"hooks": [Reader()], "deps": 3}, "but deps is a int"),
+    ],
+)
+async def test_a_hook_whose_dependencies_are_missing_is_found_at_open(
+    own: list[Any], given: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    clerk: Agent[Any, str] = Agent("clerk", hooks=own)
+    for opening in (memory_runtime, partial(penstock.open, tmp_path)):
+        with pytest.raises(ConfigError) as caught:
+            async with opening(agents=[clerk], **given):
+                pass
+        assert message in str(caught.value)
+
+
+async def test_a_hook_of_the_project_gets_the_dependencies_of_each_agent() -> None:
+    model = ScriptedModel(lambda _: say("Done."))
+    big = Agent("big").with_deps(BigPool())
+    given: dict[str, Any] = {"hooks": [Reader()], "deps": Pool()}
+    async with memory_runtime(model=model, agents=[big], **given) as runtime:
+        for agent in ("big", "assistant"):
+            await runtime.chat("Hello", agent=agent)
+    assert [each.messages[-1].content for each in model.requests] == ["BigPool", "Pool"]
+    wrong = Agent("wrong").with_deps(3)
+    with pytest.raises(ConfigError, match="'Reader' at work for agent 'wrong' needs deps of type"):
+        async with memory_runtime(agents=[wrong], **given):
             pass
