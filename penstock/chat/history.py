@@ -28,11 +28,16 @@ from penstock.core.events.events import (
 from penstock.core.events.flow_events import HandedOff
 from penstock.core.events.subagent_filter import SubagentFilter
 from penstock.core.ids import CallId, LogId, MessageId, SessionId, TaskId
+from penstock.core.messages import ToolMessage, UserMessage
 from penstock.core.task import TaskRecord
+from penstock.engine.dialogue import SUMMARY, MessageList
+from penstock.engine.session_state import SessionState, catch_up
 from penstock.store.logs.log import Log
 from penstock.store.projections import Page, Projections
 
 _PAGE_SIZE = 50
+_EVENTS = 1_000
+"""Events that are read at once to find out what the model reads."""
 Message = dict[str, Any]
 
 
@@ -42,7 +47,7 @@ class HistoryView(StrEnum):
     CHAT = "chat"
     """Messages of people, one answer each."""
     FULL = "full"
-    """Every message as the model saw it."""
+    """Every message as the model reads it now: shortened, after a summary."""
 
 
 class HistoryRange(Struct, frozen=True, kw_only=True):
@@ -62,6 +67,35 @@ class HistoryPart(Struct, frozen=True):
     messages: Sequence[Message]
     total: int
     has_more: bool
+
+
+class SeenByModel(Struct, frozen=True):
+    """How the model reads a conversation now, where that is not what its events have."""
+
+    gone: frozenset[TaskId] = frozenset()
+    """The tasks that were left out, or that a summary replaces."""
+    summarised: tuple[TaskId, ...] = ()
+    """Those that the summary replaces."""
+    summary: str = ""
+    asked: dict[TaskId, str] = field(default_factory=dict)
+    """The message of each task, as hooks and commands left it."""
+    results: dict[CallId, str] = field(default_factory=dict)
+    """The result of each call, whole or as a preview."""
+
+    @classmethod
+    def of(cls, messages: MessageList) -> "SeenByModel":
+        """Return how a model reads these messages."""
+        entries, boundaries = messages.entries, messages.boundaries
+        firsts = [(each, entries[each.index]) for each in boundaries if each.index < len(entries)]
+        texts = {
+            each.task_id: first.content for each, first in firsts if isinstance(first, UserMessage)
+        }
+        results = {each.call_id: each.content for each in entries if isinstance(each, ToolMessage)}
+        summary = texts.pop(SUMMARY, "")
+        return cls(messages.gone, messages.summarised, summary, texts, results)
+
+
+AS_STORED = SeenByModel()
 
 
 class TaskMessages(Struct):
@@ -129,9 +163,11 @@ class History:
         await self._log.check(LogId(session_id), after=0, until=min(head, 1))
         backwards: list[Message] = []
         total, is_reached = 0, requested.before is None
-        counts = await self._count(session_id, requested)
+        counts, seen = await self._count(session_id, requested), AS_STORED
+        if requested.view is HistoryView.FULL:
+            seen = SeenByModel.of((await self._folded(LogId(session_id))).messages)
         async for task_messages in self._tasks(session_id):
-            messages = self._fitting(task_messages, requested)
+            messages = self._fitting(task_messages, requested, seen)
             total += len(messages)
             for message in reversed(messages):
                 if is_reached:
@@ -140,6 +176,11 @@ class History:
             oldest = min(oldest, task_messages.task.first_seq)
             if counts is not None and is_reached and len(backwards) > requested.limit:
                 break
+        if seen.summary and _has(seen.summary, requested.search):
+            total += 1
+            metadata = {"summaryOf": list(seen.summarised)}
+            summary = {"role": "user", "content": seen.summary, "metadata": metadata}
+            backwards += [summary] if is_reached else []
         await self._log.check(LogId(session_id), after=oldest - 1, until=head)
         if not is_reached:
             raise NotFound(f"there is no message {requested.before!r} in {session_id!r}")
@@ -240,6 +281,13 @@ class History:
             task_messages.add(record)
         return task_messages
 
+    async def _folded(self, log_id: LogId) -> SessionState:
+        """Return the state after all events of a log."""
+        state = SessionState(log_id)
+        while records := await self._log.read(log_id, after=state.seq, limit=_EVENTS):
+            catch_up(state, records)
+        return state
+
     async def _count(self, session_id: SessionId, requested: HistoryRange) -> int | None:
         """Return the number of messages, or None if they must be read to count them."""
         if requested.view is HistoryView.FULL or requested.search:
@@ -247,21 +295,23 @@ class History:
         session = await self._projections.find_session(session_id)
         return session.message_count if session else 0
 
-    def _fitting(self, task_messages: TaskMessages, requested: HistoryRange) -> list[Message]:
+    def _fitting(
+        self, task_messages: TaskMessages, requested: HistoryRange, seen: SeenByModel
+    ) -> list[Message]:
         if requested.view is HistoryView.FULL:
-            messages = self._full(task_messages)
+            messages = self._full(task_messages, seen)
         else:
             both = (self.user(task_messages), self.answer(task_messages))
             messages = [each for each in both if each is not None]
-        needle = requested.search.casefold()
-        return [
-            each for each in messages if not needle or needle in (each["content"] or "").casefold()
-        ]
+        return [each for each in messages if _has(each["content"] or "", requested.search)]
 
-    def _full(self, task_messages: TaskMessages) -> list[Message]:
+    def _full(self, task_messages: TaskMessages, seen: SeenByModel) -> list[Message]:
         messages: list[Message] = []
+        task_id = task_messages.task.task_id
+        if task_id in seen.gone:
+            return messages
         if (user := self.user(task_messages)) is not None:
-            messages.append(_plain(user))
+            messages.append(_plain(user) | {"content": seen.asked.get(task_id, user["content"])})
         for reply in () if task_messages.is_command else task_messages.replies:
             if reply.calls:
                 calls = [call_part(each) for each in reply.calls]
@@ -269,12 +319,16 @@ class History:
                 messages.append({"role": "assistant", "content": content, "toolCalls": calls})
             for call in reply.calls:
                 if settled := task_messages.settled.get(call.call_id):
-                    content = settled.context or ""
+                    content = seen.results.get(call.call_id, settled.context or "")
                     tool = {"role": "tool", "toolCallId": call.call_id, "content": content}
                     messages.append(tool)
         if (answer := self.answer(task_messages)) is not None:
             messages.append(_plain(answer))
         return messages
+
+
+def _has(text: str, search: str) -> bool:
+    return search.casefold() in text.casefold()
 
 
 def _plain(message: Message) -> Message:

@@ -3,13 +3,26 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from penstock import Agent, ChatSettings, Hooks
 from penstock.chat.history import History, HistoryPart, HistoryRange, HistoryView
 from penstock.chat.requests import NewMessage
 from penstock.core.errors import NotFound
 from penstock.core.ids import MessageId, SessionId
-from penstock.models.scripted import Hold, ScriptedModel, call, fail, say, wait
+from penstock.core.messages import ToolMessage
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import (
+    Hold,
+    ScriptedModel,
+    ScriptedReply,
+    call,
+    fail,
+    say,
+    wait,
+)
 from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.asking import ask
 from tests.kit.server import InMemoryServer, served
 from tests.kit.tools import Act
@@ -135,3 +148,70 @@ async def test_an_unknown_message_is_not_found() -> None:
         with pytest.raises(NotFound, match="there is no message 'msg_x'"):
             await page(server, session_id, before=MessageId("msg_x"))
         assert (await page(server, SessionId("conv_none"))).messages == []
+
+
+LONG = "x" * 900
+
+
+def look(n: int) -> str:
+    """Look."""
+    return f"result {n} {LONG}"
+
+
+def answer(request: ModelRequest) -> ScriptedReply:
+    """Look once for each message; write a summary when asked to."""
+    if request.system.startswith("You write the summary"):
+        return say("They talked about tea.")
+    if isinstance(request.messages[-1], ToolMessage):
+        return say(f"It is there. {LONG}")
+    return call("look", n=len(request.messages))
+
+
+@pytest.mark.parametrize("way", ["summarise", "trim"])
+async def test_the_full_view_is_what_the_model_reads(way: Any) -> None:
+    """library.md 8.4: summaries, previews of earlier results, trimmed; originals stay readable."""
+    model, place = ScriptedModel(answer), MemoryStorage()
+    settings = ChatSettings(context_max_tokens=2_500, llm_max_tokens=100)
+    clerk = Agent("clerk", tools=[look], settings=settings, history=way)
+    history = History(place.log, place.log, lambda file: file.blob_id)
+    async with memory_runtime(model=model, agents=[clerk], place=place) as runtime:
+        reply = await runtime.chat("message 0", agent=clerk)
+        for number in range(1, 8):
+            reply = await runtime.chat(f"message {number}", agent=clerk, session=reply.session)
+        kept = await runtime.history(reply.session)
+    whole = await history.page(SessionId(reply.session), HistoryRange(limit=100))
+    full = await history.page(
+        SessionId(reply.session), HistoryRange(view=HistoryView.FULL, limit=100)
+    )
+    read = [*model.requests[-1].messages]
+    shown = [each["content"] or "" for each in full.messages]
+    assert shown[:-1] == [each.content for each in read]
+    assert shown[-1] == reply.content
+    assert any(each.startswith("[result removed: ") for each in shown)
+    assert full.total == len(shown)
+    assert (whole.total, len(kept)) == (16, 16)
+    first = full.messages[0]
+    if way == "summarise":
+        tasks = first["metadata"]["summaryOf"]
+        assert "They talked about tea." in first["content"]
+        assert tasks == [each["metadata"]["taskId"] for each in whole.messages[::2]][: len(tasks)]
+    else:
+        assert first["content"] != "message 0"
+    found = await history.page(
+        SessionId(reply.session), HistoryRange(view=HistoryView.FULL, search="TALKED about")
+    )
+    assert found.total == (way == "summarise")
+
+
+async def test_the_full_view_shows_messages_as_hooks_left_them() -> None:
+    class Loud(Hooks):
+        async def on_input(self, ctx: Any, message: Any) -> Any:
+            return replace(message, text=message.text.upper())
+
+    model, place = ScriptedModel([say("Hi.")]), MemoryStorage()
+    async with memory_runtime(model=model, hooks=[Loud()], place=place) as runtime:
+        reply = await runtime.chat("Hello")
+    history = History(place.log, place.log, lambda file: file.blob_id)
+    for view, text in ((HistoryView.FULL, "HELLO"), (HistoryView.CHAT, "Hello")):
+        page = await history.page(SessionId(reply.session), HistoryRange(view=view))
+        assert [each["content"] for each in page.messages] == [text, "Hi."]
