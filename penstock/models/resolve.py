@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from msgspec import Struct
 
@@ -42,6 +42,7 @@ MAX_MODELS = 1000
 """Most models in use at once; each name `provider:model` is one."""
 
 log = logging.getLogger(__name__)
+_REFUSED = "is not asked: models of providers are not allowed here. Pass a ScriptedModel"
 
 
 class MakeModel(Protocol):
@@ -64,6 +65,8 @@ class ModelDefaults(Struct, frozen=True, kw_only=True):
 
 class ModelRegistry:
     """The models of a project. Each is created when first requested."""
+
+    asks_providers: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -100,8 +103,19 @@ class ModelRegistry:
                     f"{MAX_MODELS} models are in use, the maximum of one process, so "
                     f"{model_name!r} is refused; use one of them, or restart the process"
                 )
+            if not ModelRegistry.asks_providers and self._is_of_provider(model_name):
+                raise ConfigError(f"the model {model_name!r} {_REFUSED}: call allow_models(True)")
             model = self._made[model_name] = self._make(model_name)
         return model
+
+    @classmethod
+    def allow_providers(cls, *, allowed: bool) -> None:
+        """Let this process ask models of providers, or refuse to make any."""
+        ModelRegistry.asks_providers = allowed
+
+    def _is_of_provider(self, name: str) -> bool:
+        config = self._configs.get(name)
+        return ":" in name if config is None else config.provider != OFFLINE
 
     async def look_up(self, name: str) -> None:
         """Load the library that knows the provider of this name, in a thread, before `get`."""
@@ -255,17 +269,12 @@ class RegistryWithoutProviders(ModelRegistry):
     """
 
     def _make(self, name: str) -> Model:
-        config = self._configs.get(name)
-        is_offline = config is not None and config.provider == OFFLINE
-        if is_offline or (config is None and ":" not in name):
+        if not self._is_of_provider(name):
             return super()._make(name)
         answers = self._made.get(self.default) if self.default not in self._configs else None
         if answers is not None:
             return answers
-        raise ConfigError(
-            f"the model {name!r} is not asked: models of providers are not allowed here. Pass "
-            "a ScriptedModel, or set PENSTOCK_ALLOW_MODELS=true"
-        )
+        raise ConfigError(f"the model {name!r} {_REFUSED}, or set PENSTOCK_ALLOW_MODELS=true")
 
 
 class LazyModel:

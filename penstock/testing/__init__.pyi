@@ -8,6 +8,7 @@ from penstock.testing.calls import assert_calls as assert_calls
 from penstock.testing.clock import FakeClock as FakeClock
 from penstock.testing.recorded import recorded_model as recorded_model
 from penstock.testing.runtime import MemoryStorage as MemoryStorage
+from penstock.testing.runtime import allow_models as allow_models
 from penstock.testing.runtime import memory_runtime as memory_runtime
 from penstock.testing.runtime import memory_runtime_sync as memory_runtime_sync
 from penstock.testing.scripted_test import ScriptedTest as ScriptedTest
@@ -17,6 +18,7 @@ __all__ = [
     "MemoryStorage",
     "ScriptedModel",
     "ScriptedTest",
+    "allow_models",
     "assert_calls",
     "call",
     "fail",

@@ -219,6 +219,23 @@ def memory_runtime_sync(*, agents: Sequence[AnyAgent] = (), **options: Any) -> S
     return SyncRuntime(OpeningRuntime(memory_runtime(agents=agents, **options)))
 
 
+def allow_models(allowed: bool) -> None:  # noqa: FBT001  as a switch reads
+    """Allow or refuse models of providers in this process, whatever runtime asks for one.
+
+    Call `allow_models(False)` once in `conftest.py`: a test that would ask a real model fails with
+    a ConfigError then. Model objects of the program and the offline model still answer.
+
+    Args:
+        allowed: Whether they may be asked.
+
+    Example:
+        >>> from penstock.testing import allow_models
+        >>> allow_models(False)
+        >>> allow_models(True)
+    """
+    ModelRegistry.allow_providers(allowed=allowed)
+
+
 def _check(
     agents: Sequence[AnyAgent], tools: Sequence[Tool], given: GivenDeps, hooks: HookRegistry
 ) -> None:

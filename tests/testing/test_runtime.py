@@ -1,17 +1,25 @@
 """A runtime in memory: opened, used, abandoned, resumed."""
 
 import asyncio
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+import penstock
 from penstock import Agent, Hooks
 from penstock.core.errors import ConfigError
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryStorage, memory_runtime, memory_runtime_sync
+from penstock.testing.runtime import (
+    MemoryStorage,
+    allow_models,
+    memory_runtime,
+    memory_runtime_sync,
+)
 from tests.kit.asking import ask
 from tests.kit.assistant import agent
 from tests.kit.questions import go_on, mail
@@ -70,6 +78,27 @@ async def test_hooks_watch_all_agents() -> None:
 def test_hooks_of_one_name_are_refused_in_memory_too() -> None:
     with pytest.raises(ConfigError, match="two hooks are named 'Loud'"):
         memory_runtime_sync(hooks=[Loud()], agents=[Agent("clerk", hooks=[Loud()])])
+
+
+@pytest.fixture
+def refused() -> Iterator[None]:
+    """Refuse models of providers in one test."""
+    allow_models(allowed=False)
+    yield
+    allow_models(allowed=True)
+
+
+@pytest.mark.usefixtures("refused")
+async def test_no_model_of_a_provider_is_asked_where_none_is_allowed(tmp_path: Path) -> None:
+    """library.md 10: any real model call raises; models of the program answer."""
+    real = Agent("real", model="anthropic:claude-sonnet-5")
+    own = Agent("own", model=ScriptedModel([say("Mine.")]))
+    async with penstock.open(tmp_path, agents=[real, own]) as runtime:
+        replies = [await runtime.chat("Hello", agent=each) for each in ("own", "assistant", "real")]
+        with pytest.raises(ConfigError, match="models of providers are not allowed here"):
+            await runtime.chat("Hello", model="openai:gpt-5")
+    assert [each.status for each in replies] == ["succeeded", "succeeded", "failed"]
+    assert "call allow_models(True)" in str(replies[-1].error)
 
 
 async def test_a_second_runtime_on_the_same_storage_resumes_the_tasks_of_the_first() -> None:
