@@ -117,15 +117,6 @@ class Toolset(Protocol[NeedsT_contra]):
 ToolOrSet: TypeAlias = Tool[D] | Toolset[D]
 
 
-@runtime_checkable
-class UsableAsTool(Protocol):
-    """An agent, which becomes a tool of the agent that has it in its list of tools."""
-
-    def as_tool(self) -> AnyTool:
-        """Return it as a tool."""
-        ...
-
-
 class PlainFunction(Protocol):
     """A function as Python makes it.
 
@@ -246,7 +237,8 @@ def check_options(given: Mapping[str, Any], known: Iterable[str]) -> None:
     for option in given:
         if option not in known:
             meant = OF_OTHERS.get(option)
-            hint = f" Write {meant!r}." if meant else did_you_mean(option, [*known])
+            all_known = [*known, "output", "handoffs"]
+            hint = f" Write {meant!r}." if meant else did_you_mean(option, all_known)
             raise TypeError(f"Agent has no argument {option!r}.{hint}")
     if not isinstance(settings := given.get("model_settings", NOTHING_SET), ModelSettings):
         raise TypeError(
@@ -294,7 +286,9 @@ def read_tools(given: Any) -> GivenParts:
         elif is_toolset(each):
             toolsets.append(each)
         else:
-            own.append(each.as_tool() if isinstance(each, UsableAsTool) else each)
+            # An agent; to compare with a protocol takes half as long as to make the agent.
+            convert = None if isinstance(each, type) else getattr(each, "as_tool", None)
+            own.append(convert() if callable(convert) else each)
     return GivenParts(all_as_tools(own), tuple(tool_ids), tuple(toolsets))
 
 
