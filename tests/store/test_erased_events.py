@@ -56,7 +56,7 @@ NAMES = {
     "tool_id",
 }
 """Fields that hold names given by authors, never text of a conversation."""
-OF_THE_PROJECT = {"agent_schema", "config", "file", "texts"}
+OF_THE_PROJECT = {"agent_digest", "agent_schema", "config", "file", "texts"}
 """What a task or a run keeps of the project's own files and code."""
 
 
