@@ -144,6 +144,8 @@ class History:
             return self._plain(message)
         calls = [each for each in reply.parts if isinstance(each, messages.ToolCallPart)]
         for call, part in zip(message.calls, calls, strict=True):
+            # A name that the model invented may be one that the provider refuses in a request.
+            part.tool_name = self._names.sent(call.name)
             self._calls[call.call_id] = part
         if self._hash is not None and carry.prefix != self.prefix:
             reply.parts = [
