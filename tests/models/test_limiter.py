@@ -203,8 +203,12 @@ async def test_headers_of_an_empty_limit_hold_the_queue(
         st.text(),
     )
 )
-def test_any_headers_are_read(headers: dict[str, str]) -> None:
-    limiter().heed(headers)
+def test_any_headers_hold_a_queue_for_a_bounded_time(headers: dict[str, str]) -> None:
+    clock = FakeClock()
+    queue = limiter(clock)
+    queue.heed(headers)
+    clock.advance(MAX_HOLD_SECONDS)
+    assert queue.try_enter(1) is not None
 
 
 async def test_runtimes_of_one_event_loop_share_the_limiter_of_a_model() -> None:

@@ -96,7 +96,7 @@ READERS: list[Callable[[int], Stream]] = [AnthropicStream, ChatStream, ResponseS
 @given(data=st.data())
 def test_any_json_leads_to_events_or_a_model_error(kind: type[Stream], data: st.DataObject) -> None:
     events = data.draw(st.lists(DRAWN[kind], max_size=4))
-    heard(kind(100_000), [lines(events)])
+    assert all(isinstance(each, ModelEvent) for each in heard(kind(100_000), [lines(events)]))
 
 
 @pytest.mark.parametrize("make", READERS)

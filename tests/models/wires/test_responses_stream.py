@@ -132,7 +132,8 @@ def test_a_reply_cut_at_any_event_is_incomplete() -> None:
 def test_the_fake_sends_what_the_types_of_the_provider_allow() -> None:
     known: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
     for each in reply(*PARTS, Refused("No.")):
-        known.validate_json(each.partition(b"data: ")[2])
+        data = each.partition(b"data: ")[2]
+        assert known.validate_json(data).type == json.loads(data)["type"]
 
 
 @pytest.mark.parametrize(
@@ -349,7 +350,8 @@ def test_values_of_wrong_types_are_ignored(text: bytes, kind: str) -> None:
         "created",
     ):
         known = {"type": f"response.{name}", "output_index": 0, "delta": "x", "item": MESSAGE}
-        ended(b"data: " + text + b"\n\n", event({**known, kind: odd}))
+        stream = ended(b"data: " + text + b"\n\n", event({**known, kind: odd}))
+        assert stream.finish_reason == "stop"
 
 
 def test_a_reply_has_a_largest_size() -> None:
