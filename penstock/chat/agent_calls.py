@@ -34,7 +34,7 @@ from penstock.agents.tool_offer import (
     offered,
 )
 from penstock.agents.turn import open_turns
-from penstock.chat.session import Participants, scope_of
+from penstock.chat.session import Participants
 from penstock.core.call import is_below
 from penstock.core.call_errors import BudgetExceeded, DepthExceeded, ToolFailed
 from penstock.core.envelope import ErrorDetail
@@ -55,6 +55,7 @@ from penstock.engine.ledger import Ledger
 from penstock.engine.task_state import AS_TOOL
 from penstock.models.model import Model
 from penstock.tools.hooks.deciding import TaskHooks
+from penstock.tools.hooks.hooks import scope_of
 from penstock.tools.hooks.reply_hooks import ReplyHooks
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import STRENGTH, Action, Caller

@@ -61,9 +61,8 @@ from penstock.engine.suspend import park, withdraw
 from penstock.engine.task_body import failed
 from penstock.engine.task_state import TaskState
 from penstock.models.model import Model
-from penstock.resources.dependencies import TaskScope
 from penstock.tools.hooks.deciding import TaskHooks
-from penstock.tools.hooks.hooks import AgentHooks
+from penstock.tools.hooks.hooks import AgentHooks, scope_of
 from penstock.tools.hooks.reply_hooks import ReplyHooks
 from penstock.tools.invoker import Invoker
 from penstock.tools.python.toolsets import Toolsets
@@ -380,18 +379,6 @@ def _contract(task: TaskState, agent: Agent) -> OutputContract | None:
     if isinstance(brief, MessageReceived) and brief.output_schema is not None:
         return contract_of_schema(brief.output_schema, agent.output_form)
     return agent.contract
-
-
-def scope_of(held: HeldLog, task: TaskState, profile: Profile, agent: str) -> TaskScope:
-    """Return the task as functions of a program see it."""
-    return TaskScope(
-        profile=profile,
-        session=held.state.log_id,
-        task_id=task.task_id,
-        agent=agent,
-        metadata=task.metadata,
-        flow=task.flow,
-    )
 
 
 def profile_of(state: SessionState, message: MessageReceived | None) -> Profile:

@@ -33,10 +33,8 @@ from penstock.core.events.events import (
     CallSettled,
     CallStarted,
     CancelRequested,
-    Erased,
     Event,
     MessageReceived,
-    MessagesErased,
     NoteEmitted,
     PromptResolved,
     QuestionAnswered,
@@ -66,7 +64,7 @@ from penstock.core.events.flow_events import (
     StepSettled,
     StepStarted,
 )
-from penstock.core.events.history_events import Summarised
+from penstock.core.events.history_events import Erased, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import MIB
@@ -376,15 +374,13 @@ class StateCache:
         """
         # `read` is the newest event read before a restart: an erase up to there is already known.
         state, read = (SessionState(log_id), head) if known is None else (known, known.seq)
-        part = await self._part(state)
-        while part:
+        while part := await self._part(state):
             if state.seq and _erases([record for record in part if record.seq > read]):
                 state, read = SessionState(log_id), part[-1].seq
             else:
                 catch_up(state, part)
                 if len(part) < _MAX_EVENTS and state.seq >= max(head, read):
                     break
-            part = await self._part(state)
         return state
 
     async def _part(self, state: SessionState) -> Sequence[Record]:

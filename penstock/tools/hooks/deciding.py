@@ -37,7 +37,7 @@ from penstock.core.reply import ToolCall, UserMessage
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.ledger import Ledger
 from penstock.engine.task_state import OF_CALLS
-from penstock.resources.dependencies import AgentContext, Dependencies, TaskScope
+from penstock.resources.dependencies import AgentContext, Dependencies
 from penstock.tools.hooks.hooks import (
     AFTER_CALL,
     BEFORE_CALL,
@@ -48,6 +48,7 @@ from penstock.tools.hooks.hooks import (
     Ask,
     Hooks,
     Refuse,
+    scope_of,
 )
 from penstock.tools.outputs import given_json, own_copy
 
@@ -156,14 +157,7 @@ class TaskHooks:
 
     async def _made_context(self) -> AgentContext[Any]:
         ledger = self._ledger
-        scope = TaskScope(
-            profile=self._profile,
-            session=ledger.held.state.log_id,
-            task_id=ledger.task.task_id,
-            agent=self.selected.agent,
-            metadata=ledger.task.metadata,
-            flow=ledger.task.flow,
-        )
+        scope = scope_of(ledger.held, ledger.task, self._profile, self.selected.agent)
         dependencies = self._dependencies
         if dependencies is None or dependencies.source(scope.agent) is None:
             return AgentContext(scope)

@@ -16,9 +16,12 @@ from typing_extensions import TypeVar
 from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope
 from penstock.core.errors import ConfigError
+from penstock.core.profile import Profile
 from penstock.core.reply import ToolCall, UserMessage
+from penstock.engine.held_log import HeldLog
+from penstock.engine.task_state import TaskState
 from penstock.models.model import ModelRequest
-from penstock.resources.dependencies import AgentContext
+from penstock.resources.dependencies import AgentContext, TaskScope
 
 DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=object)
 BEFORE_MODEL, AFTER_REPLY = "before_model", "after_reply"
@@ -283,3 +286,15 @@ def needs_of_hook(hook: Hooks[Any]) -> Any:
 def _overrides(hook: Hooks[Any], method: str) -> bool:
     own = getattr(hook, method)
     return getattr(own, "__func__", own) is not getattr(Hooks, method)
+
+
+def scope_of(held: HeldLog, task: TaskState, profile: Profile, agent: str) -> TaskScope:
+    """Return a task as functions of a program see it: those that make dependencies, and hooks."""
+    return TaskScope(
+        profile=profile,
+        session=held.state.log_id,
+        task_id=task.task_id,
+        agent=agent,
+        metadata=task.metadata,
+        flow=task.flow,
+    )

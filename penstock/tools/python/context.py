@@ -28,6 +28,7 @@ from penstock.core.profile import Profile
 from penstock.core.task import Option, QuestionStatus
 from penstock.resources.dependencies import MISSING, AgentContext, DepsT_co, TaskScope
 from penstock.tools.detached_calls import DetachedCalls
+from penstock.tools.hooks.hooks import scope_of
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json, own_copy
 from penstock.tools.python.capabilities import (
@@ -287,7 +288,7 @@ class ToolContext(AgentContext[DepsT_co]):
     @property
     def metadata(self) -> Mapping[str, str]:
         """The metadata of the message."""
-        return scope_of(self._invocation).metadata
+        return scope_of_call(self._invocation).metadata
 
     @property
     def flow(self) -> str:
@@ -355,14 +356,7 @@ class ToolContext(AgentContext[DepsT_co]):
             invocation.record(path, EMIT, Envelope.success(None))
 
 
-def scope_of(invocation: Invocation) -> TaskScope:
-    """Return the task of a call, for what makes dependencies."""
+def scope_of_call(invocation: Invocation) -> TaskScope:
+    """Return the task of a call as functions of a program see it."""
     caller, ledger = invocation.caller, invocation.ledger
-    return TaskScope(
-        profile=caller.profile,
-        session=ledger.held.state.log_id,
-        task_id=ledger.task.task_id,
-        agent=caller.agent,
-        metadata=ledger.task.metadata,
-        flow=ledger.task.flow,
-    )
+    return scope_of(ledger.held, ledger.task, caller.profile, caller.agent)

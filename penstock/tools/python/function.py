@@ -46,7 +46,7 @@ from penstock.resources.dependencies import MISSING, NO_DEPS, Depends
 from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import at_bytes, own_copy, plain_base64, to_json
-from penstock.tools.python.context import ToolContext, scope_of
+from penstock.tools.python.context import ToolContext, scope_of_call
 from penstock.tools.python.options import (
     RESERVED,
     TOOL_ID,
@@ -357,7 +357,7 @@ async def _provide(values: dict[str, Any], signature: Signature, invocation: Inv
         dependencies = invocation.edition.resources.dependencies
         if dependencies is None:
             raise ToolNotConfigured(NO_DEPS)
-        hold, scope = invocation.ledger.held, scope_of(invocation)
+        hold, scope = invocation.ledger.held, scope_of_call(invocation)
         if signature.needs is not None:
             deps = await dependencies.deps(hold, scope)
         for name, depends in signature.depends.items():
