@@ -22,10 +22,8 @@ from penstock.core.events.events import (
     CallSettled,
     CallStarted,
     CancelRequested,
-    Erased,
     Event,
     MessageReceived,
-    MessagesErased,
     NoteEmitted,
     PromptResolved,
     QuestionAnswered,
@@ -54,7 +52,7 @@ from penstock.core.events.flow_events import (
     StepSettled,
     StepStarted,
 )
-from penstock.core.events.history_events import Summarised
+from penstock.core.events.history_events import Erased, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided
 from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
 from penstock.core.task import EXPIRED, Question, QuestionStatus, is_withdrawn

@@ -29,7 +29,8 @@ from sqlalchemy import ColumnElement, Connection, select
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import NotFound, StoreClosed, StoreCorrupt, StoreError
-from penstock.core.events.events import Entry, MessagesErased
+from penstock.core.events.events import Entry
+from penstock.core.events.history_events import MessagesErased
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.store.blobs import Blobs
 from penstock.store.changes import drop_log, drop_profile, loosen

@@ -29,7 +29,7 @@ from penstock.core.errors import (
     SessionBusy,
     TaskOver,
 )
-from penstock.core.events import events
+from penstock.core.events import events, history_events
 from penstock.core.events.events import Event, Record
 from penstock.core.events.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import (
@@ -177,7 +177,7 @@ class ProjectionWriter:
                 self._admit_to_task(cursor, record)
             case events.QuestionAnswered():
                 self._admit_answer(cursor, record, record.event)
-            case events.MessagesErased(of_task=task_id):
+            case history_events.MessagesErased(of_task=task_id):
                 self._find(cursor, self._sql.task_end, (task_id, record.log_id), "task")
             case _:
                 pass
@@ -190,7 +190,7 @@ class ProjectionWriter:
                 cursor.execute(self._sql.add_session, (record.log_id, *opened))
             case events.MessageReceived() | events.CallRequested() | FlowRequested():
                 self._queue(cursor, record, record.event)
-            case events.Erased():
+            case history_events.Erased():
                 # a rebuild meets this in place of an erased message, whose task is still listed
                 erased_task = (record.task_id, record.at, record.seq, record.log_id)
                 cursor.execute(self._sql.add_erased_task, erased_task)
@@ -358,7 +358,7 @@ HAVE_CONSEQUENCES = frozenset(
         events.CancelRequested,
         events.QuestionAsked,
         events.QuestionAnswered,
-        events.Erased,
+        history_events.Erased,
     }
 )
 """The kinds of events that change a list."""

@@ -24,14 +24,9 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, func, 
 from penstock.core.clock import Moment
 from penstock.core.errors import NotFound, StoreCorrupt
 from penstock.core.events.codec import decode, kind_of
-from penstock.core.events.events import (
-    CallSettled,
-    Entry,
-    Event,
-    MessageReceived,
-    MessagesErased,
-)
+from penstock.core.events.events import CallSettled, Entry, Event, MessageReceived
 from penstock.core.events.flow_events import FlowRequested
+from penstock.core.events.history_events import MessagesErased
 from penstock.core.ids import (
     ArtifactId,
     BlobId,

@@ -17,13 +17,13 @@ from penstock.core.events.events import (
     REPEATED,
     CallRequested,
     Entry,
-    MessagesErased,
     Record,
     SessionOpened,
     TaskEnded,
     is_outside,
 )
 from penstock.core.events.flow_events import FlowRequested
+from penstock.core.events.history_events import MessagesErased
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.store.logs.lease_units import lost

@@ -19,7 +19,7 @@ from penstock.core.errors import (
     SessionBusy,
     TaskOver,
 )
-from penstock.core.events import events
+from penstock.core.events import events, history_events
 from penstock.core.events.events import Entry, Event, Record
 from penstock.core.events.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
@@ -186,7 +186,7 @@ class MemoryProjections:
                         raise TaskOver(f"the task {entry.task_id!r} has ended")
                     if isinstance(entry.event, events.CancelRequested):
                         coming.cancelled.add(entry.task_id)
-                case events.MessagesErased(of_task=task_id) if task_id not in coming.tasks:
+                case history_events.MessagesErased(of_task=task_id) if task_id not in coming.tasks:
                     self._task_in(log, task_id)
                 case events.QuestionAnswered() as answer:
                     self._admit_answer(log, answer, coming)

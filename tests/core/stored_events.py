@@ -11,10 +11,8 @@ from penstock.core.events.events import (
     CallSettled,
     CallStarted,
     CancelRequested,
-    Erased,
     Event,
     MessageReceived,
-    MessagesErased,
     NoteEmitted,
     ParkedCall,
     PromptResolved,
@@ -32,7 +30,7 @@ from penstock.core.events.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.events.history_events import Summarised
+from penstock.core.events.history_events import Erased, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided, Verdict
 from penstock.core.ids import ArtifactId, BlobId, CallId, MessageId, ProfileId, QuestionId, TaskId
 from penstock.core.messages import StoredFile, Usage

@@ -11,7 +11,6 @@ from penstock.core.call import ToolCall
 from penstock.core.events.events import (
     CallRequested,
     CancelRequested,
-    Erased,
     Event,
     PromptResolved,
     QuestionAsked,
@@ -23,6 +22,7 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.events.flow_events import RunEnded
+from penstock.core.events.history_events import Erased
 from penstock.core.ids import CallId, QuestionId, TaskId
 from penstock.core.messages import AssistantMessage, ToolMessage, UserMessage
 from penstock.core.task import TaskStatus

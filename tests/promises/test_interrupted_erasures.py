@@ -14,8 +14,9 @@ from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.errors import StoreFull
-from penstock.core.events.events import CallSettled, Entry, MessagesErased
+from penstock.core.events.events import CallSettled, Entry
 from penstock.core.events.flow_events import FlowRequested
+from penstock.core.events.history_events import MessagesErased
 from penstock.core.ids import ArtifactId, BlobId, LogId, MediaId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.scopes import Scope, ScopeKind

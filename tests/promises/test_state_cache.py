@@ -6,15 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.core.events.events import (
-    Entry,
-    Erased,
-    MessagesErased,
-    NoteEmitted,
-    Record,
-    SessionOpened,
-    TaskStarted,
-)
+from penstock.core.events.events import Entry, NoteEmitted, Record, SessionOpened, TaskStarted
+from penstock.core.events.history_events import Erased, MessagesErased
 from penstock.core.ids import LogId, TaskId
 from penstock.engine.held_log import HeldLog
 from penstock.engine.session_state import StateCache

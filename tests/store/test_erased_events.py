@@ -13,14 +13,13 @@ from sqlalchemy import Connection, select
 from penstock.core.errors import SessionBusy, StoreCorrupt
 from penstock.core.events.codec import encode
 from penstock.core.events.events import (
-    Erased,
     Event,
     MessageReceived,
     QuestionAnswered,
     SessionOpened,
     TaskEnded,
 )
-from penstock.core.events.history_events import Summarised
+from penstock.core.events.history_events import Erased, Summarised
 from penstock.core.ids import MessageId, ProfileId, QuestionId, TaskId
 from penstock.core.task import EXPIRED, QuestionStatus, TaskStatus, standing
 from penstock.store.database import Database

@@ -15,8 +15,9 @@ from penstock.agents.agent import Agent, ChatSettings
 from penstock.builtins.ask_user import TOOLS
 from penstock.core.errors import NotFound, SessionBusy
 from penstock.core.events.codec import encode, to_wire
-from penstock.core.events.events import Entry, Erased, MessagesErased, TaskEnded
+from penstock.core.events.events import Entry, TaskEnded
 from penstock.core.events.flow_events import FlowRequested
+from penstock.core.events.history_events import Erased, MessagesErased
 from penstock.core.ids import BlobId, LogId, ProfileId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import LOCAL_PROFILE

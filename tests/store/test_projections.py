@@ -16,13 +16,13 @@ from penstock.core.events.events import (
     CallSettled,
     CallStarted,
     Event,
-    MessagesErased,
     NoteEmitted,
     Record,
     ReplyReceived,
     SessionOpened,
     StateWritten,
 )
+from penstock.core.events.history_events import MessagesErased
 from penstock.core.ids import ArtifactId, BlobId, LogId, MessageId, ProfileId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile

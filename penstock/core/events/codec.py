@@ -28,10 +28,8 @@ from penstock.core.events.events import (
     CallSettled,
     CallStarted,
     CancelRequested,
-    Erased,
     Event,
     MessageReceived,
-    MessagesErased,
     NoteEmitted,
     ParkedCall,
     PromptResolved,
@@ -65,7 +63,7 @@ from penstock.core.events.flow_events import (
     StepStarted,
     StepStatus,
 )
-from penstock.core.events.history_events import Summarised
+from penstock.core.events.history_events import Erased, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided, Verdict
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Carry, StoredFile, Usage

@@ -17,7 +17,7 @@ from penstock.core.events.flow_events import (
     HandedOff,
     RunEnded,
 )
-from penstock.core.events.history_events import Summarised
+from penstock.core.events.history_events import Erased, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided
 from penstock.core.ids import (
     ArtifactId,
@@ -309,18 +309,6 @@ class TaskEnded(Struct, frozen=True, kw_only=True, gc=False):
     """The outcome of a direct call."""
     output: TaskOutput | None = None
     """The output, if the task has a schema for it and succeeded."""
-
-
-class Erased(Struct, frozen=True, kw_only=True, gc=False):
-    """The blank form of an event that a person erased; a fold ignores it."""
-
-
-class MessagesErased(Struct, frozen=True, kw_only=True, gc=False):
-    """The user message of a task, its answer, or both were erased. An outside event."""
-
-    of_task: TaskId
-    user: bool
-    answer: bool
 
 
 Event = (

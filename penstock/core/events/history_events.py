@@ -1,4 +1,4 @@
-"""The event of long conversations: earlier messages are read in a shorter form from then on."""
+"""Events after which a history reads differently: it was shortened, or messages were erased."""
 
 from msgspec import Struct
 
@@ -31,3 +31,15 @@ class Summarised(Struct, frozen=True, kw_only=True, gc=False):
     """
     too_long: bool = False
     """The provider refused a request because it was too long."""
+
+
+class Erased(Struct, frozen=True, kw_only=True, gc=False):
+    """The blank form of an event that a person erased; a fold ignores it."""
+
+
+class MessagesErased(Struct, frozen=True, kw_only=True, gc=False):
+    """The user message of a task, its answer, or both were erased. An outside event."""
+
+    of_task: TaskId
+    user: bool
+    answer: bool

@@ -5,7 +5,6 @@ from penstock.core.events.events import (
     CallRequested,
     CallSettled,
     CancelRequested,
-    Erased,
     MessageReceived,
     NoteEmitted,
     QuestionAnswered,
@@ -15,6 +14,7 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.events.flow_events import RunEnded
+from penstock.core.events.history_events import Erased
 from penstock.core.ids import (
     ArtifactId,
     BlobId,
