@@ -377,8 +377,10 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
     ),
     "AgentSettings": record({"settings": OBJECT, "overridden": listed(STRING)}),
     "ToolMetrics": _METRICS,
+    "ModelMetrics": record({"model": STRING, "usage": ref("Usage")}),
     "Metrics": record(
-        {"metrics": listed(ref("ToolMetrics")), "meta": record({"from": TIME, "to": TIME})}
+        {"metrics": listed(ref("ToolMetrics")), "models": listed(ref("ModelMetrics"))}
+        | {"meta": record({"from": TIME, "to": TIME})}
     ),
     "Upload": record(_STORED, *_STORED_OPTIONAL),
     "Artifact": record(

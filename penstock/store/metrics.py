@@ -1,4 +1,4 @@
-"""Usage of tools: calls, outcomes, times and tokens, counted from the logs."""
+"""Usage of tools and models: calls, outcomes, times and tokens, counted from the logs."""
 
 import logging
 from collections import Counter, defaultdict
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 from sqlalchemy import Row as RowOf
 from sqlalchemy import literal, select, tuple_
 
@@ -14,9 +15,11 @@ from penstock.core.call_errors import Interrupted, LoopDetected, Rejected
 from penstock.core.clock import Moment
 from penstock.core.errors import StoreCorrupt
 from penstock.core.events.events import CallSettled, Event, Record, ReplyReceived, TaskStarted
+from penstock.core.events.flow_events import HandedOff
 from penstock.core.events.subagent_filter import SubagentFilter
 from penstock.core.ids import LogId
 from penstock.core.json_values.json_text import compact
+from penstock.core.messages import Usage, total_usage
 from penstock.core.text import CHARACTERS_PER_TOKEN
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
@@ -29,7 +32,9 @@ PAGE = 200
 """Events in memory at once."""
 _COLUMNS = ("seq", "at", "task_id", "path", "kind", "body", "blob_id")
 """In the form that `EventRows` reads."""
-_KINDS = ("agent_began", "call_settled", "reply_received", "task_started")
+_KINDS = ("agent_began", "call_settled", "handed_off", "reply_received", "task_started")
+UNKNOWN = "unknown"
+"""The model of replies whose task started before the period."""
 
 
 class MetricsRange(Struct, frozen=True, kw_only=True):
@@ -141,10 +146,10 @@ class Metrics:
         self._database = database
         self._rows = EventRows(blobs, 0)
 
-    async def of_tools(
+    async def of_agent(
         self, span: MetricsRange, definitions: Mapping[str, int]
-    ) -> dict[str, ToolMetrics]:
-        """Return a tally for each tool that was called or offered.
+    ) -> "MetricsCounter":
+        """Return what the tools and models of an agent did.
 
         `definitions` says how many tokens it takes to offer a tool. Events are read a page at a
         time; one that does not read back is skipped, and named to operators.
@@ -157,7 +162,7 @@ class Metrics:
                 log_id, seq = row.log_id, row.seq
                 if (record := await self._record(log_id, row[1:])) is not None:
                     count.take(record.task_id, record.path, record.event)
-        return count.found()
+        return count
 
     async def _page(self, span: MetricsRange, log_id: LogId, seq: int) -> Sequence[RowOf[Any]]:
         """Return the next events, in the order of their logs."""
@@ -188,9 +193,13 @@ class MetricsCounter:
     What agents do that a chat put to work is not counted: it does not use its tools.
     """
 
-    __slots__ = ("_definitions", "_offered", "_subagents", "_tallies")
+    __slots__ = ("_asked", "_definitions", "_offered", "_subagents", "_tallies", "models")
 
     def __init__(self, definitions: Mapping[str, int]) -> None:
+        self.models: dict[str, Usage] = {}
+        """The usage of each model that replied."""
+        self._asked: dict[str | None, str] = {}
+        """The model of each task."""
         self._definitions = definitions
         self._tallies: defaultdict[str, ToolMetrics] = defaultdict(ToolMetrics)
         self._offered: dict[str | None, tuple[str, ...]] = {}
@@ -198,6 +207,7 @@ class MetricsCounter:
 
     def turn_page(self) -> None:
         """Reset the state of tasks, before another log."""
+        self._asked.clear()
         self._offered.clear()
         self._subagents.clear()
 
@@ -206,9 +216,11 @@ class MetricsCounter:
         if self._subagents[task_id].has(event, path):
             return
         match event:
-            case TaskStarted():
+            case TaskStarted() | HandedOff():
                 self._offered[task_id] = event.offered
+                self._asked[task_id] = event.model or UNKNOWN
             case ReplyReceived():
+                self._spend(event.model or self._asked.get(task_id, UNKNOWN), event.usage)
                 sent = () if event.closing else self._offered.get(task_id, ())
                 for tool_id in sent:
                     self._tallies[tool_id].definitions += self._definitions.get(tool_id, 0)
@@ -220,9 +232,23 @@ class MetricsCounter:
             case _:
                 pass
 
-    def found(self) -> dict[str, ToolMetrics]:
-        """Return the counters by tool."""
+    def _spend(self, model: str, usage: Usage) -> None:
+        before = self.models.get(model)
+        both = [usage] if before is None else [before, usage]
+        calls = 1 if before is None else before.model_calls + 1
+        self.models[model] = replace(total_usage(both, tool_calls=0), model_calls=calls)
+
+    @property
+    def tools(self) -> dict[str, ToolMetrics]:
+        """The counters of each tool that was called or offered, by name."""
         return dict(sorted(self._tallies.items()))
+
+    def models_to_wire(self) -> list[dict[str, Any]]:
+        """Return the usage of each model as the API shows it, by name."""
+        return [
+            {"model": model, "usage": usage.to_wire()}
+            for model, usage in sorted(self.models.items())
+        ]
 
 
 def count(
@@ -232,7 +258,7 @@ def count(
     count = MetricsCounter(definitions)
     for task_id, path, event in happened:
         count.take(task_id, path, event)
-    return count.found()
+    return count.tools
 
 
 def _is_of_host(settled: CallSettled) -> bool:

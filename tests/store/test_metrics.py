@@ -16,9 +16,10 @@ from penstock.core.call_errors import (
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Event, ReplyReceived, TaskStarted
-from penstock.core.events.flow_events import AgentStarted
+from penstock.core.events.flow_events import AgentStarted, HandedOff
 from penstock.core.ids import CallId, MessageId
 from penstock.core.limits import Limits
+from penstock.core.messages import Usage
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
@@ -27,6 +28,7 @@ from penstock.store.metrics import (
     PAGE,
     DurationHistogram,
     Metrics,
+    MetricsCounter,
     MetricsRange,
     ToolMetrics,
     count,
@@ -134,6 +136,40 @@ def test_tokens_are_counted_where_they_were_spent() -> None:
     assert found["mail"].calls == 0
 
 
+def test_tokens_of_models_are_counted_with_those_of_caches() -> None:
+    """By the model that answered; a sum has a price if each reply has one."""
+    cached = Usage(input_tokens=9, output_tokens=1, cached_tokens=5, cost_usd=0.5)
+    written = Usage(input_tokens=3, cache_write_tokens=2, reasoning_tokens=1, cost_usd=0.25)
+    counter = MetricsCounter({})
+    happened: list[Event] = [
+        reply(),
+        TaskStarted(model="small"),
+        replace(reply(), usage=cached),
+        replace(reply(), usage=written),
+        replace(reply(), usage=cached, model="large"),
+        HandedOff(agent="b", previous="a", model="other", offered=("mail",)),
+        replace(reply(), usage=replace(written, cost_usd=None)),
+    ]
+    for event in happened:
+        counter.take("task_1", None, event)
+    counter.take("task_1", CallPath("task_1/1/subagent#1"), replace(reply(), usage=cached))
+    assert counter.models == {
+        "unknown": Usage(model_calls=1),
+        "small": Usage(
+            input_tokens=12,
+            output_tokens=1,
+            model_calls=2,
+            cost_usd=0.75,
+            cached_tokens=5,
+            cache_write_tokens=2,
+            reasoning_tokens=1,
+        ),
+        "large": replace(cached, model_calls=1),
+        "other": replace(written, model_calls=1, cost_usd=None),
+    }
+    assert [each["model"] for each in counter.models_to_wire()] == sorted(counter.models)
+
+
 def test_calls_of_a_nested_agent_do_not_count_for_the_chat() -> None:
     frame = CallPath("task_1/1/subagent#1")
     asked = ToolCall(CallId("tc_1"), "add", {"a": 1})
@@ -164,8 +200,8 @@ async def test_metrics_can_be_limited_to_one_agent_and_a_period() -> None:
         ]
         for (agent, since, until), calls in spans:
             span = MetricsRange(agent=agent, since=Moment(since), until=Moment(until))
-            found = await metrics.of_tools(span, {"add": 7})
-            assert sum(tally.calls for tally in found.values()) == calls, span
+            found = await metrics.of_agent(span, {"add": 7})
+            assert sum(tally.calls for tally in found.tools.values()) == calls, span
 
 
 async def test_events_are_read_a_page_at_a_time() -> None:
@@ -176,8 +212,8 @@ async def test_events_are_read_a_page_at_a_time() -> None:
     async with served(model=model, tools=[Act("add")], clock=clock, agents=[looks]) as server:
         await server.runtime.chat("Add")
         span = MetricsRange(agent="assistant", since=clock.now(), until=Moment(clock.now() + 1))
-        found = await server.database_parts.metrics.of_tools(span, {})
-    assert found["add"].calls == 210 > PAGE
+        found = await server.database_parts.metrics.of_agent(span, {})
+    assert found.tools["add"].calls == 210 > PAGE
 
 
 async def test_an_unreadable_row_is_skipped(
@@ -192,8 +228,8 @@ async def test_an_unreadable_row_is_skipped(
     await log.append(lease, [started(), done("a"), done("b")])
     await database.write(spoil)
     span = MetricsRange(agent="assistant", since=clock.now(), until=Moment(clock.now() + 1))
-    found = await Metrics(database, blobs).of_tools(span, {})
-    assert found["t"].calls == 1
+    found = await Metrics(database, blobs).of_agent(span, {})
+    assert found.tools["t"].calls == 1
     assert "event 4 of log 'conv_1'" in caplog.text
     await database.close()
 

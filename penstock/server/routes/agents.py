@@ -125,7 +125,7 @@ class MetricsQuery(BaseModel):
 async def read_metrics(
     agent_id: str, request: Request, query: Annotated[MetricsQuery, Query()]
 ) -> Response:
-    """Return calls, successes, times and tokens of each tool; by default of the last 7 days."""
+    """Return the use of each tool, and the tokens of each model; by default of the last 7 days."""
     context, _ = context_of(request), allowed(request, READ)
     now = context.world.clock.now()
     until = Moment(now + 1 if query.until is None else int(query.until))
@@ -133,15 +133,17 @@ async def read_metrics(
     since = Moment(max(until - usual, 0) if query.since is None else int(query.since))
     definitions = _definitions(context.chat, agent_id)
     span = MetricsRange(agent=agent_id, since=since, until=until)
-    tallies = await context.kept.metrics.of_tools(span, definitions)
-    if not tallies:
+    counted = await context.kept.metrics.of_agent(span, definitions)
+    tallies = counted.tools
+    if not (tallies or counted.models):
         context.chat.agents.get(agent_id)
     shown = [
         tally.to_wire(tool_id)
         for tool_id, tally in tallies.items()
         if query.tool is None or query.tool == tool_id
     ]
-    return Json({"metrics": shown, "meta": {"from": to_iso(since), "to": to_iso(until)}})
+    meta = {"from": to_iso(since), "to": to_iso(until)}
+    return Json({"metrics": shown, "models": counted.models_to_wire(), "meta": meta})
 
 
 def _definitions(chat: ChatParts, agent_id: str) -> dict[str, int]:

@@ -86,8 +86,9 @@ async def test_a_known_run_is_counted() -> None:
         assert body["outer"]["successRate"] == 1
         assert body["outer"]["tokens"]["arguments"] == 2
         assert body["inner"]["tokens"]["definitions"] > 0
-        one = (await server.client.get(METRICS, params={"tool": "outer"})).json()["metrics"]
-        assert [each["tool"] for each in one] == ["outer"]
+        one = (await server.client.get(METRICS, params={"tool": "outer"})).json()
+        assert [each["tool"] for each in one["metrics"]] == ["outer"]
+        assert [each["usage"]["modelCalls"] for each in one["models"]] == [2]
 
 
 async def test_notes_and_state_of_a_tool_are_no_tools() -> None:
