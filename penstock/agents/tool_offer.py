@@ -239,8 +239,8 @@ class AgentModel:
 
     @property
     def cache_ttl(self) -> str | None:
-        """How long the task wants the provider to keep its requests."""
-        return self._wanted.cache_ttl
+        """How long the provider keeps the requests of the task."""
+        return self._wanted.cache_ttl or self.model.card.cache_ttl
 
     def request(
         self,

@@ -243,6 +243,7 @@ def _config(name: str, entry: ModelEntry, keys: Mapping[str, str]) -> ModelConfi
         name=name,
         api_key=keys.get(variable or ""),
         key_env=variable,
+        requires_key=entry.api_key_env is not None,
         capabilities=entry.model_dump(include=_CAPABILITIES, exclude_none=True),
         settings=entry.model_settings,
         limits=RequestLimits(**entry.model_dump(include=_LIMITS)),

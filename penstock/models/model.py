@@ -236,6 +236,8 @@ class ModelCard(Struct, frozen=True, kw_only=True, gc=False):
     """Whether the model accepts a temperature and `top_p`."""
     reply_tokens: int | None = None
     """The longest reply if a request does not say, as the operator sets it."""
+    cache_ttl: str | None = None
+    """How long the provider keeps a request that does not say, as the operator sets it."""
 
 
 @runtime_checkable

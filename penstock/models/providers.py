@@ -94,6 +94,11 @@ ADAPTED: Mapping[str, Provider] = {
 
 Any other provider that it knows can be named, too; Pydantic AI then reports what it needs.
 """
+_HOW_TO_REACH = (
+    *("provider", "base_url", "api", "api_key", "key_env", "requires_key", "organization"),
+    *("auth", "api_version"),
+)
+"""Members of a configuration that are the same for each model of a provider."""
 _CHAT = dict.fromkeys(COMPATIBLE, OPENAI)
 PROVIDERS: Mapping[str, Provider] = {OFFLINE: Provider(), **COMPATIBLE, **NATIVE, **ADAPTED}
 _OTHER = Provider()
@@ -137,6 +142,8 @@ class ModelConfig:
     api_key: str | None = field(default=None, repr=False)
     key_env: str | None = None
     """The environment variable of the key, for messages."""
+    requires_key: bool = False
+    """The settings name that variable, so no request is sent without a key, at any address."""
     organization: str | None = None
     """The organization at OpenAI that the requests are for; None for that of the key."""
     auth: str | None = None
@@ -163,6 +170,14 @@ class ModelConfig:
     def of_operator(self, card: ModelCard) -> ModelCard:
         """Return the card with the capabilities that the operator sets."""
         return replace(card, **self.capabilities) if self.capabilities else card
+
+    def reaching(self, name: str, model: str) -> "ModelConfig":
+        """Return the configuration of another model that is reached in the same way."""
+        return ModelConfig(
+            name=name,
+            model=model,
+            **{each: getattr(self, each) for each in _HOW_TO_REACH},
+        )
 
     def known(self, table: PriceTable) -> "ModelConfig":
         """Return the configuration with the prices and the window that the table has.
@@ -233,6 +248,7 @@ class ModelConfig:
             family=self.family if is_adapted else "",
             api="pydantic_ai" if is_adapted else "",
             reply_tokens=self.settings.max_tokens,
+            cache_ttl=self.settings.cache_ttl,
         )
         return self.of_operator(card)
 

@@ -237,7 +237,8 @@ class ModelRegistry:
     def _named_by_provider(self, name: str) -> ModelConfig:
         """Return the configuration for `provider:model`.
 
-        If penstock.toml has a model of this provider, its key and address are used.
+        If penstock.toml has this model, all of its entry is used; if it has another one of the
+        provider, how to reach the provider: address, wire and key.
         """
         provider, colon, model = name.partition(":")
         if colon and not model:
@@ -247,18 +248,23 @@ class ModelRegistry:
                 f"there is no model {name!r}.{did_you_mean(name, self._configs)} "
                 f"There are {', '.join(self._configs)}; or write provider:model"
             )
-        known = ModelConfig(name=name, provider=provider, model=model)
-        for config in self._configs.values():
-            if config.provider == provider:
-                return replace(
-                    known,
-                    base_url=config.base_url,
-                    api_key=config.api_key,
-                    key_env=config.key_env,
-                    organization=config.organization,
-                )
+        entries = self._configs.values()
+        of_provider = [each for each in entries if each.provider == provider and not each.models]
+        # An entry without a model describes a server, which has one model or asks all alike.
+        same = [each for each in of_provider if each.model in {model, ""}]
+        if same:
+            return replace(max(same, key=lambda each: each.model), name=name, model=model)
+        if of_provider:
+            # Another model: what that one can do, costs and sets is not known of this one.
+            return of_provider[0].reaching(name, model)
         variable = key_variable(provider, self._keys)
-        return replace(known, api_key=self._keys.get(variable or ""), key_env=variable)
+        return ModelConfig(
+            name=name,
+            provider=provider,
+            model=model,
+            api_key=self._keys.get(variable or ""),
+            key_env=variable,
+        )
 
 
 class RegistryWithoutProviders(ModelRegistry):
@@ -329,13 +335,16 @@ def _with_address(config: ModelConfig) -> ModelConfig:
 
 
 def _check_key(config: ModelConfig, base_url: str | None) -> None:
-    """Raise ConfigError if the provider requires a key at this address, and there is none."""
+    """Raise ConfigError if there is no key where the settings or the provider require one."""
     provider = provider_of(config.provider)
-    if provider.needs_key and base_url == provider.base_url and not config.api_key:
-        variable = config.key_env or provider.key_env[0]
-        raise ConfigError(
-            f"the model {config.name!r} needs a key: set the environment variable {variable}"
-        )
+    is_needed = provider.needs_key and base_url == provider.base_url
+    if config.api_key or not (is_needed or config.requires_key):
+        return
+    variable = config.key_env or provider.key_env[0]
+    other = "" if is_needed else ", or remove api_key_env if its server wants no key"
+    raise ConfigError(
+        f"the model {config.name!r} needs a key: set the environment variable {variable}{other}"
+    )
 
 
 def _adapter(wire: str) -> MakeModel:

@@ -16,9 +16,9 @@ from penstock.core.events.events import NoteEmitted, ReplyReceived
 from penstock.core.events.history_events import Summarised
 from penstock.core.ids import LogId
 from penstock.core.messages import Usage
-from penstock.models.model import ModelRequest
+from penstock.models.model import ModelCard, ModelRequest
 from penstock.models.providers import ModelConfig
-from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
+from penstock.models.scripted import SCRIPTED, ScriptedModel, ScriptedReply, call, say
 from penstock.models.wires.anthropic import AnthropicModel
 from penstock.models.wires.openai import OpenAIModel
 from penstock.models.wires.responses import ResponsesModel
@@ -300,12 +300,47 @@ async def test_a_cache_that_did_not_help_is_one_notice(
     first: Usage, second: Usage, seconds: float, lost: bool
 ) -> None:
     """Models §7: more than 5 % and at least 2,000 tokens below the last request, within the TTL."""
+    notes = await notices_of(first, second, seconds)
+    assert [each.event_type for each in notes] == ["cache_lost"] * lost
+    for note in notes:
+        assert note.level == "info"
+        assert note.payload["expectedTokens"] == first.input_tokens
+
+
+@pytest.mark.parametrize(
+    ("of_model", "of_agent", "lost"),
+    [("1h", None, True), (None, "1h", True), ("1h", "5m", False), ("5m", None, False)],
+)
+async def test_a_cache_is_kept_for_as_long_as_agent_or_model_ask(
+    of_model: str | None, of_agent: str | None, *, lost: bool
+) -> None:
+    """`cache_ttl` of an agent wins over that of `[models.NAME]` and `[model_settings]`."""
+    card = ModelCard(model_id="kept", name="kept", provider="scripted", cache_ttl=of_model)
+    asked = ModelSettings(cache_ttl=of_agent)
+    notes = await notices_of(BIG, Usage(input_tokens=51_000), 6 * MINUTE, card=card, settings=asked)
+    assert len(notes) == lost
+
+
+async def notices_of(
+    first: Usage,
+    second: Usage,
+    seconds: float,
+    *,
+    card: ModelCard = SCRIPTED,
+    settings: ModelSettings | None = None,
+) -> list[NoteEmitted]:
+    """Return the notices of two messages, some seconds apart, whose replies have these usages."""
     clock = FakeClock()
     replies = [say("One."), say("Two."), say("Three.")]
     usages = [first, second, replace(second, cached_tokens=0)]
     pairs = zip(replies, usages, strict=True)
-    model = ScriptedModel([reply + ScriptedReply(usage=usage) for reply, usage in pairs])
-    agent = Agent("clerk", model=model, settings=ChatSettings(context_max_tokens=10**6))
+    model = ScriptedModel([reply + ScriptedReply(usage=usage) for reply, usage in pairs], card=card)
+    agent = Agent(
+        "clerk",
+        model=model,
+        model_settings=settings or ModelSettings(),
+        settings=ChatSettings(context_max_tokens=10**6),
+    )
     place = MemoryStorage(clock=clock)
     session: str | None = None
     async with memory_runtime(agents=[agent], place=place) as runtime:
@@ -313,11 +348,7 @@ async def test_a_cache_that_did_not_help_is_one_notice(
             session = (await runtime.chat(text, agent="clerk", session=session)).session
             clock.advance(seconds)
     records = await place.log.read(LogId(session or ""))
-    notes = [each.event for each in records if isinstance(each.event, NoteEmitted)]
-    assert [each.event_type for each in notes] == ["cache_lost"] * lost
-    for note in notes:
-        assert note.level == "info"
-        assert note.payload["expectedTokens"] == first.input_tokens
+    return [each.event for each in records if isinstance(each.event, NoteEmitted)]
 
 
 async def test_an_agent_in_a_frame_reads_previews_of_its_own_results() -> None:

@@ -68,6 +68,8 @@ def test_a_name_is_an_entry_or_a_provider_and_a_model(name: str, kind: type) -> 
             "'anthropic:claude' needs a key: set the environment variable ANTHROPIC_API_KEY",
         ),
         ("own", "the model 'own' needs a key: set the environment variable MY_KEY"),
+        ("mine", "'mine' needs a key: set the environment variable ITS_KEY, or remove api_key_env"),
+        ("vllm:other", "'vllm:other' needs a key: set the environment variable ITS_KEY, or remove"),
         ("openai:", "there is no model 'openai:': write its name after the colon"),
         ("", "there is no model 'nothing'"),
         ("bare", "needs a base_url, such as http://127.0.0.1:8080/v1"),
@@ -86,7 +88,15 @@ def test_an_unusable_model_reports_the_reason(name: str, message: str) -> None:
     bare = ModelConfig(name="bare", provider="openai-compatible")
     nameless = ModelConfig(name="nameless", provider="anthropic")
     own = ModelConfig(name="own", provider="openai-responses", model="m", key_env="MY_KEY")
-    models = ModelRegistry([LOCAL, bare, nameless, own], default="nothing")
+    mine = ModelConfig(
+        name="mine",
+        provider="vllm",
+        model="m",
+        base_url=URL,
+        key_env="ITS_KEY",
+        requires_key=True,
+    )
+    models = ModelRegistry([LOCAL, bare, nameless, own, mine], default="nothing")
     with pytest.raises(ConfigError) as caught:
         models.get(name)
     assert message in str(caught.value)
@@ -107,6 +117,42 @@ async def test_a_name_without_an_entry_takes_key_and_address_from_an_entry_of_it
     assert said[0] == TextDelta("Hi")
     assert "sk-openai" not in server.heads[0]
     assert ("sk-of-the-entry" in server.heads[0]) is (key is not None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "images", "window", "wire"),
+    [
+        ("openai-compatible:seeing", True, 9_000, "anthropic"),
+        ("openai-compatible:other", False, None, "openai-responses"),
+        ("vllm:any", True, None, "openai"),
+    ],
+)
+def test_a_name_takes_what_its_own_entry_says_and_from_others_how_to_reach_the_provider(
+    asked: str, *, images: bool, window: int | None, wire: str
+) -> None:
+    """What another model can do is not known of it; an entry without a model is about a server."""
+    first = ModelConfig(
+        name="first",
+        provider="openai-compatible",
+        api="openai-responses",
+        model="blind",
+        base_url=URL,
+        context_tokens=500,
+        capabilities={"images": True},
+    )
+    second = ModelConfig(
+        name="second",
+        provider="openai-compatible",
+        api="anthropic",
+        model="seeing",
+        base_url=URL,
+        context_tokens=9_000,
+        capabilities={"images": True},
+    )
+    server = ModelConfig(name="server", provider="vllm", capabilities={"images": True})
+    card = ModelRegistry([first, second, server]).get(asked).card
+    assert (card.model_id, card.name) == (asked, asked.partition(":")[2])
+    assert (card.images, card.context_tokens, card.api) == (images, window, wire)
 
 
 def test_cards_come_with_the_default_first() -> None:
