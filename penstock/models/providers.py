@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from penstock.core.errors import ConfigError
 from penstock.models.limiter import NO_LIMITS, RequestLimits
 from penstock.models.model import ModelCard
 from penstock.models.prices import UNKNOWN, Prices, PriceTable
@@ -170,6 +171,18 @@ class ModelConfig:
     def of_operator(self, card: ModelCard) -> ModelCard:
         """Return the card with the capabilities that the operator sets."""
         return replace(card, **self.capabilities) if self.capabilities else card
+
+    def check_key(self, base_url: str | None) -> None:
+        """Raise ConfigError if there is no key where the settings or the provider require one."""
+        provider = provider_of(self.provider)
+        is_needed = provider.needs_key and base_url == provider.base_url
+        if self.api_key or not (is_needed or self.requires_key):
+            return
+        variable = self.key_env or provider.key_env[0]
+        other = "" if is_needed else ", or remove api_key_env if its server wants no key"
+        raise ConfigError(
+            f"the model {self.name!r} needs a key: set the environment variable {variable}{other}"
+        )
 
     def reaching(self, name: str, model: str) -> "ModelConfig":
         """Return the configuration of another model that is reached in the same way."""

@@ -330,21 +330,8 @@ def _with_address(config: ModelConfig) -> ModelConfig:
             f"the model {config.name!r} of provider {config.provider!r} needs a base_url, "
             "such as http://127.0.0.1:8080/v1"
         )
-    _check_key(config, base_url)
+    config.check_key(base_url)
     return replace(config, base_url=base_url)
-
-
-def _check_key(config: ModelConfig, base_url: str | None) -> None:
-    """Raise ConfigError if there is no key where the settings or the provider require one."""
-    provider = provider_of(config.provider)
-    is_needed = provider.needs_key and base_url == provider.base_url
-    if config.api_key or not (is_needed or config.requires_key):
-        return
-    variable = config.key_env or provider.key_env[0]
-    other = "" if is_needed else ", or remove api_key_env if its server wants no key"
-    raise ConfigError(
-        f"the model {config.name!r} needs a key: set the environment variable {variable}{other}"
-    )
 
 
 def _adapter(wire: str) -> MakeModel:
@@ -369,7 +356,7 @@ def _adapted(config: ModelConfig, limits: Limits) -> LazyModel:
                 f"the model {config.name!r} of provider {config.provider!r} needs a package that is"
                 f" not installed: pip install '{provider.requirement}'"
             )
-    _check_key(_with_model(config), config.base_url)
+    _with_model(config).check_key(config.base_url)
     return LazyModel(config, limits)
 
 
