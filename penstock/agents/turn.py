@@ -376,21 +376,22 @@ def open_turns(
     """Return the turns of a task that starts (`is_new`) or resumes."""
     held, reply = call_runner.ledger.held, dialogue.reply
     selected = dialogue.rounds[-1].selected if dialogue.rounds else held.state.selected
-    settings, system = agent_model.settings, agent_model.offers.at(selected).system
-    reads = READS_ALL
-    if dialogue.messages.files or settings.tool_images:
-        reads = FileRules(agent_model.model.card, tool_images=settings.tool_images)
-    limit = room(
-        agent_model.model.card.context_tokens,
-        settings.context_max_tokens,
-        agent_model.max_tokens,
-    )
     return Turns(
         agent_model,
         call_runner,
-        Transcript(dialogue, system=system, limit=limit, reads=reads),
+        transcript_for(agent_model, dialogue, agent_model.offers.at(selected)),
         world=world,
         bus=bus,
         # Pieces may have been shown only if an earlier activation was asking the model here.
         restart=not (is_new or held.begins) and (reply is None or not reply.calls),
     )
+
+
+def transcript_for(agent_model: AgentModel, dialogue: Dialogue, offer: ToolOffer) -> Transcript:
+    """Return a dialogue as messages for a model, by all that decides how many it reads."""
+    card, settings = agent_model.model.card, agent_model.settings
+    reads = READS_ALL
+    if dialogue.messages.files or settings.tool_images:
+        reads = FileRules(card, tool_images=settings.tool_images)
+    limit = room(card.context_tokens, settings.context_max_tokens, agent_model.max_tokens)
+    return Transcript(dialogue, system=offer.system, limit=limit, reads=reads)

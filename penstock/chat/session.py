@@ -276,7 +276,8 @@ class ChatWork:
             hooks = TaskHooks(selected, ledger, profile, dependencies)
             await hooks.begin(task.main)
         if agent.history.summarises:
-            await shorten_for_task(ledger, model, offers, self._participants.model)
+            find_model = self._participants.model
+            await shorten_for_task(ledger, model, offers, contract, find_model=find_model)
         if contract is not None:
             run_typed = partial(self._output, ledger, model, offers, is_new=is_new, hooks=hooks)
             return await with_output(contract, model.card, ledger, run_typed)

@@ -17,21 +17,22 @@ own prompt fills the window, which no summary makes smaller. Proof: tests/chat/t
 import asyncio
 import logging
 from contextlib import aclosing
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from penstock.agents.catalog import FindModel
-from penstock.agents.tool_offer import TaskOffers, ToolOffer
-from penstock.agents.transcript import Transcript, room
+from penstock.agents.output_contract import OutputContract
+from penstock.agents.tool_offer import AgentModel, OutputOffers, TaskOffers
+from penstock.agents.transcript import room
+from penstock.agents.turn import transcript_for
 from penstock.core.errors import ModelError
 from penstock.core.events.events import NoteEmitted
 from penstock.core.events.history_events import Summarised
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Message, ToolMessage, UserMessage
+from penstock.core.text import CHARACTERS_PER_TOKEN, estimate_tokens
 from penstock.core.text import cut as cut_text
-from penstock.core.text import estimate_tokens
 from penstock.engine.dialogue import SUMMARY
 from penstock.engine.ledger import Ledger
 from penstock.models.model import Finished, Model, ModelRequest, TextDelta, spent
@@ -39,6 +40,8 @@ from penstock.models.model import Finished, Model, ModelRequest, TextDelta, spen
 log = logging.getLogger(__name__)
 SUMMARY_TOKENS = 1_024
 """Most tokens of a summary."""
+_MOST_TIMES = 2
+"""How many times its size a summary may have by our estimate; the rest is cut off."""
 SUMMARY_FAILED = "summary_failed"
 """The type of the event that says why there is no summary."""
 INSTRUCTIONS = (
@@ -49,45 +52,38 @@ INSTRUCTIONS = (
 )
 
 
-class Window(NamedTuple):
-    """The room for requests of a task."""
-
-    offer: ToolOffer
-    """The system prompt and the tools."""
-    limit: int
-    """Most tokens of a request."""
-
-
 async def shorten_for_task(
-    ledger: Ledger, model: Model, offers: TaskOffers, find_model: FindModel
+    ledger: Ledger,
+    model: Model,
+    offers: TaskOffers,
+    contract: OutputContract | None,
+    *,
+    find_model: FindModel,
 ) -> None:
-    """Shorten the history of a task with the summary model of its agent; see `shorten`."""
-    agent, card = offers.agent, model.card
-    settings, own = agent.settings, agent.history.model
-    writer = find_model(agent, own) if isinstance(own, str) else own or model
-    limit = room(card.context_tokens, settings.context_max_tokens, settings.llm_max_tokens)
-    await shorten(ledger, writer, Window(offers.at(ledger.held.state.selected), limit))
-
-
-async def shorten(ledger: Ledger, model: Model, window: Window) -> None:
     """Shorten the history of a task that begins, if its first request nears the limit.
 
-    `model` writes the summary. What follows is on disk when this returns.
+    The summary model of the agent writes the summary. What follows is on disk when this returns.
     """
     task = ledger.task
     history = task.main.messages
     if task.main.iteration or history.shortened_for == task.task_id or not history.earlier:
         return
-    offer, limit = window
-    transcript = Transcript(task.main, system=offer.system, limit=limit)
+    agent, seen = offers.agent, offers.at(ledger.held.state.selected)
+    if contract is not None:
+        typed = OutputOffers(offers, contract.for_model(model.card))
+        seen = typed.at(ledger.held.state.selected)
+    # As the first request counts itself: else that one would leave tasks out without a summary.
+    transcript = transcript_for(AgentModel(model, offers, agent, ledger), task.main, seen)
     transcript.messages()
-    event = transcript.cut(offer.definitions) if transcript.is_crowded else None
+    event = transcript.cut(seen.definitions) if transcript.is_crowded else None
     if event is None:
         return
     # Previews cost no request. If they are not enough, the summary needs its own room, too.
-    spare = summary_tokens(limit)
-    if event.tasks and (more := transcript.cut(offer.definitions, spare=spare)) is not None:
-        event = await _summarised(ledger, model, more, limit=limit) or event
+    size = summary_tokens(transcript.limit)
+    if event.tasks and (more := transcript.cut(seen.definitions, spare=size)) is not None:
+        own = agent.history.model
+        writer = find_model(agent, own) if isinstance(own, str) else own or model
+        event = await _summarised(ledger, writer, more, limit=transcript.limit) or event
     ledger.add(event)
     await ledger.held.commit()
 
@@ -106,11 +102,19 @@ async def _summarised(
     kept = next(
         each.index for each in short.boundaries if each.task_id not in {SUMMARY, *cut.tasks}
     )
-    budget = ledger.budget
-    # Three characters for each token of the limit: about three quarters of it.
-    text, size = _as_text(short.entries[:kept], most=3 * limit), summary_tokens(limit)
-    request = ModelRequest(system=INSTRUCTIONS, messages=(UserMessage(text),), max_tokens=size)
+    budget, size, window = ledger.budget, summary_tokens(limit), model.card.context_tokens
+    # A summary model may read less than the model that the history is for.
+    reads = limit if window is None else min(limit, room(window, None, size))
+    # Three characters for each token: about three quarters of what it reads.
+    text = _as_text(short.entries[:kept], most=3 * reads)
     tokens = estimate_tokens(text) + size
+    request = ModelRequest(
+        system=INSTRUCTIONS,
+        messages=(UserMessage(text),),
+        max_tokens=size,
+        conversation=f"summary of {ledger.held.state.log_id}",
+        estimated_tokens=tokens,
+    )
     cost = spent(model.card, tokens, size).cost_usd
     if not budget.reserve_model(tokens, cost):
         return None  # the task itself says that its budget is used up
@@ -128,7 +132,8 @@ async def _summarised(
         budget.settle_model(tokens, cost)
     return replace(
         cut,
-        text=written,
+        # Nothing leaves a summary out again, so one over the limit would end the conversation.
+        text=cut_text(written, _MOST_TIMES * CHARACTERS_PER_TOKEN * size),
         tasks=tuple(dict.fromkeys((*history.summarised, *cut.tasks))),
         base=ledger.held.state.seq,
         usage=replace(finished.usage, model_calls=0, tool_calls=0),

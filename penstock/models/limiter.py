@@ -9,7 +9,7 @@ or whose headers report that nothing is left, holds the queue for as long as it 
 How: each limit per minute is a bucket that fills evenly. A request takes its estimated tokens
 before it is sent; the difference to the real count is settled afterwards, so a bucket may fall
 below zero. Only the first request of the next conversation is looked at, so large requests are not
-overtaken for ever. One task sleeps until that request fits.
+overtaken for ever. One task sleeps until that request fits; it is set again if that is earlier.
 
 Relies on one event loop: no method awaits between a check and the change that depends on it. A
 cancelled waiter that was granted its turn returns it. All runtimes of an event loop share the
@@ -35,6 +35,8 @@ MAX_HOLD_SECONDS = 30
 """The longest time for which a provider's answer holds the queue."""
 _FIRST_HOLD_SECONDS = 1.0
 """How long a 429 without Retry-After holds the queue; twice as long after each further one."""
+_TOLERANCE_SECONDS = 0.001
+"""A wake-up that is due this little later is not set again."""
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS = {"ms": 0.001, "s": 1, "m": MINUTE, "h": 60 * MINUTE, "d": 24 * 60 * MINUTE}
 _ANTHROPIC, _OPENAI = "anthropic-ratelimit-", "x-ratelimit-"
@@ -105,6 +107,7 @@ class Limiter:
         self._throttled = 0
         """How many requests in a row the provider refused for their rate."""
         self._waking: asyncio.Task[None] | None = None
+        self._wakes_at = 0.0
         self.users = 1
         """How many models use it, each of a runtime."""
 
@@ -193,14 +196,18 @@ class Limiter:
                 waiter.granted.set_result(None)
 
     def _wake_after(self, seconds: float) -> None:
-        if self._waking is None:
-            self._waking = asyncio.get_running_loop().create_task(self._wake(seconds))
+        due = self._clock.monotonic() + seconds
+        if self._waking is not None:
+            if self._wakes_at <= due + _TOLERANCE_SECONDS:
+                return
+            # The request that it waited for left the queue, or tokens came back.
+            self._waking.cancel()
+        self._wakes_at = due
+        self._waking = asyncio.get_running_loop().create_task(self._wake(seconds))
 
     async def _wake(self, seconds: float) -> None:
-        try:
-            await self._clock.sleep(seconds)
-        finally:
-            self._waking = None
+        await self._clock.sleep(seconds)
+        self._waking = None
         self._grant()
 
     def _forget(self, conversation: str, waiter: _Waiter) -> None:
@@ -217,6 +224,7 @@ class Limiter:
         self.users -= 1
         if self._waking is not None and self.users <= 0:
             self._waking.cancel()
+            self._waking = None
 
 
 _Shared = WeakValueDictionary[Hashable, Limiter]

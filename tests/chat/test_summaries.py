@@ -1,12 +1,13 @@
 """Long conversations: previews, then one summary, between tasks and never twice."""
 
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from penstock import Agent, ChatSettings, Limits
+from penstock import Agent, ChatSettings, Limits, ModelSettings
 from penstock.agents.transcript import TARGET_SHARE
 from penstock.core.errors import ConfigError
 from penstock.core.events.events import NoteEmitted, TaskEnded
@@ -34,6 +35,7 @@ class Talk:
     def __init__(self, *, summary: ScriptedReply | None = None, **options: Any) -> None:
         self.place = MemoryStorage(limits=Limits(shutdown_seconds=0))
         self.summary = summary or say("They talked about tea.")
+        self.last = say("It is there. " + "y" * 300)
         self.model = ScriptedModel(self.answer)
         given: dict[str, Any] = {"history": "summarise", "settings": SETTINGS} | options
         self.agent = Agent("clerk", tools=[look], **given)
@@ -43,7 +45,7 @@ class Talk:
         if request.system.startswith("You write the summary"):
             return self.summary
         if isinstance(request.messages[-1], ToolMessage):
-            return say("It is there. " + "y" * 300)
+            return self.last
         return call("look", n=len(request.messages))
 
     async def send(self, count: int) -> None:
@@ -149,6 +151,50 @@ async def test_the_request_for_a_summary_counts_for_its_task() -> None:
     calls = {task_id: end.usage.model_calls for task_id, end in ends.items()}
     assert {calls[task_id] for task_id in summarised} == {3}
     assert {count for task_id, count in calls.items() if task_id not in summarised} == {2}
+
+
+async def test_a_summary_that_is_far_too_long_is_cut() -> None:
+    talk = Talk(summary=say("z" * 20_000))
+    await talk.send(24)
+    written = [each for each in await talk.events(Summarised) if each.text]
+    assert {len(each.text) for each in written} == {2 * 4 * LIMIT // 8}
+
+
+class Ticket(Struct):
+    """A ticket."""
+
+    title: str
+    priority: Annotated[str, Meta(description="How soon it must be done. " * 120)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"model_settings": ModelSettings(max_tokens=1_200)},
+        {"output": Ticket, "output_mode": "prompted"},
+    ],
+)
+async def test_no_task_is_left_out_without_a_summary_because_replies_are_long(
+    options: dict[str, Any],
+) -> None:
+    talk = Talk(settings=ChatSettings(llm_max_tokens=100), **options)
+    talk.model.card = replace(SCRIPTED, context_tokens=3_400)
+    if "output" in options:
+        talk.last = say('{"title": "' + "y" * 300 + '", "priority": "low"}')
+    await talk.send(16)
+    left_out = [each for each in await talk.events(Summarised) if each.tasks]
+    assert left_out
+    assert all(each.text for each in left_out)
+
+
+async def test_a_summary_model_is_asked_for_no_more_than_it_reads() -> None:
+    reader = ScriptedModel(lambda _: say("They talked about tea."))
+    reader.card = replace(SCRIPTED, model_id="small", context_tokens=1_000)
+    talk = Talk(summary_model=reader)
+    await talk.send(12)
+    sizes = {len(each.messages[0].content) // 4 for each in reader.requests}
+    assert 400 < max(sizes) < 1_000
+    assert all(each.estimated_tokens > 400 for each in reader.requests)
 
 
 async def test_a_task_without_a_budget_for_a_summary_leaves_its_oldest_tasks_out() -> None:

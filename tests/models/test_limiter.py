@@ -90,6 +90,26 @@ async def test_unused_tokens_are_given_back() -> None:
     assert queue.try_enter(1) is None
 
 
+@pytest.mark.parametrize("gone", ["it is cancelled", "tokens come back"])
+async def test_the_next_request_waits_for_its_own_tokens_and_not_for_those_of_another(
+    gone: str,
+) -> None:
+    clock = FakeClock()
+    queue = limiter(clock, tokens_per_minute=600)
+    running = queue.try_enter(600)
+    assert running
+    (large,) = await entered(queue, "a", tokens=600)
+    (small,) = await entered(queue, "b", tokens=10)
+    if gone == "it is cancelled":
+        large.cancel()
+    else:
+        queue.leave(running, used=10)
+    await settle()
+    clock.advance(1.5)
+    await settle()
+    assert (large if gone == "tokens come back" else small).done()
+
+
 async def test_a_cancelled_request_leaves_the_queue() -> None:
     queue = limiter(max_concurrent=1)
     first = queue.try_enter(1)
