@@ -57,6 +57,11 @@ class Slots:
         self._new: list[_Waiter] = []
         self._slots: dict[TaskId, _Slot] = {}
 
+    @property
+    def are_taken(self) -> bool:
+        """Whether a new run must wait for a slot."""
+        return self._free[_Kind.ANY] <= 0
+
     @asynccontextmanager
     async def taken(self, run_id: TaskId, *, by_tool: bool, resumes: bool) -> AsyncIterator[None]:
         """Wait for a slot and hold it for the run until the block ends."""

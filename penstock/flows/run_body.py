@@ -44,7 +44,7 @@ from penstock.flows.starting import FlowSettings, Rejection, RunStart, begin
 from penstock.flows.steps.kind import StepContext
 from penstock.flows.steps.table import StepRunner
 from penstock.tools.hooks.deciding import TaskHooks
-from penstock.tools.hooks.hooks import ON_INPUT, HookRegistry
+from penstock.tools.hooks.hooks import ON_INPUT, AgentHooks, HookRegistry
 
 NOT_FOUND = "NOT_FOUND"
 FAILED = "FLOW_FAILED"
@@ -78,9 +78,14 @@ class FlowWork(Struct, kw_only=True):
         self.settings = replace(self.settings, is_autonomous=enabled)
 
     @property
-    def has_hooks(self) -> bool:
-        """Whether hooks of the project may refuse a run."""
-        return bool(self.hooks.project)
+    def asks_hooks(self) -> bool:
+        """Whether hooks decide if a run starts: those of the project that have `on_input`."""
+        return self._hooks is not None
+
+    @property
+    def _hooks(self) -> AgentHooks | None:
+        selected = self.hooks.select("", ())
+        return selected if selected is not None and selected.of(ON_INPUT) else None
 
     async def refusal(self, brief: FlowRequested) -> Rejection | None:
         """Return why a run would be rejected now, or None."""
@@ -112,8 +117,9 @@ class FlowWork(Struct, kw_only=True):
         started = _started(task)
         if started is None:
             start = await self._check_start(brief)
-            if isinstance(start, RunStart) and self.has_hooks:
-                start = await self._ask_hooks(held, task, brief, start)
+            if isinstance(start, RunStart) and (hooks := self._hooks) is not None:
+                asked = self._asked(hooks, held, task, brief)
+                start = await _left_by(asked, start)
             if isinstance(start, Rejection):
                 held.add(_rejected(task, brief, start), task.task_id)
                 return
@@ -138,21 +144,12 @@ class FlowWork(Struct, kw_only=True):
     async def _check_start(self, brief: FlowRequested) -> RunStart | Rejection:
         return await asyncio.to_thread(self._read, brief)
 
-    async def _ask_hooks(
-        self, held: HeldLog, task: TaskState, brief: FlowRequested, start: RunStart
-    ) -> RunStart | Rejection:
-        """Return the start of a run as hooks leave its task, or why one of them refuses it."""
-        selected = self.hooks.select("", ())
-        if selected is None or not selected.of(ON_INPUT):
-            return start
+    def _asked(
+        self, hooks: AgentHooks, held: HeldLog, task: TaskState, brief: FlowRequested
+    ) -> TaskHooks:
         budget = Budget(allowance_of(self.world.limits), task.spent, self.world.clock)
         profile = Profile.from_noted(brief.profile_id, brief.permissions)
-        hooks = TaskHooks(selected, Ledger(held, task, budget, self.key), profile, None)
-        try:
-            text = await hooks.on_input(UserMessage(text=start.started.task))
-        except (HookRefused, HookFailed) as error:
-            return Rejection(code=error.code, reason=str(error), details=error.details)
-        return replace(start, started=replace(start.started, task=text))
+        return TaskHooks(hooks, Ledger(held, task, budget, self.key), profile, None)
 
     def _read(self, brief: FlowRequested) -> RunStart | Rejection:
         try:
@@ -218,6 +215,15 @@ class FlowWork(Struct, kw_only=True):
             error=error,
             envelope=Envelope(Status.FAILED, result, error),
         )
+
+
+async def _left_by(hooks: TaskHooks, start: RunStart) -> RunStart | Rejection:
+    """Return the start of a run as hooks leave its task, or why one of them refuses it."""
+    try:
+        text = await hooks.on_input(UserMessage(text=start.started.task))
+    except (HookRefused, HookFailed) as error:
+        return Rejection(code=error.code, reason=str(error), details=error.details)
+    return replace(start, started=replace(start.started, task=text))
 
 
 def allowance_of(limits: Limits) -> Allowance:

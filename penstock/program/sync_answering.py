@@ -185,4 +185,7 @@ class SyncAnswering:
         Args:
             agent: The agent.
         """
+        self._thread.do(self._put(agent))
+
+    async def _put(self, agent: AnyAgent) -> None:
         self._runtime.put_agent(agent)

@@ -6,7 +6,8 @@ advances only when the caller asks for the next event, so an answer in the loop 
 
 Relies on: nothing of a program runs in that thread but its tools, dependencies and hooks. A tool
 that calls the sync runtime would wait for itself, so this raises RuntimeMisuse. At the exit of the
-program an open runtime is closed; a task that this interrupts resumes at the next start.
+program an open runtime is closed; a task that this interrupts resumes at the next start. Any
+thread may close it: later calls raise RuntimeMisuse, and so do those that still wait then.
 
 Shown by tests/program/test_sync_run.py and tests/program/test_sync_runtime.py.
 """
@@ -14,6 +15,8 @@ Shown by tests/program/test_sync_run.py and tests/program/test_sync_runtime.py.
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from penstock.chat.python.answering import Target
@@ -25,6 +28,9 @@ from penstock.core.reply import OutputT_co, Reply
 
 Value = TypeVar("Value")
 _CLOSED = "this runtime is closed: write `with penstock.open_sync() as runtime: ...` around its use"
+_CLOSED_MEANWHILE = (
+    "this runtime was closed meanwhile; a task that was sent resumes at the next start"
+)
 _INSIDE = (
     "a tool, hook or dependency runs in the runtime's own thread, where waiting for the runtime "
     "would never end: make it a coroutine, and await what `ctx` offers"
@@ -36,33 +42,69 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._lock = threading.RLock()  # garbage collection may end a generator in `do`
+        self._is_closing = False
+        self._endings: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name="penstock-runtime", daemon=True)
         self._thread.start()
 
     def do(self, work: Coroutine[Any, Any, Value]) -> Value:
         """Run a coroutine in the thread, and wait for it. Ctrl-C cancels it."""
-        wrong = _INSIDE if threading.current_thread() is self._thread else ""
-        wrong = wrong or ("" if self.is_open else _CLOSED)
-        if wrong:
-            work.close()
-            raise RuntimeMisuse(wrong)
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:  # what is admitted here runs: `close` ends the loop after it
+            wrong = "" if self.is_open else _CLOSED
+            wrong = _INSIDE if self._is_inside else wrong
+            if wrong:
+                work.close()
+                raise RuntimeMisuse(wrong)
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except CancelledError:
+            if self._is_closing:
+                raise RuntimeMisuse(_CLOSED_MEANWHILE) from None
+            raise
         except BaseException:
             future.cancel()
             raise
 
+    def end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run the coroutine that ends an iteration; the end of a closed runtime has ended it.
+
+        Garbage collection may end a generator in any thread, also in this one: there it must not
+        wait.
+        """
+        if not self.is_open:
+            work.close()
+        elif self._is_inside:
+            task = self._loop.create_task(work)
+            self._endings.add(task)
+            task.add_done_callback(self._endings.discard)
+        else:
+            with suppress(RuntimeMisuse):
+                self.do(work)
+
     @property
     def is_open(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
+        """Whether the thread runs, and accepts work."""
+        return self._thread.is_alive() and not self._is_closing
 
-    def close(self) -> None:
-        """End the loop and its thread."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+    @property
+    def _is_inside(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
+        """Run a last coroutine, and end the loop and its thread. Later callers wait for that."""
+        if self._is_inside:
+            raise RuntimeMisuse(_INSIDE)
+        with self._lock:
+            is_first, self._is_closing = not self._is_closing, True
+        if is_first and self._thread.is_alive():
+            try:
+                if last is not None:
+                    asyncio.run_coroutine_threadsafe(last(), self._loop).result()
+            finally:
+                self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
@@ -79,8 +121,7 @@ def each_in(items: AsyncIterator[Value], thread: LoopThread) -> Iterator[Value]:
                 return
             yield item
     finally:
-        if thread.is_open:
-            thread.do(_closed(items))
+        thread.end(_closed(items))
 
 
 async def _next(items: AsyncIterator[Value]) -> Value:

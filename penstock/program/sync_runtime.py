@@ -264,10 +264,9 @@ class SyncRuntime(SyncAnswering):
     def close(self) -> None:
         """Close the runtime and end its thread. Unfinished tasks resume at the next start."""
         atexit.unregister(self.close)
-        if self._thread.is_open:
-            with suppress(RuntimeError):  # at the exit of the interpreter no thread can start
-                self._thread.do(self._runtime.close())
-            self._thread.close()
+        with suppress(RuntimeError):  # at the exit of the interpreter no thread can start
+            self._thread.close(self._runtime.close)
+        self._thread.close()
 
 
 async def _opened(opening: Awaitable[Runtime]) -> Runtime:

@@ -1,7 +1,7 @@
 """Admission of requests: by key or cookie, or without one from this machine while no key exists.
 
-Closed until proven open: local mode needs a loopback bind address, a loopback peer and a recent,
-successful check that found no key (`KeyPresence`). A request that arrives before the project is
+Closed until proven open: local mode needs a loopback bind address, a loopback peer that forwards
+for no other machine, and a recent, successful check that found no key (`KeyPresence`). A request that arrives before the project is
 open, or whose check fails, gets 503. Only `/api/health` answers without a check. A path that is not
 in `OPEN`, not a signed link and not a way to sign in needs a profile, whatever routes exist.
 
@@ -58,6 +58,8 @@ _COMING_IN = ("/link/", LINK, "/c/")
 """Paths that need no key: the link is itself a credential, or the page asks for a key."""
 _FULL = "the server has reached its limit of connections; try again in a moment"
 _SCHEMES = {"http", "https"}
+_FORWARDED = ("x-forwarded-for", "x-real-ip", "forwarded")
+"""Headers in which proxies name the client."""
 
 
 async def check_bind(host: str, keys: Keys | None) -> None:
@@ -196,8 +198,9 @@ class Authenticator:
             self._check_host(headers)
 
     async def _is_local(self, scope: Scope, context: ServerContext) -> bool:
-        """Whether the bind address and the peer are loopback addresses, and no key exists."""
-        return self._is_loopback and _is_from_here(scope) and not await context.key_presence.query()
+        """Whether the bind address and the client are loopback addresses, and no key exists."""
+        is_here = self._is_loopback and _is_from_here(scope)
+        return is_here and not await context.key_presence.query()
 
     async def _profile(self, headers: Headers, context: ServerContext) -> Profile | None:
         authorization = headers.get("authorization")
@@ -267,9 +270,17 @@ class Authenticator:
 
 
 def _is_from_here(scope: Scope) -> bool:
-    """Whether the peer is this machine; a Unix socket has no address."""
+    """Whether this machine sent the request; a Unix socket has no address.
+
+    A proxy on this machine passes requests of others on, and often with a `Host` of this machine.
+    Whoever names an address that is not of this machine only loses rights, so no proxy need be
+    trusted for that.
+    """
     client: Any = scope.get("client")
-    return not client or is_loopback(str(client[0]))
+    headers = Headers(scope=scope)
+    named = ",".join(each for name in _FORWARDED for each in headers.getlist(name))
+    hops = [hop for each in named.split(",") if (hop := each.strip())]
+    return (not client or is_loopback(str(client[0]))) and all(map(is_loopback, hops))
 
 
 def _check_address(scope: Scope) -> None:

@@ -12,11 +12,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.params import Depends as DependsParameter
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.app.runtime import Runtime
-from penstock.core.errors import ConfigError
+from penstock.core.errors import ConfigError, RuntimeMisuse
 from penstock.core.json_values.json_text import compact, parse_json
 from penstock.core.profile import Profile
 from penstock.server.application import create_application
@@ -65,11 +66,13 @@ def mount(
             of the application opens and closes it.
         path: Where it is served, such as `/agents`.
         profile: `Depends(function)`: the function returns the Profile that a request is made for,
-            or raises. None: requests need an API key, as with `penstock serve`.
+            or raises. None: requests need an API key; while no key exists, those of this machine
+            need none, as with `penstock serve`.
         tags: The tags of its routes in the OpenAPI document.
 
     Raises:
-        ConfigError: The path does not begin with a slash, or ends with one.
+        ConfigError: The path does not begin with a slash, or ends with one; or `profile` is not
+            made with `Depends`.
 
     Example:
         >>> from fastapi import FastAPI
@@ -81,6 +84,11 @@ def mount(
     """
     if not path.startswith("/") or path.endswith("/"):
         raise ConfigError(f"a path begins with a slash and ends without one: found {path!r}")
+    if profile is not None and not isinstance(profile, DependsParameter):
+        raise ConfigError(
+            f"`profile` must be `Depends(function)`, found {profile!r}: FastAPI calls the function "
+            "for each request, and it returns the Profile of the request"
+        )
     inner = create_application(runtime if isinstance(runtime, Runtime) else lambda: runtime)
     _share_lifespan(app, inner)
     _share_document(app, inner, path, list(tags))
@@ -88,7 +96,12 @@ def mount(
         app.mount(path, inner)
         return
 
-    async def forward(request: Request, granted: Profile = profile) -> Response:
+    async def forward(request: Request, granted: Any = profile) -> Response:
+        if not isinstance(granted, Profile):
+            raise RuntimeMisuse(
+                f"the dependency of penstock.mount({path!r}) must return a penstock.Profile, or "
+                f"raise, found {type(granted).__name__}"
+            )
         return Forwarded(inner, path, granted)
 
     for route in (path, path + "/{below:path}"):

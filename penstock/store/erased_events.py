@@ -95,9 +95,8 @@ def _half(event: Event) -> ErasedPart:
             # later tasks read the message as the hook left it: it goes with the message alone
             return ErasedPart.USER
         case Summarised(text=""):
-            return (
-                ErasedPart.NONE
-            )  # it quotes nothing, and without it old tasks would be read again
+            # it quotes nothing, and without it old tasks would be read again
+            return ErasedPart.NONE
         case PromptResolved() | HookDecided() | Summarised():
             # they may quote the message, and nothing reads them after the task
             return ErasedPart.USER | ErasedPart.ANSWER
@@ -172,6 +171,8 @@ def _blank_error(error: ErrorDetail | None) -> ErrorDetail | None:
     return replace(error, message=GONE, suggestion=None, details=None)
 
 
+SUMMARY = kind_of(Summarised())
+"""The kind of summaries, which quote other tasks than their own."""
 ERASED_TITLE = ""
 """Lists show a conversation with this title as untitled."""
 _OPENED = SessionOpened(profile_id=ProfileId(""), agent="", title="")
@@ -243,8 +244,7 @@ def _overwrite_summaries(
     """Erase the summaries that replace a task: they may quote it. Return their blobs."""
     log_id, task_id = of_task
     gone: set[BlobId] = set()
-    kind = kind_of(Summarised())
-    summaries = (events.c.log_id == log_id, events.c.kind == kind)
+    summaries = (events.c.log_id == log_id, events.c.kind == SUMMARY)
     for row in connection.execute(select(events).where(*summaries)).all():
         event = _event_of(row, large)
         if isinstance(event, Summarised) and event.text and task_id in event.tasks:
@@ -257,6 +257,9 @@ def _overwrite_summaries(
 
 
 def _event_of(row: Row[Any], large: dict[BlobId, str]) -> Event:
+    if row.blob_id and row.blob_id not in large:
+        # blobs are read before the transaction: a whole task may have come between
+        raise SessionBusy("the conversation has changed meanwhile; try again")
     try:
         return decode(row.kind, large[row.blob_id] if row.blob_id else row.body)
     except ValueError as error:

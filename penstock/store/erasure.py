@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, or_, select
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import NotFound, StoreClosed, StoreCorrupt, StoreError
@@ -35,7 +35,13 @@ from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.store.blobs import Blobs
 from penstock.store.changes import drop_log, drop_profile, loosen
 from penstock.store.database import Database
-from penstock.store.erased_events import half_of, message_of_task, overwrite, refuse_if_busy
+from penstock.store.erased_events import (
+    SUMMARY,
+    half_of,
+    message_of_task,
+    overwrite,
+    refuse_if_busy,
+)
 from penstock.store.logs.log_units import SendUnit
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import (
@@ -273,8 +279,9 @@ class Erasure:
         return ""
 
     async def _large(self, log_id: LogId, task_id: TaskId) -> dict[BlobId, str]:
-        """Return the bodies of a task that are blobs."""
-        own = (events.c.log_id == log_id, events.c.task_id == task_id)
+        """Return the bodies that are blobs: those of a task, and all summaries of its log."""
+        read = or_(events.c.task_id == task_id, events.c.kind == SUMMARY)
+        own = (events.c.log_id == log_id, read)
         statement = select(events.c.blob_id).where(*own, events.c.blob_id.is_not(None))
         ids = await self._database.read(lambda each: each.execute(statement).scalars().all())
         return {blob_id: (await self._blobs.get(blob_id)).decode() for blob_id in ids}

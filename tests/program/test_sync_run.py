@@ -1,6 +1,10 @@
 """Runs that a program without async reads."""
 
+import asyncio
+import gc
 import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -8,7 +12,7 @@ from penstock.chat.python.public_events import Asked, Ended, Text
 from penstock.core.errors import RuntimeMisuse
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.program.opening import open_sync
-from penstock.program.sync_run import LoopThread
+from penstock.program.sync_run import LoopThread, each_in
 from penstock.tools.python.function import tool
 
 
@@ -73,3 +77,47 @@ def test_work_of_the_thread_cannot_wait_for_itself() -> None:
     with pytest.raises(RuntimeMisuse, match="is closed"):
         thread.do(none())
     assert "penstock-runtime" not in [each.name for each in threading.enumerate()]
+
+
+def test_threads_that_close_at_once_all_return_and_work_that_waits_fails() -> None:
+    thread, is_waiting = LoopThread(), threading.Event()
+
+    async def forever() -> None:
+        is_waiting.set()
+        await asyncio.Event().wait()
+
+    with ThreadPoolExecutor(9) as pool:
+        waiting = pool.submit(lambda: thread.do(forever()))
+        assert is_waiting.wait(5)
+        for closing in [pool.submit(thread.close) for _ in range(8)]:
+            closing.result(timeout=5)
+        with pytest.raises(RuntimeMisuse, match="closed meanwhile"):
+            waiting.result(timeout=5)
+
+
+def test_garbage_collection_in_the_thread_ends_an_iteration_without_waiting() -> None:
+    thread, ended = LoopThread(), list[str]()
+
+    async def numbers() -> AsyncIterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            ended.append(threading.current_thread().name)
+
+    async def collect() -> None:
+        gc.collect()
+        await asyncio.sleep(0)
+
+    def leave() -> None:
+        items: Iterator[int] = each_in(numbers(), thread)
+        circle: list[object] = [items]
+        circle.append(circle)
+        assert next(items) == 1
+
+    gc.disable()  # so that it happens in the thread of the runtime
+    leave()
+    thread.do(collect())
+    gc.enable()
+    thread.close()
+    assert ended == ["penstock-runtime"]

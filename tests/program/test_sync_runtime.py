@@ -89,6 +89,8 @@ def test_a_closed_runtime_names_the_line_to_write() -> None:
     runtime.close()
     with pytest.raises(RuntimeMisuse, match="write `with penstock"):
         runtime.chat("Hello")
+    with pytest.raises(RuntimeMisuse, match="write `with penstock"):
+        runtime.put_agent(clerk())
     with pytest.raises(ConfigError):
         open_sync("/nowhere/at/all")
 

@@ -93,6 +93,26 @@ async def test_a_request_of_another_machine_needs_a_key_even_while_none_exists(
             assert (await client.get(AGENTS)).status_code == status
 
 
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        (("x-forwarded-for", "203.0.113.9"), 401),
+        (("x-forwarded-for", "127.0.0.1, 203.0.113.9"), 401),
+        (("x-forwarded-for", "unknown"), 401),
+        (("x-real-ip", "203.0.113.9"), 401),
+        (("forwarded", "for=203.0.113.9;host=localhost"), 401),
+        (("x-forwarded-for", "127.0.0.1, ::1"), 200),
+        (("x-forwarded-for", ""), 200),
+    ],
+)
+async def test_a_request_that_a_local_proxy_forwards_needs_a_key(
+    header: tuple[str, str], status: int
+) -> None:
+    """A proxy on this machine is a loopback peer, and many send its own name as the Host."""
+    async with served() as server:
+        assert (await server.client.get(AGENTS, headers=[header])).status_code == status
+
+
 @pytest.mark.parametrize("host", ["localhost", "evil.example"])
 async def test_health_refuses_foreign_hosts_while_no_key_exists(host: str) -> None:
     """A page whose host name resolves to this machine receives nothing (DNS rebinding)."""

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 import penstock
-from penstock.core.errors import ConfigError
+from penstock.core.errors import ConfigError, RuntimeMisuse
 from penstock.core.profile import Profile
 from penstock.models.scripted import ScriptedModel, say
 from penstock.server.mounting import mount
@@ -117,3 +117,18 @@ async def test_its_routes_are_in_the_document_of_the_application() -> None:
 def test_a_path_that_cannot_be_mounted_is_refused(path: str) -> None:
     with pytest.raises(ConfigError, match="begins with a slash"):
         mount(FastAPI(), penstock.open(":memory:"), path)
+
+
+def test_a_profile_that_is_no_dependency_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"must be `Depends\(function\)`"):
+        mount(FastAPI(), penstock.open(":memory:"), "/agents", profile=profile_of)
+
+
+@pytest.mark.parametrize("returned", [None, "ann", {"profile_id": "ann"}])
+async def test_a_dependency_that_returns_no_profile_grants_nothing(returned: object) -> None:
+    app = FastAPI()
+    async with memory_runtime(model=model()) as runtime:
+        mount(app, runtime, "/agents", profile=Depends(lambda: returned))
+        async with client_of(app) as http:
+            with pytest.raises(RuntimeMisuse, match="must return a penstock.Profile"):
+                await http.get("/agents/api/agents")

@@ -327,13 +327,16 @@ async def test_listeners_are_notified_of_every_log_that_lost_text(
     assert told == ["run_a", CHAT, CHAT, "run_b"]
 
 
-async def test_a_summary_goes_with_each_message_that_it_replaces() -> None:
+@pytest.mark.parametrize("limits", [Limits(), Limits(body_bytes=400)], ids=["small", "large"])
+async def test_a_summary_goes_with_each_message_that_it_replaces(limits: Limits) -> None:
     def answer(request: ModelRequest) -> ScriptedReply:
-        return say(f"So {SECRET}." if "summary of a conversation" in request.system else "a" * 900)
+        return say(
+            f"So {SECRET}. " * 40 if "summary of a conversation" in request.system else "a" * 900
+        )
 
     settings = ChatSettings(context_max_tokens=1_000, llm_max_tokens=100)
     agent = Agent("assistant", settings=settings, history="summarise")
-    async with served(model=ScriptedModel(answer), agents=[agent]) as server:
+    async with served(model=ScriptedModel(answer), agents=[agent], limits=limits) as server:
         log_id, task_id = await tell(server)
         for number in range(4):
             await ask(server.runtime, f"message {number}", session=log_id)

@@ -24,7 +24,7 @@ from penstock.core.errors import (
     NotFound,
     StoreCorrupt,
 )
-from penstock.core.events.events import Record, TaskEnded
+from penstock.core.events.events import Record, TaskEnded, TaskStarted
 from penstock.core.events.flow_events import FlowNotified, FlowRequested, FlowStarted, StepStarted
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import ADMIN, CHAT, READ, Profile
@@ -68,6 +68,7 @@ REFUSED = {HookRefused.code: 409, HookFailed.code: 409, NotFound.code: 404}
 """Status codes of rejected runs by the code of their error; others are 422."""
 _POLL_SECONDS = 1.0
 _REJECTED_SECONDS = 300
+_BEGIN_SECONDS = 10
 """How long to wait until a run that will be rejected is stored."""
 _FAILED = (RunStatus.ERROR.value, RunStatus.REJECTED.value)
 _PAGE_SIZE = 200
@@ -112,7 +113,8 @@ async def start_run(name: str, request: Request, wait: Wait = 0) -> Response:
     )
     is_refused = await _is_refused(context.flows, run, profile)
     run_id = await context.runtime.start_flow(run, profile=profile)
-    if not is_refused and context.flows.work.has_hooks:
+    work = context.flows.work
+    if not is_refused and work.asks_hooks and not work.slots.are_taken:
         is_refused = await _is_stopped(context, run_id)
     reply = await _ended(context, run_id, _REJECTED_SECONDS if is_refused else wait)
     return await _answer(context.storage, name, run_id, reply)
@@ -201,15 +203,25 @@ async def _is_refused(flows: FlowParts, run: NewRun, profile: Profile) -> bool:
 
 
 async def _is_stopped(context: ServerContext, run_id: TaskId) -> bool:
-    """Wait until hooks have decided whether a run starts; return whether they refused it."""
+    """Wait until hooks have decided whether a run starts; return whether they refused it.
+
+    A run that has not begun after some seconds waits for a slot, and its hooks are asked later.
+    """
     with suppress(TimeoutError):
         async with (
-            asyncio.timeout(_REJECTED_SECONDS),
+            asyncio.timeout(_BEGIN_SECONDS) as waiting,
             aclosing(context.runtime.requests.follow(LogId(run_id))) as items,
         ):
             async for item in items:
-                if isinstance(item, Record) and isinstance(item.event, FlowStarted | TaskEnded):
-                    return isinstance(item.event, TaskEnded)
+                match item.event if isinstance(item, Record) else None:
+                    case TaskStarted():
+                        waiting.reschedule(asyncio.get_running_loop().time() + _REJECTED_SECONDS)
+                    case FlowStarted():
+                        return False
+                    case TaskEnded():
+                        return True
+                    case _:
+                        pass
     return False
 
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock import Hooks, Refuse
+from penstock.core.ids import TaskId
 from penstock.core.json_values.schema import Schema
 from penstock.models.scripted import fail
 from penstock.server.flow_schemas import FLOWS
@@ -275,6 +277,36 @@ async def test_a_run_that_a_hook_refuses_is_reported_immediately(tmp_path: Path)
             }
             kept = (await server.client.get(f"{LOOKS}/{body['runId']}")).json()
             assert kept["status"] == "rejected"
+
+
+class Watching(Hooks):
+    """Sees calls, and decides about no run."""
+
+    async def before_call(self, ctx: Any, call: Any) -> Any:
+        return call
+
+
+@pytest.mark.parametrize("hook", [Closed(), Watching()])
+async def test_a_run_that_waits_for_a_slot_is_answered_at_once_whatever_hooks_there_are(
+    tmp_path: Path, hook: Hooks
+) -> None:
+    """Its hooks are asked when it begins, and a later request reads what they decided."""
+    async with flow_server(tmp_path) as server, AsyncExitStack() as stack:
+        server.runtime.parts.tools.invoker.hooks.add([hook])
+        slots, count = (
+            server.runtime.parts.flows.work.slots,
+            server.runtime.parts.world.limits.flow_runs,
+        )
+        for number in range(count):
+            taken = slots.taken(TaskId(f"run_{number}"), by_tool=False, resumes=False)
+            await stack.enter_async_context(taken)
+        async with asyncio.timeout(5):
+            answer = await server.client.post(LOOKS, json={"task": "t"})
+        assert (answer.status_code, answer.json()["status"]) == (202, "queued")
+        await stack.aclose()
+        ended = await server.runtime.requests.wait(answer.json()["taskId"])
+    assert ended is not None
+    assert ended.status == ("failed" if isinstance(hook, Closed) else "succeeded")
 
 
 async def test_a_flow_with_a_shell_step_is_rejected_where_shell_is_off(tmp_path: Path) -> None:
