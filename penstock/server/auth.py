@@ -1,9 +1,10 @@
 """Admission of requests: by key or cookie, or without one from this machine while no key exists.
 
 Closed until proven open: local mode needs a loopback bind address, a loopback peer that forwards
-for no other machine, and a recent, successful check that found no key (`KeyPresence`). A request that arrives before the project is
-open, or whose check fails, gets 503. Only `/api/health` answers without a check. A path that is not
-in `OPEN`, not a signed link and not a way to sign in needs a profile, whatever routes exist.
+for no other machine, and a recent, successful check that found no key (`KeyPresence`). A request
+that arrives before the project is open, or whose check fails, gets 503. Only `/api/health` answers
+without a check. A path that is not in `OPEN`, not a signed link and not a way to sign in needs a
+profile, whatever routes exist.
 
 In local mode the `Host` must name this machine: otherwise a page of another site could reach the
 server through a name that resolves to 127.0.0.1 (DNS rebinding). The `Origin` must as well.
@@ -272,9 +273,8 @@ class Authenticator:
 def _is_from_here(scope: Scope) -> bool:
     """Whether this machine sent the request; a Unix socket has no address.
 
-    A proxy on this machine passes requests of others on, and often with a `Host` of this machine.
-    Whoever names an address that is not of this machine only loses rights, so no proxy need be
-    trusted for that.
+    A proxy on this machine passes requests of others on, often with a `Host` of this machine. The
+    headers in which it names them need no trust here: they can only take rights away.
     """
     client: Any = scope.get("client")
     headers = Headers(scope=scope)

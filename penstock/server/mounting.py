@@ -82,13 +82,7 @@ def mount(
         >>> "/agents/api/agents" in app.openapi()["paths"]
         True
     """
-    if not path.startswith("/") or path.endswith("/"):
-        raise ConfigError(f"a path begins with a slash and ends without one: found {path!r}")
-    if profile is not None and not isinstance(profile, DependsParameter):
-        raise ConfigError(
-            f"`profile` must be `Depends(function)`, found {profile!r}: FastAPI calls the function "
-            "for each request, and it returns the Profile of the request"
-        )
+    _check(path, profile)
     inner = create_application(runtime if isinstance(runtime, Runtime) else lambda: runtime)
     _share_lifespan(app, inner)
     _share_document(app, inner, path, list(tags))
@@ -97,17 +91,32 @@ def mount(
         return
 
     async def forward(request: Request, granted: Any = profile) -> Response:
-        if not isinstance(granted, Profile):
-            raise RuntimeMisuse(
-                f"the dependency of penstock.mount({path!r}) must return a penstock.Profile, or "
-                f"raise, found {type(granted).__name__}"
-            )
-        return Forwarded(inner, path, granted)
+        return Forwarded(inner, path, _checked(granted, path))
 
     for route in (path, path + "/{below:path}"):
         app.add_api_route(
             route, forward, methods=list(METHODS), include_in_schema=False, response_model=None
         )
+
+
+def _check(path: str, profile: Any) -> None:
+    if not path.startswith("/") or path.endswith("/"):
+        raise ConfigError(f"a path begins with a slash and ends without one: found {path!r}")
+    if profile is not None and not isinstance(profile, DependsParameter):
+        raise ConfigError(
+            f"`profile` must be `Depends(function)`, found {profile!r}: FastAPI calls the function "
+            "for each request, and it returns the Profile of the request"
+        )
+
+
+def _checked(granted: Any, path: str) -> Profile:
+    """Return the profile of a request. Raises RuntimeMisuse for anything else."""
+    if isinstance(granted, Profile):
+        return granted
+    raise RuntimeMisuse(
+        f"the dependency of penstock.mount at {path!r} must return a penstock.Profile or raise; "
+        f"it returned {type(granted).__name__}"
+    )
 
 
 class Forwarded(Response):

@@ -7,11 +7,12 @@ error (`assert_never`), and `tests/store/test_erased_events.py` fills every fiel
 a word and searches for it in the blank form.
 """
 
+from collections.abc import Sequence
 from enum import Flag, auto
 from typing import Any, assert_never
 
 from msgspec.structs import replace
-from sqlalchemy import Connection, Row, case, func, select
+from sqlalchemy import Connection, Row, case, func, or_, select
 
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import SessionBusy, StoreCorrupt
@@ -185,6 +186,13 @@ def refuse_if_busy(log_id: LogId, connection: Connection) -> None:
         raise SessionBusy(
             "a task of this conversation has not ended; cancel it, or wait for its end"
         )
+
+
+def large_bodies(log_id: LogId, task_id: TaskId, connection: Connection) -> Sequence[BlobId]:
+    """Return the blobs with bodies that `overwrite` reads: those of a task, and all summaries."""
+    read = or_(events.c.task_id == task_id, events.c.kind == SUMMARY)
+    large = (events.c.log_id == log_id, read, events.c.blob_id.is_not(None))
+    return connection.execute(select(events.c.blob_id).where(*large)).scalars().all()
 
 
 def message_of_task(

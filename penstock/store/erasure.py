@@ -25,23 +25,17 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from sqlalchemy import ColumnElement, Connection, or_, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import NotFound, StoreClosed, StoreCorrupt, StoreError
 from penstock.core.events.events import Entry
 from penstock.core.events.history_events import MessagesErased
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
+from penstock.store import erased_events
 from penstock.store.blobs import Blobs
 from penstock.store.changes import drop_log, drop_profile, loosen
 from penstock.store.database import Database
-from penstock.store.erased_events import (
-    SUMMARY,
-    half_of,
-    message_of_task,
-    overwrite,
-    refuse_if_busy,
-)
 from penstock.store.logs.log_units import SendUnit
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import (
@@ -115,7 +109,7 @@ class Erasure:
         large = await self._large(log_id, task_id)
         earlier_tasks = await self._answered_before(log_id, task_id)
         # checked here, before runs are deleted, and again in the transaction, where it is certain
-        await self._database.read(partial(refuse_if_busy, log_id))
+        await self._database.read(partial(erased_events.refuse_if_busy, log_id))
         task_ids = {task_id, *earlier_tasks}
         started = await self._runs_of({log_id}, task_ids) if answer else set[LogId]()
         runs = await self._with_runs(started)
@@ -123,14 +117,14 @@ class Erasure:
         entries = [Entry(MessagesErased(of_task=task_id, user=user, answer=answer), task_id)]
         drafts = drafts_of(entries, self._clock.now())
         send = SendUnit(self._sql, self._projections, log_id, entries, drafts)
-        part, due = half_of(user=user, answer=answer), erased_at(self._clock.now())
+        part, due = erased_events.half_of(user=user, answer=answer), erased_at(self._clock.now())
 
         def unit(connection: Connection) -> None:
-            refuse_if_busy(log_id, connection)
+            erased_events.refuse_if_busy(log_id, connection)
             send(connection)
-            blobs = overwrite(connection, (log_id, task_id), large, part)
+            blobs = erased_events.overwrite(connection, (log_id, task_id), large, part)
             for earlier, bodies in earlier_tasks.items():
-                blobs |= overwrite(connection, (log_id, earlier), bodies, part)
+                blobs |= erased_events.overwrite(connection, (log_id, earlier), bodies, part)
             drop_uploads(log_id, blobs, connection)
             release_erased(connection, blobs, due)
 
@@ -279,11 +273,8 @@ class Erasure:
         return ""
 
     async def _large(self, log_id: LogId, task_id: TaskId) -> dict[BlobId, str]:
-        """Return the bodies that are blobs: those of a task, and all summaries of its log."""
-        read = or_(events.c.task_id == task_id, events.c.kind == SUMMARY)
-        own = (events.c.log_id == log_id, read)
-        statement = select(events.c.blob_id).where(*own, events.c.blob_id.is_not(None))
-        ids = await self._database.read(lambda each: each.execute(statement).scalars().all())
+        """Return the large bodies that the erasure of a task reads."""
+        ids = await self._database.read(partial(erased_events.large_bodies, log_id, task_id))
         return {blob_id: (await self._blobs.get(blob_id)).decode() for blob_id in ids}
 
     async def _answered_before(
@@ -293,7 +284,7 @@ class Erasure:
         earlier: dict[TaskId, dict[BlobId, str]] = {}
         large = await self._large(log_id, task_id)
         while True:
-            brief = partial(message_of_task, log_id, task_id, large)
+            brief = partial(erased_events.message_of_task, log_id, task_id, large)
             message = await self._database.read(brief)
             if message is None or message.supersedes is None or message.supersedes in earlier:
                 return earlier

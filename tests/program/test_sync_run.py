@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from anyio.lowlevel import checkpoint
 
 from penstock.chat.python.public_events import Asked, Ended, Text
 from penstock.core.errors import RuntimeMisuse
@@ -107,7 +108,7 @@ def test_garbage_collection_in_the_thread_ends_an_iteration_without_waiting() ->
 
     async def collect() -> None:
         gc.collect()
-        await asyncio.sleep(0)
+        await checkpoint()
 
     def leave() -> None:
         items: Iterator[int] = each_in(numbers(), thread)

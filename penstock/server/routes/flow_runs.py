@@ -68,7 +68,7 @@ REFUSED = {HookRefused.code: 409, HookFailed.code: 409, NotFound.code: 404}
 """Status codes of rejected runs by the code of their error; others are 422."""
 _POLL_SECONDS = 1.0
 _REJECTED_SECONDS = 300
-_BEGIN_SECONDS = 10
+_START_SECONDS = 10
 """How long to wait until a run that will be rejected is stored."""
 _FAILED = (RunStatus.ERROR.value, RunStatus.REJECTED.value)
 _PAGE_SIZE = 200
@@ -205,11 +205,11 @@ async def _is_refused(flows: FlowParts, run: NewRun, profile: Profile) -> bool:
 async def _is_stopped(context: ServerContext, run_id: TaskId) -> bool:
     """Wait until hooks have decided whether a run starts; return whether they refused it.
 
-    A run that has not begun after some seconds waits for a slot, and its hooks are asked later.
+    A run that does not start within some seconds waits for a slot; its hooks are asked later.
     """
     with suppress(TimeoutError):
         async with (
-            asyncio.timeout(_BEGIN_SECONDS) as waiting,
+            asyncio.timeout(_START_SECONDS) as waiting,
             aclosing(context.runtime.requests.follow(LogId(run_id))) as items,
         ):
             async for item in items:
