@@ -71,6 +71,8 @@ CHOOSE = (
     "Neither ran. Call {names} first and read the outcome, or call final_answer alone."
 )
 ANSWERED = "An answer was accepted before this call; only the first one counts."
+ANSWER_NOTE = "No other tools are left for this. Give the final answer now, from what you have."
+"""The last message before the requests in which only `final_answer` may be called."""
 UNUSED = "output.results_unused"
 """The type of the event that names calls whose results no model reads."""
 _ENDINGS = (ErrorDetail, Transfer)
@@ -113,9 +115,10 @@ class OutputModel(AgentModel):
         )
         if self._contract.mode is OutputMode.NATIVE:
             return replace(made, output=self._contract.format)
-        if self._contract.mode is OutputMode.TOOL and self.model.card.forced_tool_choice:
-            return replace(made, tool_choice="required")
-        return made
+        is_chosen = self._contract.mode is not OutputMode.TOOL or offer.only is not None
+        if is_chosen or not self.model.card.forced_tool_choice:
+            return made
+        return replace(made, tool_choice="required")
 
 
 class OutputCallRunner(CallRunner):
@@ -255,16 +258,18 @@ async def output_loop(
 async def _ask(
     turns: Turns, offers: OutputOffers, *, max_iterations: int, transfers: Mapping[str, str]
 ) -> ReplyReceived | ErrorDetail | Transfer:
-    """Ask the model for the next reply: for its last ones with no tools but `final_answer`."""
-    taken = turns.dialogue.iteration
+    """Ask the model for the next reply: for its last ones only `final_answer` may be called."""
+    dialogue, taken = turns.dialogue, turns.dialogue.iteration
     ending = ending_of(turns, transfers)
     if isinstance(ending, _ENDINGS):
         return ending
     # The corrections come on top of the iterations: a model that used all of its turns for work
     # must still be able to correct its answer.
     if taken > max_iterations + offers.contract.retries:
-        return _failed(f"no answer fitted in {taken} replies", (), turns.dialogue)
-    if ending is not None or taken >= max_iterations:
+        return _failed(f"no answer fitted in {taken} replies", (), dialogue)
+    if (ending is not None or taken >= max_iterations) and not dialogue.is_closing:
+        turns.remind(ANSWER_NOTE, is_note=True)
+    if dialogue.is_closing:
         offers.close()
     reply = await turns.think()
     if reply is None:

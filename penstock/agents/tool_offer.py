@@ -36,10 +36,9 @@ from penstock.tools.tool import Registry, Tool
 REPLY_TOKENS = 2048
 """Most tokens of one reply, if neither the agent nor the model says."""
 CLOSING_NOTE = UserMessage(
-    "No tools are left. Answer the person now, in words, from what you have; say what is missing."
+    "No tools are left. Answer the person now, in words, from what you have; say what is missing.",
+    is_note=True,
 )
-ANSWER_NOTE = "\n\nNo other tools are left. Give the final answer now, from what you have."
-"""The end of the system prompt of the last requests for a typed output."""
 
 
 class ReservedModelCall(NamedTuple):
@@ -58,6 +57,9 @@ class ToolOffer(Struct, frozen=True, kw_only=True):
     system: str
     definitions: tuple[ToolDefinition, ...]
     caller: Caller
+    only: tuple[str, ...] | None = None
+    """The tools that the model may still call; None for all. The others stay in the request, whose
+    beginning is what a provider caches and what signed thinking is bound to."""
 
 
 class ToolSource(Protocol):
@@ -178,21 +180,22 @@ class OutputOffers:
         return self._made[1]
 
     def close(self) -> None:
-        """Offer only `final_answer` from now on."""
+        """Let the model call nothing but `final_answer` from now on."""
         if not self._is_closed:
             self._is_closed, self._made = True, None
 
     def _extended(self, plain: ToolOffer) -> ToolOffer:
         contract, caller = self.contract, plain.caller
-        if self._is_closed or contract.functions:
-            allowed = () if self._is_closed else caller.agent_tools
-            functions = tuple(each.spec.tool_id for each in contract.functions)
-            caller = replace(caller, agent_tools=(*allowed, *functions))
-        others, note = ((), ANSWER_NOTE) if self._is_closed else (plain.definitions, "")
+        functions = tuple(each.spec.tool_id for each in contract.functions)
+        if self._is_closed:
+            caller = replace(caller, agent_tools=functions, skills=None, selection=NOTHING)
+        elif functions:
+            caller = replace(caller, agent_tools=(*caller.agent_tools, *functions))
         return ToolOffer(
-            system=plain.system + contract.instructions + note,
-            definitions=(*others, *contract.definitions),
+            system=plain.system + contract.instructions,
+            definitions=(*plain.definitions, *contract.definitions),
             caller=caller,
+            only=tuple([each.name for each in contract.definitions]) if self._is_closed else None,
         )
 
 
@@ -264,9 +267,19 @@ class AgentModel:
             conversation=self._conversation,
             estimated_tokens=reserved.tokens,
         )
-        if self._wanted is NOTHING_SET:
+        if self._wanted is not NOTHING_SET:
+            request = replace(overridden(request, self._wanted), max_tokens=reserved.max_tokens)
+        if offer.only is None:
             return request
-        return replace(overridden(request, self._wanted), max_tokens=reserved.max_tokens)
+        return replace(request, tool_choice=self._choice(offer.only))
+
+    def _choice(self, only: tuple[str, ...]) -> str | None:
+        """Return how a request says that these tools alone may be called."""
+        if not only:
+            return "none"
+        if not self.model.card.forced_tool_choice:
+            return None
+        return only[0] if len(only) == 1 else "required"
 
 
 def offered(agent: Agent, shelf: ToolSource, profile: Profile) -> tuple[Tool, ...]:

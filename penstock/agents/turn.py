@@ -197,9 +197,12 @@ class Turns:
             call_runner.invoker.refuse(call, call_runner.ledger, ModelRetry(message), "")
         self._end_round(round_)
 
-    def remind(self, message: str) -> None:
-        """Add a message that asks the model to end its work as its task wants it."""
-        self._ledger.add(AgentReminded(message=message), self.dialogue.path)
+    def remind(self, message: str, *, is_note: bool = False) -> None:
+        """Add a message that asks the model to end its work as its task wants it.
+
+        `is_note`: it says that only an answer is left, and does not count as a reminder.
+        """
+        self._ledger.add(AgentReminded(message=message, is_note=is_note), self.dialogue.path)
 
     async def act(self, round_: Round) -> None:
         """Run the calls of a reply until each is settled.

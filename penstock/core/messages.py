@@ -83,6 +83,8 @@ class UserMessage(Struct, frozen=True, gc=False):
     """References to its files, as the log has them."""
     parts: tuple[Part, ...] = ()
     """The whole message in the order to send, `content` too; empty for a message of text alone."""
+    is_note: bool = False
+    """Written by the runtime in place of a person."""
 
 
 class Carry(Struct, frozen=True, gc=False):

@@ -276,6 +276,8 @@ class Dialogue(Struct):
     """Skills that an agent in a frame selected; those of the main agent are the session's."""
     reminders: int = 0
     """How often the agent was reminded to finish."""
+    is_closing: bool = False
+    """The agent was informed that only its answer is left."""
     handoffs: int = 0
     """How often an agent handed the conversation off in the task."""
     taken_at: int = 0
@@ -317,15 +319,17 @@ class Dialogue(Struct):
         if event.too_long:
             self.too_long_at = self.iteration
 
-    def remind(self, text: str) -> None:
-        """Add a reminder to an agent whose reply called no tool."""
+    def remind(self, text: str, *, is_note: bool) -> None:
+        """Add a reminder to an agent whose reply called no tool, or a note that it must answer."""
         self.reply = None
-        self.reminders += 1
-        self.messages.add(UserMessage(text), text)
+        self.is_closing = self.is_closing or is_note
+        self.reminders += not is_note
+        self.messages.add(UserMessage(text, is_note=True), text)
 
     def hand_off(self) -> None:
         """Begin the turns of another agent, which reads the same messages."""
         self.reply, self.reminders, self.taken_at = None, 0, self.iteration
+        self.is_closing = False
         self.rounds = []
         self.handoffs += 1
 

@@ -301,7 +301,7 @@ class TaskState(Struct):
     def instruct_agent(self, event: AgentStarted | AgentReminded, frame: CallPath | None) -> None:
         """Start an agent in a frame, or add a reminder to it or to the main agent."""
         if isinstance(event, AgentReminded):
-            self.dialogue_at(frame).remind(event.message)
+            self.dialogue_at(frame).remind(event.message, is_note=event.is_note)
             return
         if frame is None:
             return

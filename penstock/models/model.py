@@ -282,10 +282,12 @@ class Model(Protocol):
 
 
 def of_people(request: ModelRequest) -> Sequence[Message]:
-    """Return the messages without the runtime's own note at the end of a closing request."""
+    """Return the messages; without the runtime's reminders and notes if one of them is newest."""
     messages = request.messages
-    has_note = request.closing and len(messages) > request.loop_start + 1
-    return messages[:-1] if has_note and isinstance(messages[-1], UserMessage) else messages
+    newest = next((each for each in reversed(messages) if isinstance(each, UserMessage)), None)
+    if newest is None or not newest.is_note:
+        return messages
+    return [each for each in messages if not (isinstance(each, UserMessage) and each.is_note)]
 
 
 def without_carries(request: ModelRequest) -> ModelRequest:

@@ -1,7 +1,7 @@
 """Tasks with a typed output: attempts, corrections, calls beside the answer, and their ends."""
 
-import asyncio
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -36,7 +36,6 @@ from penstock.models.scripted import (
 from penstock.testing.runtime import memory_runtime
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
-from tests.kit.asking import ask as send
 from tests.kit.assistant import assert_whole
 from tests.kit.logs import events as events_of
 
@@ -231,7 +230,7 @@ async def test_an_answer_in_text_is_read_or_followed_by_a_reminder(
     assert len(reminders) == count - 1
     for reminder in reminders:
         assert reminder.message.startswith("Your answer was not accepted: ")
-        assert done.model.requests[1].messages[-1] == UserMessage(reminder.message)
+        assert done.model.requests[1].messages[-1] == UserMessage(reminder.message, is_note=True)
 
 
 async def test_a_server_that_ignores_the_format_gets_the_problems_and_corrects_them() -> None:
@@ -335,14 +334,39 @@ async def test_broken_arguments_are_an_attempt() -> None:
     assert done.reply.error.details["text"] == '{"title": '
 
 
-async def test_after_the_last_turn_only_the_answer_is_offered() -> None:
+JSON = say('{"title":"fire","severity":"low"}')
+
+
+@pytest.mark.parametrize(
+    ("output", "mode", "forced", "answer", "choice"),
+    [
+        (Ticket, "tool", True, FITS, "final_answer"),
+        (Ticket, "tool", False, FITS, None),
+        (Ticket | Spam, "tool", True, call("final_answer_Ticket", **LOW), "required"),
+        (Ticket, "native", True, JSON, "none"),
+        (Ticket, "prompted", False, JSON, "none"),
+    ],
+)
+async def test_after_the_last_turn_only_the_answer_may_be_given(
+    output: Any, mode: str, *, forced: bool, answer: ScriptedReply, choice: str | None
+) -> None:
+    """Models §2.3, rule 4: each request begins with the one before, with its prompt and tools."""
     settings = ChatSettings(max_iterations=2)
     looks = [call("look", order=1), call("look", order=2)]
-    done = await ask(Ticket, [*looks, FITS], settings=settings)
+    card = replace(SCRIPTED, json_schema=True, forced_tool_choice=forced)
+    script = ScriptedModel([*looks, call("look", order=3), answer], card=card)
+    done = await ask(output, script, output_mode=mode, settings=settings)
     assert done.value == Ticket(title="fire", severity="low")
-    last = done.model.requests[-1]
-    assert [each.name for each in last.tools] == ["final_answer"]
-    assert "No other tools are left." in last.system
+    assert RUNS == ["look 1", "look 2"]
+    requests = done.model.requests
+    for each in requests:
+        assert (each.system, each.tools) == (requests[0].system, requests[0].tools)
+    for before, after in pairwise(requests):
+        assert [*after.messages][: len(before.messages)] == [*before.messages]
+    assert [each.tool_choice for each in requests[2:]] == [choice] * 2
+    assert requests[2].messages[-1].content.startswith("No other tools are left")
+    (reminder,) = done.of(AgentReminded)
+    assert reminder.is_note
 
 
 async def test_a_model_that_never_answers_fails_after_the_last_turns() -> None:
@@ -359,7 +383,7 @@ async def test_the_loop_guard_closes_the_other_tools() -> None:
     same = [call("look", order=1)] * 4
     done = await ask(Ticket, [*same, FITS])
     assert done.value == Ticket(title="fire", severity="low")
-    assert [each.name for each in done.model.requests[-1].tools] == ["final_answer"]
+    assert [each.is_note for each in done.of(AgentReminded)] == [True]
 
 
 async def test_a_spent_budget_fails_the_task() -> None:
@@ -367,32 +391,3 @@ async def test_a_spent_budget_fails_the_task() -> None:
     done = await ask(Ticket, [WRONG, FITS], settings=settings)
     assert done.reply.error
     assert done.reply.error.code == "BUDGET_EXCEEDED"
-
-
-async def test_the_next_message_continues_a_complete_turn() -> None:
-    """The call, its result, the output as text: no provider sees a call without its result."""
-    model = ScriptedModel([say("Look:") + FITS, FITS])
-    agent = Agent("triage", model=model, output=Ticket)
-    async with memory_runtime(agents=[agent]) as runtime:
-        first = await send(runtime, BURNS, agent=agent)
-        await send(runtime, "Again", agent=agent, session=first.session_id)
-    request = model.requests[1]
-    assert_whole(request)
-    kinds = [type(message).__name__ for message in request.messages]
-    assert kinds == [
-        *("UserMessage", "AssistantMessage", "ToolMessage", "AssistantMessage", "UserMessage")
-    ]
-    assert [message.content for message in request.messages][1:] == [
-        "Look:",
-        "Accepted.",
-        '{"title":"fire","severity":"low"}',
-        "Again",
-    ]
-
-
-async def test_tasks_with_outputs_run_beside_each_other() -> None:
-    model = ScriptedModel({BURNS: [FITS]})
-    agent = Agent("triage", model=model, output=Ticket)
-    async with memory_runtime(agents=[agent]) as runtime:
-        replies = await asyncio.gather(*(send(runtime, BURNS, agent=agent) for _ in range(9)))
-    assert {reply.content for reply in replies} == {'{"title":"fire","severity":"low"}'}

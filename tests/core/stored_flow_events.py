@@ -160,5 +160,9 @@ STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
             '":["read"],"agent_hash":"ab","charter":{"tools":["read"]}}'
         ),
     ),
-    (AgentReminded(message="Call finish."), "agent_reminded", '{"message":"Call finish."}'),
+    (
+        AgentReminded(message="Call finish.", is_note=True),
+        "agent_reminded",
+        '{"message":"Call finish.","is_note":true}',
+    ),
 ]

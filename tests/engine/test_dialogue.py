@@ -154,7 +154,7 @@ def test_an_agent_that_is_reminded_is_asked_again() -> None:
     task = state.current
     assert task is not None
     assert task.agents[DRAFT].reply is None
-    assert task.agents[DRAFT].messages.entries[-1] == UserMessage("Finish.")
+    assert task.agents[DRAFT].messages.entries[-1] == UserMessage("Finish.", is_note=True)
 
 
 def test_the_story_of_a_run_is_kept_in_its_order() -> None:

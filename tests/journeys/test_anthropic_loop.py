@@ -5,10 +5,12 @@ import signal
 from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import Struct
 
-from penstock import AgentContext
+from penstock import AgentContext, ChatSettings
 from penstock.agents.agent import Agent
 from penstock.core.limits import Limits
 from penstock.models.providers import ModelConfig
@@ -23,6 +25,7 @@ from tests.kit.fake_anthropic import (
     MANUAL,
     MODELS,
     FakeAnthropic,
+    bare,
     fake_anthropic,
 )
 from tests.kit.fakes.provider import Delivery
@@ -46,14 +49,16 @@ def claude(fake: FakeAnthropic, mode: str | None = None) -> AnthropicModel:
     return AnthropicModel(config, Limits())
 
 
-async def loop_of_calls(fake: FakeAnthropic, *, writes: int, before: bool) -> tuple[str, DyingLog]:
+async def loop_of_calls(
+    fake: FakeAnthropic, *, writes: int, before: bool, **options: Any
+) -> tuple[str, DyingLog]:
     """Run the loop in as many processes as it takes; return its answer and its log."""
     clock = FakeClock()
     log = DyingLog(clock, writes=writes, before=before)
     place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     while True:
         model = claude(fake)
-        agent = Agent("assistant", model=model, model_settings=THINKING)
+        agent = Agent("assistant", model=model, model_settings=THINKING, **options)
         async with memory_runtime(agents=[agent], tools=[Act("look")], place=place) as runtime:
             reply = await live(runtime, log, see_through(runtime, "Go", lambda question: {}))
         await model.close()
@@ -80,6 +85,38 @@ async def test_a_loop_killed_at_any_write_sends_the_same_bytes(mode: str, before
     for writes in range(1, log.writes + 1):
         async with fake_anthropic(mode) as again:
             killed, _ = await loop_of_calls(again, writes=writes, before=before)
+        assert (killed, again.refusals) == (answer, []), writes
+        assert distinct(again.bodies) == fake.bodies, writes
+
+
+class Ticket(Struct):
+    """A report."""
+
+    title: str
+
+
+def begins_with(before: bytes, after: bytes) -> bool:
+    """Whether a request repeats the one before, apart from cache points and the choice of tools."""
+    one, other = (bare(json.loads(each)) for each in (before, after))
+    said, count = one["messages"], len(one["messages"])
+    fixed = all(one[name] == other[name] for name in ("system", "tools", "thinking"))
+    return fixed and other["messages"][:count] == said
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_last_requests_for_a_typed_output_keep_prefix_and_thinking(mode: str) -> None:
+    """Two calls, a note, a wrong answer and a right one; the same bytes after each crash."""
+    typed = {"output": Ticket, "settings": ChatSettings(max_iterations=2)}
+    async with fake_anthropic(mode, calls=9, answers_with="final_answer") as fake:
+        answer, log = await loop_of_calls(fake, writes=-1, before=False, **typed)
+    assert (answer, len(fake.bodies), fake.refusals) == ('{"title":"fire"}', 4, [])
+    assert all(begins_with(*pair) for pair in pairwise(fake.bodies))
+    assert [body.count(b'"signature"') for body in fake.bodies] == [0, 1, 2, 3]
+    choices = [json.loads(body)["tool_choice"]["type"] for body in fake.bodies]
+    assert choices == (["any", "any", "tool", "tool"] if mode == ADAPTIVE else ["auto"] * 4)
+    for writes in range(1, log.writes + 1):
+        async with fake_anthropic(mode, calls=9, answers_with="final_answer") as again:
+            killed, _ = await loop_of_calls(again, writes=writes, before=False, **typed)
         assert (killed, again.refusals) == (answer, []), writes
         assert distinct(again.bodies) == fake.bodies, writes
 

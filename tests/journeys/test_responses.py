@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
+from penstock import Agent, ChatSettings
 from penstock.chat.requests import TaskReply as Outcome
 from penstock.core.errors import ContextTooLarge, ModelError, ModelRefused, ModelUnavailable
 from penstock.core.events.events import NoteEmitted
@@ -279,6 +281,39 @@ async def test_each_of_fifty_requests_begins_with_the_one_before() -> None:
     assert len(texts) == 50
     assert all(after.startswith(before) for before, after in pairwise(texts))
     assert reply.usage.cached_tokens > 0.9 * reply.usage.input_tokens
+
+
+class Ticket(Struct):
+    """A report."""
+
+    title: str
+
+
+async def test_the_last_requests_for_a_typed_output_keep_prefix_and_reasoning() -> None:
+    """Two calls, a note, a call that is refused, a wrong answer and a right one."""
+    look = replying(Thought(), Asked("look"))
+    answers = [
+        replying(Thought(), Asked("final_answer", {"title": title})) for title in (7, "fire")
+    ]
+    async with FakeResponses(look, look, look, *answers).serving() as server:
+        agent = Agent(
+            "clerk",
+            model=(asked := model(server)),
+            tools=[looking := Act("look")],
+            output=Ticket,
+            settings=ChatSettings(max_iterations=2),
+        )
+        async with memory_runtime(agents=[agent]) as runtime:
+            reply = await runtime.chat("Go", agent=agent)
+        await asked.close()
+    assert (reply.output, server.refusals) == (Ticket("fire"), [])
+    assert len(looking.runs) == 2
+    texts = [server.prefix(body).removesuffix("]]") for body in server.requests]
+    assert all(after.startswith(before) for before, after in pairwise(texts))
+    assert [text.count("encrypted_content") for text in texts] == [0, 1, 2, 3, 4]
+    named = {"type": "function", "name": "final_answer"}
+    choices = [body["tool_choice"] for body in server.requests]
+    assert choices == ["required", "required", named, named, named]
 
 
 async def test_a_temperature_is_left_out_with_one_warning(

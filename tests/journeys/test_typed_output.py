@@ -1,5 +1,6 @@
 """A typed output over crashes and erasures, and on the wires of providers."""
 
+import asyncio
 from typing import Any, Literal
 
 import pytest
@@ -14,12 +15,13 @@ from penstock.core.limits import Limits
 from penstock.core.task import TaskOutput, TaskStatus
 from penstock.models.providers import ModelConfig
 from penstock.models.resolve import ModelRegistry
-from penstock.models.scripted import ScriptedModel, call
+from penstock.models.scripted import ScriptedModel, call, say
 from penstock.store.logs.log import Log
 from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.asking import ask as send
+from tests.kit.assistant import assert_whole
 from tests.kit.dying_log import DyingLog, live
 from tests.kit.model_server import Canned, anthropic_reply, block, called, fake_server
 from tests.kit.model_server import events as chunks
@@ -157,3 +159,32 @@ async def test_the_message_after_a_typed_answer_is_accepted_on_the_wire(
     assert "Accepted." in repr(said[2])
     assert "fire" in repr(said[3])
     assert "Again" in repr(said[4])
+
+
+async def test_the_next_message_continues_a_complete_turn() -> None:
+    """The call, its result, the output as text: no provider sees a call without its result."""
+    model = ScriptedModel([say("Look:") + FITS, FITS])
+    agent = Agent("triage", model=model, output=Ticket)
+    async with memory_runtime(agents=[agent]) as runtime:
+        first = await send(runtime, BURNS, agent=agent)
+        await send(runtime, "Again", agent=agent, session=first.session_id)
+    request = model.requests[1]
+    assert_whole(request)
+    kinds = [type(message).__name__ for message in request.messages]
+    assert kinds == [
+        *("UserMessage", "AssistantMessage", "ToolMessage", "AssistantMessage", "UserMessage")
+    ]
+    assert [message.content for message in request.messages][1:] == [
+        "Look:",
+        "Accepted.",
+        '{"title":"fire","severity":"low"}',
+        "Again",
+    ]
+
+
+async def test_tasks_with_outputs_run_beside_each_other() -> None:
+    model = ScriptedModel({BURNS: [FITS]})
+    agent = Agent("triage", model=model, output=Ticket)
+    async with memory_runtime(agents=[agent]) as runtime:
+        replies = await asyncio.gather(*(send(runtime, BURNS, agent=agent) for _ in range(9)))
+    assert {reply.content for reply in replies} == {'{"title":"fire","severity":"low"}'}

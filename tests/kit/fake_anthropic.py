@@ -13,22 +13,17 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, get_type_hints
+from typing import Any
 
-from anthropic.types import (
-    DocumentBlockParam,
-    ImageBlockParam,
-    RedactedThinkingBlockParam,
-    TextBlockParam,
-    ThinkingBlockParam,
-    ToolParam,
-    ToolResultBlockParam,
-    ToolUseBlockParam,
-)
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
-from anthropic.types.user_message_param import UserMessageParam
 from pydantic import TypeAdapter, ValidationError
 
+from tests.kit.fakes.anthropic_forms import (
+    blocks_in_order,
+    message_problems,
+    point_problems,
+    unknown_members,
+)
 from tests.kit.fakes.provider import Delivery, Fault
 from tests.kit.model_server import blocks_of
 
@@ -40,19 +35,8 @@ MODELS = {
 }
 KEY = b"the provider's own"
 THOUGHTS = ("thinking", "redacted_thinking")
-POINTS = {"text", "image", "document", "tool_use", "tool_result"}
-MAX_POINTS = 4
 LOOK_BACK = 20
 """Blocks before a cache point in which the provider looks for an earlier one."""
-BLOCKS: dict[str, Any] = {
-    "text": TextBlockParam,
-    "thinking": ThinkingBlockParam,
-    "redacted_thinking": RedactedThinkingBlockParam,
-    "tool_use": ToolUseBlockParam,
-    "tool_result": ToolResultBlockParam,
-    "image": ImageBlockParam,
-    "document": DocumentBlockParam,
-}
 SDK: TypeAdapter[Any] = TypeAdapter(MessageCreateParamsStreaming)
 BOUND = "Invalid signature in thinking block. The block is bound to a different conversation"
 
@@ -79,6 +63,8 @@ class FakeAnthropic:
     mode: str
     calls: int = 5
     """How many calls a task makes before it has its answer."""
+    answers_with: str = ""
+    """The tool that ends a task when a note follows the results: first with wrong arguments."""
     refuses_carries: bool = False
     """Refuse every request with thinking."""
     window: int = 10**9
@@ -183,19 +169,29 @@ class FakeAnthropic:
         thinks = request.get("thinking", {}).get("type") != "disabled"
         blocks = list(self._thoughts(number, before)) if thinks else []
         is_over = results >= self.calls or request.get("tool_choice", {}).get("type") == "none"
-        if is_over or not request.get("tools"):
+        if (ending := self._ending(request["messages"][-1]["content"])) is not None:
+            blocks.append(_call(number, self.answers_with, ending))
+        elif is_over or not request.get("tools"):
             blocks.append(_text(f"Answer {number}."))
         else:
-            blocks += [_text("Let me look."), _call(number)]
+            blocks += [_text("Let me look."), _call(number, "look", f'{{"n": {number}}}')]
         for index, (opened, deltas) in enumerate(blocks):
             yield {"type": "content_block_start", "index": index, "content_block": opened}
             for delta in deltas:
                 yield {"type": "content_block_delta", "index": index, "delta": delta}
             yield {"type": "content_block_stop", "index": index}
         reason = "tool_use" if blocks[-1][0]["type"] == "tool_use" else "end_turn"
-        ending = {"delta": {"stop_reason": reason}, "usage": {"output_tokens": 9}}
-        yield {"type": "message_delta", **ending}
+        last = {"delta": {"stop_reason": reason}, "usage": {"output_tokens": 9}}
+        yield {"type": "message_delta", **last}
         yield {"type": "message_stop"}
+
+    def _ending(self, newest: list[dict[str, Any]]) -> str | None:
+        """Return the arguments of the tool that ends the task; None if it does not end now."""
+        kinds = {block["type"] for block in newest}
+        if self.answers_with and kinds == {"tool_result", "text"}:
+            return '{"title": 7}'
+        is_wrong = self.answers_with and any(block.get("is_error") for block in newest)
+        return '{"title": "fire"}' if is_wrong else None
 
     def _usage(self, request: dict[str, Any]) -> dict[str, int]:
         """Count what the request reads from the cache, what it writes to it, and the rest."""
@@ -257,10 +253,11 @@ def _text(text: str) -> tuple[dict[str, Any], list[Any]]:
     return {"type": "text", "text": ""}, [{"type": "text_delta", "text": each} for each in text]
 
 
-def _call(number: int) -> tuple[dict[str, Any], list[Any]]:
-    opened = {"type": "tool_use", "id": f"toolu_{number}", "name": "look", "input": {}}
-    texts = '{"n": ', f"{number}}}"
-    return opened, [{"type": "input_json_delta", "partial_json": each} for each in texts]
+def _call(number: int, name: str, arguments: str) -> tuple[dict[str, Any], list[Any]]:
+    opened = {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": {}}
+    return opened, [
+        {"type": "input_json_delta", "partial_json": each} for each in halves(arguments)
+    ]
 
 
 def checked(request: dict[str, Any], head: str) -> dict[str, Any]:
@@ -269,24 +266,9 @@ def checked(request: dict[str, Any], head: str) -> dict[str, Any]:
         SDK.validate_python(request)
     except ValidationError as error:
         raise RequestRefused(str(error)) from None
-    for problem in (*_unknown(request), *_problems(request, head.lower())):
+    for problem in (*unknown_members(request), *_problems(request, head.lower())):
         raise RequestRefused(problem)
     return request
-
-
-def _unknown(request: dict[str, Any]) -> Iterator[str]:
-    """Yield the members that the SDK's types do not have. Its validation ignores them."""
-    placed: list[tuple[str, Any, Any]] = [("", request, MessageCreateParamsStreaming)]
-    placed += [(f"tools.{at}", tool, ToolParam) for at, tool in enumerate(request.get("tools", ()))]
-    for at, message in enumerate(request["messages"]):
-        placed.append((f"messages.{at}", message, UserMessageParam))
-        placed += [
-            (f"messages.{at}.content.{number}", block, BLOCKS[block["type"]])
-            for number, block in enumerate(message["content"])
-        ]
-    for place, value, kind in placed:
-        for name in value.keys() - get_type_hints(kind).keys():
-            yield f"{place}.{name}: Extra inputs are not permitted"
 
 
 def _problems(request: dict[str, Any], head: str) -> Iterator[str]:
@@ -306,45 +288,8 @@ def _problems(request: dict[str, Any], head: str) -> Iterator[str]:
     schema = request.get("output_config", {}).get("format", {}).get("schema")
     if schema is not None and schema.get("additionalProperties") is not False:
         yield "output_config.format.schema: additionalProperties must be false"
-    yield from _message_problems(request["messages"])
-    yield from _point_problems(request)
-
-
-def _message_problems(messages: list[dict[str, Any]]) -> Iterator[str]:
-    wanted: list[str] = []
-    for index, message in enumerate(messages):
-        role, content = message["role"], message["content"]
-        if role != ("assistant" if index % 2 else "user"):
-            yield f"messages.{index}: roles must alternate between user and assistant"
-        if not content:
-            yield f"messages.{index}: content must not be empty"
-        if any(block["type"] == "text" and not block["text"] for block in content):
-            yield f"messages.{index}: text content blocks must be non-empty"
-        kinds = [block["type"] for block in content]
-        results = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
-        if role == "user" and (results != wanted or "tool_result" in kinds[len(results) :]):
-            yield f"messages.{index}: `tool_use` ids were found without `tool_result` blocks"
-        wanted = [block["id"] for block in content if block["type"] == "tool_use"]
-    if wanted:
-        yield "messages: the last call has no result"
-
-
-def blocks_in_order(request: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return all blocks of a request in the order in which the provider caches them."""
-    said = (block for message in request["messages"] for block in message["content"])
-    return [*request.get("tools", ()), *(request.get("system") or ()), *said]
-
-
-def _point_problems(request: dict[str, Any]) -> Iterator[str]:
-    blocks = blocks_in_order(request)
-    points = [block for block in blocks if "cache_control" in block]
-    if len(points) > MAX_POINTS:
-        yield f"A maximum of {MAX_POINTS} blocks with cache_control may be provided"
-    if wrong := [block for block in points if block.get("type", "text") not in POINTS | {"custom"}]:
-        yield f"{wrong[0]['type']} blocks cannot have cache_control"
-    ttls = [block["cache_control"].get("ttl", "5m") for block in points]
-    if ttls != sorted(ttls):
-        yield "a ttl='1h' cache_control block must not come after a ttl='5m' one"
+    yield from message_problems(request["messages"])
+    yield from point_problems(request)
 
 
 def parts_before(request: dict[str, Any], index: int) -> list[Any]:

@@ -252,6 +252,8 @@ class AgentReminded(Struct, frozen=True, kw_only=True):
     """An agent that replied without a call was reminded to finish."""
 
     message: str
+    is_note: bool = False
+    """The message says that only an answer is left. It does not count as a reminder."""
 
 
 class HandedOff(Struct, frozen=True, kw_only=True, gc=False):

@@ -55,6 +55,8 @@ FINISH_RETRIES = 2
 BAD_BRANCH = "bad_branch"
 """Detail of a refused `finish` with an invalid branch."""
 NOT_ACCEPTED = "finish was not accepted: "
+FINISH_NOTE = "No turn is left. Call finish now, with what you have; name what is missing."
+"""The message before the last turn."""
 ONLY_FINISH = frozenset({FINISH})
 """Tools allowed in the last turn of a session."""
 
@@ -77,7 +79,7 @@ def end_of(dialogue: Dialogue, contract: FinishContract) -> VisitOutcome | None:
 
 
 class SessionOffer:
-    """Tools offered to the model of a session: the same in each turn, only `finish` in the last."""
+    """Tools offered to the model of a session, the same in each turn."""
 
     def __init__(self, offer: ToolOffer) -> None:
         self._offer = offer
@@ -87,10 +89,9 @@ class SessionOffer:
         return self._offer
 
     def close(self) -> None:
-        """Offer only `finish` from now on: this is the last turn."""
-        finish_only = tuple(tool for tool in self._offer.definitions if tool.name == FINISH)
+        """Let the model call nothing but `finish` from now on: this is the last turn."""
         caller = replace(self._offer.caller, agent_tools=ONLY_FINISH)
-        self._offer = replace(self._offer, definitions=finish_only, caller=caller)
+        self._offer = replace(self._offer, caller=caller, only=(FINISH,))
 
 
 class SessionCallRunner(CallRunner):
@@ -230,6 +231,8 @@ class AgentSession:
         """Take one turn, or finish an interrupted one."""
         if is_last := self._is_last():
             self._offer.close()
+            if self.dialogue.reply is None and not self.dialogue.is_closing:
+                self._turns.remind(FINISH_NOTE, is_note=True)
         reply = self.dialogue.reply or await self._turns.think()
         if reply is None:
             return failed("budget", "the budget of this task is used up", is_hard=True)

@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.builtins.ask_user import AskUser
 from penstock.core.envelope import Status
-from penstock.models.scripted import ScriptedModel, call, fail, say
+from penstock.models.scripted import SCRIPTED, ScriptedModel, call, fail, say
 from tests.kit.flows import (
     finish,
     run_flow,
@@ -57,19 +58,23 @@ async def test_finish_is_refused_twice_and_then_the_step_fails(
     assert source in envelope.output["reason"]
 
 
-async def test_a_session_at_its_turn_limit_gets_a_last_turn_with_only_finish() -> None:
-    """4.3: after the last, one closing model call with `finish` as its only tool."""
+@pytest.mark.parametrize(("forced", "choice"), [(True, "finish"), (False, None)])
+async def test_a_session_at_its_turn_limit_gets_a_last_turn_in_which_only_finish_may_be_called(
+    *, forced: bool, choice: str | None
+) -> None:
+    """4.3: one closing model call. The other tools stay in it, as its beginning is cached."""
     look = Act("look")
     replies = [call("look", n=n) for n in range(3)]
-    model = ScriptedModel(replies)
+    model = ScriptedModel(replies, card=replace(SCRIPTED, forced_tool_choice=forced))
     agents = [worker("scout", tools=("look",), max_turns=2)]
     envelope = await run_flow("  - {id: web, agent: scout}", model, tools=[look], agents=agents)
     assert envelope.output["reason"] == "no finish within 2 turns"
     assert [[tool.name for tool in each.tools] for each in model.requests] == [
-        ["look", "finish"],
-        ["look", "finish"],
-        ["finish"],
-    ]
+        ["look", "finish"]
+    ] * 3
+    assert [each.tool_choice for each in model.requests] == [None, None, choice]
+    assert model.requests[2].messages[-1].content.startswith("No turn is left. Call finish now")
+    assert len(look.runs) == 2
 
 
 async def test_a_permanent_failure_of_the_provider_ends_the_run() -> None:
