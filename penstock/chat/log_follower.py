@@ -9,7 +9,8 @@ cut and must reconnect with its last id.
 
 A reply may stream in another process, which writes its pieces to the store (engine/relay).
 RemoteReplies reads the pieces after its position, each once and in order; a piece that does not
-follow the last one is left for the next read. A reply that also streams through the local bus, or
+follow the last one is left for the next read. The typed output so far is read with them, and
+yielded when it has changed. A reply that also streams through the local bus, or
 that the log has already, is skipped.
 
 Relies on: the log is the truth and the bus may drop anything; events of a log are numbered without
@@ -20,6 +21,7 @@ tests/journeys/test_sse.py.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Sequence
 
 from msgspec import UNSET, Struct
@@ -34,6 +36,8 @@ from penstock.engine.relay import LIVE_TEXT_SECONDS
 from penstock.store.logs.log import (
     ENDS_OF_REPLIES,
     FOLLOWED_SECONDS,
+    OUTPUT_KIND,
+    OUTPUT_UNITS,
     TEXT_START,
     LiveText,
     Log,
@@ -41,19 +45,19 @@ from penstock.store.logs.log import (
     TextPosition,
 )
 
-_ALL = 2**62
-
 
 class RemoteReplies:
     """One reader's position in the replies that another process streams."""
 
-    __slots__ = ("_live_text", "_log_id", "_reply", "_spot")
+    __slots__ = ("_live_text", "_log_id", "_output", "_reply", "_spot")
 
     def __init__(self, live_text: LiveText, log_id: LogId) -> None:
         self._live_text = live_text
         self._log_id = log_id
         self._reply: LiveReply | None = None
         self._spot = TEXT_START
+        self._output = ""
+        """The JSON of the typed output that was yielded last."""
 
     @property
     def is_on(self) -> bool:
@@ -63,22 +67,27 @@ class RemoteReplies:
     def pass_over(self, base: int) -> None:
         """Skip a reply that the reader gets from the local bus, and all before it."""
         if base > self._spot.base:
-            self._reply, self._spot = None, TextPosition(base, _ALL)
+            self._reply, self._spot = None, TextPosition(base, OUTPUT_UNITS)
 
     def hear(self, records: Sequence[Record]) -> None:
         """Process events of the log; some end the streaming reply."""
         if self._reply and any(type(record.event) in ENDS_OF_REPLIES for record in records):
             self._reply = None
 
-    async def listen(self) -> Sequence[ReplyStarted | Delta]:
-        """Return the new pieces in order."""
-        items: list[ReplyStarted | Delta] = []
+    async def listen(self) -> Sequence[ReplyStarted | Delta | OutputSoFar]:
+        """Return the new pieces in order, then the typed output if it has changed."""
+        items: list[ReplyStarted | Delta | OutputSoFar] = []
         for piece in await self._live_text.read(self._log_id, after=self._spot):
             reply = self._reply_of(piece)
+            if piece.kind == OUTPUT_KIND:
+                if piece.text != self._output:
+                    self._output = piece.text
+                    items.append(OutputSoFar(reply, json.loads(piece.text)))
+                continue
             if piece.spot.units - len(piece.text) != reply.units:
                 break
             if reply is not self._reply:
-                self._reply = reply
+                self._reply, self._output = reply, ""
                 items.append(ReplyStarted(reply))
             self._spot = piece.spot
             if piece.text:

@@ -5,22 +5,33 @@ written and no task runs while no other process follows the log; a process that 
 cannot forward for it any more.
 
 How: a follower registers in the store, and the holder of the log is notified. One task per log and
-epoch then writes new pieces every `LIVE_TEXT_SECONDS`, until the follower's registration
-expires. A failed write is repeated with everything since: `mark_sent` runs only after success.
+epoch then writes new pieces every `LIVE_TEXT_SECONDS`, until the follower's registration expires. A
+typed output is one piece, replaced as it grows. A failed write is repeated with everything since:
+`mark_sent` runs only after success.
 
 Relies on: pieces of a reply are only appended; the store refuses writes of an old epoch. Loss is
 harmless, because the log gets the whole reply at its end. Shown by tests/engine/test_relay.py.
 """
 
 import asyncio
+import json
 import logging
+from collections.abc import Sequence
 from itertools import groupby
+
+from msgspec import UNSET
 
 from penstock.core.errors import StoreError
 from penstock.core.ids import LogId
 from penstock.core.limits import World
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
-from penstock.store.logs.log import LiveText, TextPiece, TextPosition
+from penstock.store.logs.log import (
+    OUTPUT_KIND,
+    OUTPUT_UNITS,
+    LiveText,
+    TextPiece,
+    TextPosition,
+)
 
 log = logging.getLogger(__name__)
 LIVE_TEXT_SECONDS = 0.1
@@ -72,21 +83,26 @@ class Relay:
         except StoreError as error:
             log.debug("the live reply of log %s was not forwarded yet: %s", reply.log_id, error)
         else:
-            sent.mark_sent(reply, count)
+            sent.mark_sent(reply, count, pieces)
 
 
 class RelayedReply:
     """How much of which reply was forwarded."""
 
-    __slots__ = ("_count", "_reply", "_units")
+    __slots__ = ("_count", "_output", "_reply", "_units")
 
     def __init__(self) -> None:
         self._reply: LiveReply | None = None
         self._count = 0
         self._units = 0
+        self._output = ""
+        """The JSON of the typed output so far."""
 
     def unsent(self, reply: LiveReply) -> list[TextPiece]:
-        """Return the new pieces of a reply; adjacent pieces of one kind are joined."""
+        """Return the new pieces of a reply; adjacent pieces of one kind are joined.
+
+        The typed output so far comes last, if it has changed.
+        """
         is_new = reply is not self._reply
         units = 0 if is_new else self._units
         pieces = [_piece(reply, DeltaKind.TEXT, "", 0)] if is_new else []
@@ -96,20 +112,28 @@ class RelayedReply:
             units += len(text)
             if text:
                 pieces.append(_piece(reply, kind, text, units))
+        if reply.output is not None and (partial := reply.output()) is not UNSET:
+            output = json.dumps(partial)
+            if is_new or output != self._output:
+                pieces.append(_piece(reply, OUTPUT_KIND, output, OUTPUT_UNITS))
         return pieces
 
-    def mark_sent(self, reply: LiveReply, count: int) -> None:
-        """Record that the first `count` pieces of the reply were forwarded."""
+    def mark_sent(self, reply: LiveReply, count: int, pieces: Sequence[TextPiece]) -> None:
+        """Record that these pieces were forwarded, and with them the first `count` of the reply."""
+        if reply is not self._reply:
+            self._output = ""
         self._reply, self._count = reply, count
         self._units = sum(len(text) for _, text in reply.pieces[:count])
+        if pieces[-1].kind == OUTPUT_KIND:
+            self._output = pieces[-1].text
 
 
-def _piece(reply: LiveReply, kind: DeltaKind, text: str, units: int) -> TextPiece:
+def _piece(reply: LiveReply, kind: str, text: str, units: int) -> TextPiece:
     return TextPiece(
         task_id=reply.task_id,
         spot=TextPosition(reply.base, units),
         iteration=reply.iteration,
         closing=reply.closing,
-        kind=kind.value,
+        kind=kind,
         text=text,
     )

@@ -146,9 +146,10 @@ class Statements:
     add_text = (
         "INSERT INTO deltas (log_id, base, unit, task_id, iteration, closing, kind, text) "
         "SELECT log_id, ?, ?, ?, ?, ?, ?, ? FROM logs WHERE log_id = ? AND epoch = ? AND "
-        "owner IS NOT NULL ON CONFLICT (log_id, base, unit) DO NOTHING"
+        "owner IS NOT NULL ON CONFLICT (log_id, base, unit) DO UPDATE SET text = excluded.text "
+        "WHERE excluded.kind = 'output'"
     )
-    """A row of `deltas` without its log, log_id, epoch."""
+    """A row of `deltas` without its log, log_id, epoch. Text stays, a typed output is replaced."""
     text_after = (
         "SELECT base, unit, task_id, iteration, closing, kind, text FROM deltas WHERE log_id = ? "
         "AND (base, unit) > (?, ?) ORDER BY base, unit"

@@ -8,6 +8,7 @@ from penstock.core.ids import LogId
 from penstock.store.logs.log import (
     ENDS_OF_REPLIES,
     FOLLOWED_SECONDS,
+    OUTPUT_KIND,
     TEXT_START,
     Followed,
     TextPiece,
@@ -43,11 +44,12 @@ class MemoryLiveText:
         return until > self._now() and self._epoch_of(log_id) == epoch
 
     async def write(self, log_id: LogId, epoch: int, pieces: Sequence[TextPiece]) -> None:
-        """Publish pieces. A piece at the same position as an earlier one is ignored."""
+        """Publish pieces. A typed output replaces the one before; other pieces stay unchanged."""
         if self._epoch_of(log_id) == epoch:
             published = self._pieces.setdefault(log_id, {})
             for piece in pieces:
-                published.setdefault(piece.spot, piece)
+                if piece.kind == OUTPUT_KIND or piece.spot not in published:
+                    published[piece.spot] = piece
 
     def drop(self, log_id: LogId, records: Sequence[Record]) -> None:
         """Delete the pieces of a log if these new events end its reply."""

@@ -9,7 +9,16 @@ from penstock.core.ids import LogId, MessageId
 from penstock.core.task import TaskStatus
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
-from penstock.store.logs.log import FOLLOWED_SECONDS, Lease, LiveText, Log, TextPiece, TextPosition
+from penstock.store.logs.log import (
+    FOLLOWED_SECONDS,
+    OUTPUT_KIND,
+    OUTPUT_UNITS,
+    Lease,
+    LiveText,
+    Log,
+    TextPiece,
+    TextPosition,
+)
 from penstock.store.logs.sql_log import SqlLog
 from penstock.testing.clock import FakeClock
 from tests.contracts.conftest import LIMITS, Place
@@ -76,6 +85,16 @@ async def test_a_written_piece_is_not_changed(log: Log, elsewhere: LiveText) -> 
     await say(log, lease, [piece(0, "")])
     await say(log, lease, [piece(0, ""), piece(1, "H")])
     assert await elsewhere.read(CHAT) == [piece(0, ""), piece(1, "H")]
+
+
+async def test_a_typed_output_replaces_the_one_before(log: Log, elsewhere: LiveText) -> None:
+    lease = await held(log)
+    outputs = [piece(OUTPUT_UNITS, text, kind=OUTPUT_KIND) for text in ('{"a": 1}', "{}")]
+    await say(log, lease, [*HELLO, outputs[0]])
+    await say(log, lease, [outputs[1]])
+    assert await elsewhere.read(CHAT) == [*HELLO, outputs[1]]
+    assert await elsewhere.read(CHAT, after=TextPosition(2, 7)) == [outputs[1]]
+    assert await elsewhere.read(CHAT, after=TextPosition(2, OUTPUT_UNITS)) == []
 
 
 ENDS = [

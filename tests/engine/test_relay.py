@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from penstock.core.errors import StoreFull
 from penstock.core.events.events import Entry, MessageReceived, SessionOpened
@@ -11,7 +12,16 @@ from penstock.core.ids import LogId, MessageId, ProfileId, TaskId, new_id
 from penstock.core.limits import Limits, World
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
 from penstock.engine.relay import Relay, RelayedReply
-from penstock.store.logs.log import TEXT_START, Followed, Lease, LiveText, TextPiece, TextPosition
+from penstock.store.logs.log import (
+    OUTPUT_KIND,
+    OUTPUT_UNITS,
+    TEXT_START,
+    Followed,
+    Lease,
+    LiveText,
+    TextPiece,
+    TextPosition,
+)
 from penstock.testing.clock import FakeClock, settle
 from penstock.testing.log import MemoryLog
 
@@ -176,11 +186,32 @@ def test_sent_text_is_not_sent_again() -> None:
     sent, reply = RelayedReply(), LiveReply(LOG, TASK, 2, 3, closing=True)
     reply.pieces = [(TEXT, "a"), (TEXT, ""), (TEXT, "b"), (REASONING, "c")]
     assert said(sent.unsent(reply)) == [("text", "", 0), ("text", "ab", 2), ("reasoning", "c", 3)]
-    sent.mark_sent(reply, 3)
+    sent.mark_sent(reply, 3, sent.unsent(reply))
     assert said(sent.unsent(reply)) == [("reasoning", "c", 3)]
-    sent.mark_sent(reply, 4)
+    sent.mark_sent(reply, 4, sent.unsent(reply))
     assert sent.unsent(reply) == []
     reply.pieces.append((REASONING, "d"))
     (piece,) = sent.unsent(reply)
     assert (piece.spot, piece.iteration, piece.closing) == (TextPosition(2, 4), 3, True)
     assert piece.spot > TEXT_START
+
+
+def test_the_typed_output_so_far_is_sent_last_and_again_when_it_has_changed() -> None:
+    sent, reply, partial = RelayedReply(), LiveReply(LOG, TASK, 2, 1), [UNSET]
+    reply.output = lambda: partial[0]
+    reply.pieces = [(TEXT, "ab")]
+    written = []
+    for value in (UNSET, {}, {"a": "\0\ud83d"}, {"a": "\0\ud83d"}, None):
+        partial[0] = value
+        written.append(pieces := sent.unsent(reply))
+        if pieces:
+            sent.mark_sent(reply, 1, pieces)
+    assert [said(each) for each in written] == [
+        [("text", "", 0), ("text", "ab", 2)],
+        [(OUTPUT_KIND, "{}", OUTPUT_UNITS)],
+        [(OUTPUT_KIND, '{"a": "\\u0000\\ud83d"}', OUTPUT_UNITS)],
+        [],
+        [(OUTPUT_KIND, "null", OUTPUT_UNITS)],
+    ]
+    again = LiveReply(LOG, TASK, 2, 1, output=lambda: None)
+    assert said(sent.unsent(again)) == [("text", "", 0), (OUTPUT_KIND, "null", OUTPUT_UNITS)]

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from penstock.app.runtime import Runtime
+from penstock.chat.python.public_events import Ended, OutputDelta
 from penstock.chat.requests import NewMessage, SentMessage
 from penstock.core.limits import Limits
 from penstock.models.scripted import (
@@ -20,6 +21,7 @@ from penstock.models.scripted import (
     ScriptedReply,
     call,
     fail,
+    raw_call,
     say,
     think,
     wait,
@@ -47,12 +49,13 @@ class Far:
     """A conversation that runs in one runtime, and a client of another."""
 
     here: Runtime
+    there: Runtime
     client: httpx2.AsyncClient
     sent: SentMessage | None = None
 
-    async def send(self) -> None:
+    async def send(self, **fields: Any) -> None:
         """Say something where the model is."""
-        self.sent = await self.here.requests.send(NewMessage(content="Go"))
+        self.sent = await self.here.requests.send(NewMessage(content="Go", **fields))
 
     @asynccontextmanager
     async def stream(self, last: str | None = None) -> AsyncIterator[AsyncIterator[Frame]]:
@@ -76,7 +79,7 @@ async def far(url: str, script: list[ScriptedReply], **server: Any) -> AsyncIter
         listening(create_application(runtime)) as address,
         httpx2.AsyncClient(base_url=address) as client,
     ):
-        yield Far(here, client)
+        yield Far(here, runtime, client)
 
 
 @pytest.fixture
@@ -165,6 +168,30 @@ async def test_a_reader_resumes_after_the_reply_is_complete(url: str) -> None:
         async with server.stream(seen[-1][0]) as coming:
             rest = [frame async for frame in coming]
     assert [data.get("delta") for _, data in rest] == ["lo.", None]
+
+
+async def test_a_typed_output_is_streamed_by_another_process_while_it_arrives(url: str) -> None:
+    """Its frames and its events of a run; both end with the accepted output."""
+    holds = Hold(), Hold()
+    steps = (*raw_call("final_answer", '{"title"', ': "Fi').steps, holds[0])
+    steps += (*raw_call("", "re", '"').steps[1:], holds[1], *raw_call("", "}").steps[1:])
+    async with far(url, [ScriptedReply(steps, calls=1)]) as server:
+        await server.send(output_schema={"type": "object", "properties": {"title": {}}})
+        await holds[0].reached()
+        assert server.sent
+        events = aiter(server.there.attach(server.sent.task_id))
+        async with server.stream() as coming:
+            assert await anext(events) == OutputDelta({"title": "Fi"})
+            holds[0].release()
+            while (shown := await anext(events)) != OutputDelta({"title": "Fire"}):
+                assert isinstance(shown, OutputDelta)
+            holds[1].release()
+            rest = [event async for event in events]
+            seen = [data async for _, data in coming]
+    assert rest[-2:] == [OutputDelta({"title": "Fire"}), Ended("succeeded")]
+    partials = [data["partial"] for data in seen if data["type"] == "output_delta"]
+    assert partials[-1] == {"title": "Fire"}
+    assert seen[-1]["output"] == {"title": "Fire"}
 
 
 async def test_a_retracted_reply_is_retracted_in_other_processes(url: str) -> None:

@@ -6,8 +6,15 @@ from penstock.chat.log_follower import RemoteReplies
 from penstock.core.clock import Moment
 from penstock.core.events.events import Event, NoteEmitted, Record, ReplyRestarted
 from penstock.core.ids import LogId, TaskId
-from penstock.engine.bus import Delta, DeltaKind, ReplyStarted
-from penstock.store.logs.log import TEXT_START, Followed, TextPiece, TextPosition
+from penstock.engine.bus import Delta, DeltaKind, OutputSoFar, ReplyStarted
+from penstock.store.logs.log import (
+    OUTPUT_KIND,
+    OUTPUT_UNITS,
+    TEXT_START,
+    Followed,
+    TextPiece,
+    TextPosition,
+)
 
 LOG, TASK = LogId("conv_1"), TaskId("task_1")
 
@@ -34,12 +41,18 @@ class Said:
         return [each for each in self.pieces if each.spot > after]
 
 
-def shown(items: Sequence[ReplyStarted | Delta]) -> list[object]:
-    """Return a reply that began as its base, a piece as its kind, text and units."""
-    return [
-        item.reply.base if isinstance(item, ReplyStarted) else (item.kind, item.text, item.units)
-        for item in items
-    ]
+def shown(items: Sequence[ReplyStarted | Delta | OutputSoFar]) -> list[object]:
+    """Return a reply that began as its base, a piece as its kind, text and units, an output."""
+    seen: list[object] = []
+    for item in items:
+        match item:
+            case ReplyStarted():
+                seen.append(item.reply.base)
+            case OutputSoFar():
+                seen.append(item.partial)
+            case Delta():
+                seen.append((item.kind, item.text, item.units))
+    return seen
 
 
 def record(event: Event) -> Record:
@@ -92,6 +105,22 @@ async def test_an_event_that_ends_the_reply_ends_the_echo() -> None:
     assert echo.is_on
     echo.hear([record(ReplyRestarted(iteration=1))])
     assert not echo.is_on
+
+
+async def test_the_typed_output_so_far_is_yielded_when_it_has_changed() -> None:
+    live = Said()
+    echo = RemoteReplies(live, LOG)
+    live.say(0, "")
+    for text, seen in (("{}", [2, {}]), ("{}", []), ('{"a": null}', [{"a": None}])):
+        live.pieces[1:] = []
+        live.say(OUTPUT_UNITS, text, kind=OUTPUT_KIND)
+        assert shown(await echo.listen()) == seen
+    live.pieces.clear()
+    live.say(2, "Hi", base=5)
+    live.say(OUTPUT_UNITS, "1", base=5, kind=OUTPUT_KIND)
+    assert shown(await echo.listen()) == [5, (DeltaKind.TEXT, "Hi", 2), 1]
+    echo.pass_over(5)
+    assert await echo.listen() == []
 
 
 async def test_other_notifications_are_ignored() -> None:

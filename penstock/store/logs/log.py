@@ -62,6 +62,9 @@ class TextPosition(NamedTuple):
 
 
 TEXT_START = TextPosition(-1, -1)
+OUTPUT_UNITS = 2**62
+"""The units of the piece with the typed output so far: it comes after all text of its reply."""
+OUTPUT_KIND = "output"
 
 
 ENDS_OF_REPLIES = frozenset({ReplyReceived, ReplyRestarted, TaskEnded})
@@ -69,7 +72,10 @@ ENDS_OF_REPLIES = frozenset({ReplyReceived, ReplyRestarted, TaskEnded})
 
 
 class TextPiece(Struct, frozen=True, kw_only=True):
-    """A part of one reply, of one kind; the first one is empty and marks the start."""
+    """A part of one reply, of one kind; the first one is empty and marks the start.
+
+    The kind `OUTPUT_KIND` is no part: its text is the typed output so far, as JSON.
+    """
 
     task_id: TaskId
     spot: TextPosition
@@ -84,8 +90,9 @@ class LiveText(Protocol):
     """Carries text of incomplete replies, which is in no event, from one process to others.
 
     Contract: only the holder of a log can `write`; a write with an old epoch changes nothing and
-    raises nothing. Pieces exist until the event that completes or discards their reply, or ends its
-    task, and are deleted with it. So a reader that reads the log first and the pieces second sees
+    raises nothing. Text is added, and a typed output replaces the one before in the same reply.
+    Pieces exist until the event that completes or discards their reply, or ends its task, and are
+    deleted with it. So a reader that reads the log first and the pieces second sees
     no text twice. A read of a log that another process holds makes that process write pieces for
     `FOLLOWED_SECONDS`; the holder is notified when it acquires or renews the lease.
     """
@@ -99,7 +106,7 @@ class LiveText(Protocol):
         ...
 
     async def write(self, log_id: LogId, epoch: int, pieces: Sequence[TextPiece]) -> None:
-        """Store pieces for readers in other processes; existing pieces stay unchanged."""
+        """Store pieces for readers in other processes; existing text stays unchanged."""
         ...
 
     async def read(self, log_id: LogId, *, after: TextPosition = TEXT_START) -> Sequence[TextPiece]:

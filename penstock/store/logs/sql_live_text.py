@@ -64,7 +64,7 @@ class SqlLiveText:
         return progress is not None and progress.followed_until > self._clock.now()
 
     async def write(self, log_id: LogId, epoch: int, pieces: Sequence[TextPiece]) -> None:
-        """Store pieces for readers in other processes; existing pieces stay unchanged."""
+        """Store pieces for readers in other processes; existing text stays unchanged."""
         rows = [(*_row(piece), log_id, epoch) for piece in pieces]
         if progress := self._progress(log_id, epoch):
             progress.may_have_text = True
