@@ -21,7 +21,6 @@ tests/journeys/test_sse.py.
 """
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Sequence
 
 from msgspec import UNSET, Struct
@@ -30,6 +29,7 @@ from penstock.core.events.events import (
     Record,
 )
 from penstock.core.ids import LogId, TaskId
+from penstock.core.json_values.json_text import parse_json
 from penstock.core.limits import Limits
 from penstock.engine.bus import Bus, Delta, DeltaKind, Live, LiveReply, OutputSoFar, ReplyStarted
 from penstock.engine.relay import LIVE_TEXT_SECONDS
@@ -82,7 +82,7 @@ class RemoteReplies:
             if piece.kind == OUTPUT_KIND:
                 if piece.text != self._output:
                     self._output = piece.text
-                    items.append(OutputSoFar(reply, json.loads(piece.text)))
+                    items.append(OutputSoFar(reply, parse_json(piece.text)))
                 continue
             if piece.spot.units - len(piece.text) != reply.units:
                 break

@@ -74,7 +74,7 @@ ENDS_OF_REPLIES = frozenset({ReplyReceived, ReplyRestarted, TaskEnded})
 class TextPiece(Struct, frozen=True, kw_only=True):
     """A part of one reply, of one kind; the first one is empty and marks the start.
 
-    The kind `OUTPUT_KIND` is no part: its text is the typed output so far, as JSON.
+    The text of one of the kind `OUTPUT_KIND` is the whole typed output so far, as JSON.
     """
 
     task_id: TaskId
