@@ -197,7 +197,7 @@ def test_sent_text_is_not_sent_again() -> None:
 
 
 def test_the_typed_output_so_far_is_sent_last_and_again_when_it_has_changed() -> None:
-    sent, reply, partial = RelayedReply(), LiveReply(LOG, TASK, 2, 1), [UNSET]
+    sent, reply, partial = RelayedReply(), LiveReply(LOG, TASK, 2, 1), list[Any]([UNSET])
     reply.output = lambda: partial[0]
     reply.pieces = [(TEXT, "ab")]
     written = []
