@@ -10,7 +10,7 @@ offer again only if the selection changes. A tool that is no longer in the regis
 Proof: tests/agents/test_tool_offer.py.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct, convert
@@ -316,7 +316,7 @@ def _not_hidden(tools: Sequence[Tool], rules: RuleSet, caller: Caller) -> list[T
 def caller_for(
     agent: Agent,
     profile: Profile,
-    offered_ids: Sequence[str],
+    offered_ids: Collection[str],
     skills: TaskSkills | None = None,
 ) -> Caller:
     """Return the model of an agent as a caller."""

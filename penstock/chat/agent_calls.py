@@ -55,10 +55,10 @@ from penstock.engine.ledger import Ledger
 from penstock.engine.task_state import AS_TOOL
 from penstock.models.model import Model
 from penstock.tools.hooks.deciding import TaskHooks
-from penstock.tools.hooks.hooks import scope_of
+from penstock.tools.hooks.hooks import AgentHooks, scope_of
 from penstock.tools.hooks.reply_hooks import ReplyHooks
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import STRENGTH, Action, Caller
+from penstock.tools.policy import Caller
 from penstock.tools.resources import AgentRequest
 from penstock.tools.skills import Selection, TaskSkills
 
@@ -182,6 +182,8 @@ class AgentCalls:
         settings, dialogue = agent.settings, ledger.task.agents[request.path]
         invoker, hooks = self._participants.invoker(agent), self._hooks(request, ledger)
         offer = self._offers(request, ledger, hooks)
+        if hooks is not None:
+            await hooks.begin(dialogue)
         around = None if hooks is None else ReplyHooks(hooks, ledger, request.path)
         opened = partial(
             open_turns, dialogue=dialogue, world=self._world, bus=self._bus, is_new=is_new
@@ -230,42 +232,27 @@ class AgentCalls:
         skills = TaskSkills(
             self._participants.skills, dialogue, agent.settings.skill_choice, profile=profile
         )
-        caller = replace(
-            _caller(request, fixed),
-            skills=skills,
-            hooks=None if hooks is None else hooks.selected,
-        )
+        own = None if hooks is None else hooks.selected
         return FrameOffers(
             agent,
             self._participants.invoker(agent),
-            caller,
+            _caller(request, fixed, skills=skills, hooks=own),
             dialogue=dialogue,
             fixed=fixed if agent.settings.tools_enabled else None,
         )
 
 
-def _caller(request: AgentRequest, offered_ids: Sequence[str] = ()) -> Caller:
-    """Return an agent in a frame as a caller. It may do nothing that its own caller must not.
-
-    It has the profile of its caller. A tool that its caller is denied, or must ask for, is denied
-    to it, or it must ask. It reads and writes the files that both may; commands that either may not
-    run are refused.
-    """
+def _caller(
+    request: AgentRequest,
+    offered_ids: Sequence[str] = (),
+    *,
+    skills: TaskSkills | None = None,
+    hooks: AgentHooks | None = None,
+) -> Caller:
+    """Return an agent in a frame as a caller. It may do nothing that its own caller must not."""
     outer = request.caller
-    own = caller_for(request.agent, outer.profile, offered_ids)
-    strength = STRENGTH.index
-    stricter = {
-        tool_id: action
-        for tool_id, action in outer.permissions.items()
-        if strength(Action(action)) > strength(Action(own.permissions.get(tool_id, Action.ALLOW)))
-    }
-    return replace(
-        own,
-        session=outer.session,
-        is_autonomous=outer.is_autonomous,
-        permissions={**own.permissions, **stricter},
-        access=own.access.within(outer.access),
-    )
+    own = caller_for(request.agent, outer.profile, offered_ids, skills)
+    return replace(own, session=outer.session, hooks=hooks).within(outer)
 
 
 def _failure(agent: AnyAgent, error: ErrorDetail) -> ToolFailed | BudgetExceeded:

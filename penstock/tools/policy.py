@@ -21,6 +21,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from penstock.core.call import ASK_USER, FINISH, SKILL_READ, SUBAGENT, Call, Origin
 from penstock.core.call_errors import CallError, NotPermitted, ToolNotFound
@@ -31,7 +32,7 @@ from penstock.core.json_values.schema import Schema
 from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.resources.project.access import OPEN, Access
 from penstock.resources.redact import Redactor
-from penstock.tools.hooks.hooks import AgentHooks
+from penstock.tools.hooks.hooks import AgentHooks, inside
 from penstock.tools.skills import NOTHING, Selection, TaskSkills
 from penstock.tools.spec import ToolSpec
 
@@ -155,6 +156,31 @@ class Caller(Struct, frozen=True, kw_only=True):
     """Whether it belongs to a run that must not ask a person."""
     hooks: AgentHooks | None = None
     """The hooks of the agent; its nested calls pass them, too."""
+    working_for: tuple[str, ...] = ()
+    """The agents around, the outermost first, of an agent that works for a call. Rules that
+    restrict them restrict it, too."""
+
+    def within(self, outer: "Caller") -> "Caller":
+        """Return an agent that works for a call of another agent: it may do what both may.
+
+        What the outer agent is denied, or must ask for, is denied to it, or it must ask. The hooks
+        of the outer agent see its calls, before its own do.
+        """
+        strength = STRENGTH.index
+        stricter = {
+            tool_id: action
+            for tool_id, action in outer.permissions.items()
+            if strength(Action(action))
+            > strength(Action(self.permissions.get(tool_id, Action.ALLOW)))
+        }
+        return replace(
+            self,
+            permissions={**self.permissions, **stricter},
+            access=self.access.within(outer.access),
+            hooks=inside(self.agent, self.hooks, outer.hooks),
+            working_for=(*outer.working_for, outer.agent),
+            is_autonomous=self.is_autonomous or outer.is_autonomous,
+        )
 
     def newest(self) -> Selection:
         """Return what the skills that are selected now grant."""
@@ -286,7 +312,11 @@ class Rule(Struct, frozen=True, kw_only=True):
         """Whether the rule matches the tool and the agent; it ignores the input."""
         if self.labels and not self.labels.intersection(spec.labels):
             return False
-        return fnmatchcase(spec.tool_id, self.tool) and fnmatchcase(caller.agent, self.agent)
+        if not fnmatchcase(spec.tool_id, self.tool):
+            return False
+        # What an agent is allowed does not allow it to agents that work for it.
+        names = () if self.action is Action.ALLOW else caller.working_for
+        return any(fnmatchcase(name, self.agent) for name in (caller.agent, *names))
 
 
 class RuleSet:

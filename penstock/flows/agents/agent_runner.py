@@ -24,10 +24,11 @@ from penstock.agents.tool_offer import (
     REPLY_TOKENS,
     AgentModel,
     ToolOffer,
+    caller_for,
     definition,
 )
 from penstock.agents.turn import open_turns
-from penstock.core.call import CallPath, Origin
+from penstock.core.call import CallPath
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.events.flow_events import AgentStarted, Output, ValueType
@@ -86,6 +87,8 @@ class AgentVisit(Struct, frozen=True, kw_only=True):
     is_autonomous: bool = False
     is_architect: bool = False
     """The agent, or an agent above it, is the flow architect."""
+    caller: Caller | None = None
+    """The agent that it works for, whose limits hold for it, too; None in a run of a flow."""
 
 
 class AgentEnvironment(Struct, frozen=True, kw_only=True):
@@ -167,12 +170,12 @@ class AgentRunner:
                 warn_once(ledger, visit.frame, remark)
         dialogue = task.agents[visit.frame]
         contract = compiled(visit.contract)
-        plain = self._offer(visit, guard, contract, system=dialogue.system)
+        plain = self._offer(visit, guard, contract, system=dialogue.system, hooks=selected)
         hooks: TaskHooks | None = None
         if selected is not None:
             dependencies = self._invoker.edition.resources.dependencies
             hooks = TaskHooks(selected, ledger, visit.profile, dependencies)
-        offer = SessionOffer(replace(plain, caller=replace(plain.caller, hooks=selected)))
+        offer = SessionOffer(plain)
         limits, window = self._world.limits, model.card.context_tokens
         longest = model.card.reply_tokens or limits.agent_reply_tokens
         settings = with_room(agent, window, max_reply=longest)
@@ -216,27 +219,24 @@ class AgentRunner:
         ledger.add(started, visit.frame)
 
     def _offer(
-        self, visit: AgentVisit, guard: SessionGuard, contract: FinishContract, *, system: str
+        self,
+        visit: AgentVisit,
+        guard: SessionGuard,
+        contract: FinishContract,
+        *,
+        system: str,
+        hooks: AgentHooks | None,
     ) -> ToolOffer:
         registry = self._invoker.registry
         tools = [tool for tool in map(registry.find, guard.tools) if tool is not None]
         usable = [tool for tool in tools if not tool.spec.is_broken]
         definitions = [definition(tool) for tool in usable]
+        own = caller_for(visit.agent, visit.profile, guard.granted)
+        own = replace(own, session=guard, is_autonomous=visit.is_autonomous, hooks=hooks)
         return ToolOffer(
             system=system,
             definitions=(*definitions, definition_of(contract)),
-            caller=Caller(
-                origin=Origin.MODEL,
-                profile=visit.profile,
-                agent=visit.agent.name,
-                agent_tools=guard.granted,
-                permissions=visit.agent.settings.tool_permissions,
-                question_ttl_seconds=visit.agent.settings.question_ttl_seconds,
-                access=visit.agent.profile.access,
-                clip_at=visit.agent.settings.result_max_chars,
-                session=guard,
-                is_autonomous=visit.is_autonomous,
-            ),
+            caller=own if visit.caller is None else own.within(visit.caller),
         )
 
 

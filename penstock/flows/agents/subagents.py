@@ -48,6 +48,7 @@ class Subagents:
             profile=request.caller.profile,
             is_autonomous=request.caller.is_autonomous,
             is_architect=session is not None and session.is_architect,
+            caller=request.caller,
         )
         ended = await self._agent_runner.pursue(visit, ledger)
         for warning in ended.warnings:

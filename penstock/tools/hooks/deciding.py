@@ -18,7 +18,7 @@ test_deciding.py; tests/journeys/test_hooks.py kills the process after each even
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from msgspec import Struct
@@ -53,7 +53,6 @@ from penstock.tools.hooks.hooks import (
 from penstock.tools.outputs import given_json, own_copy
 
 Value = TypeVar("Value")
-Method = Callable[..., Awaitable[Any]]
 MOST_RETRIES = 2
 """How often the hooks of a task may ask the model again, by method."""
 
@@ -85,7 +84,7 @@ class Subject(NamedTuple):
 class TaskHooks:
     """The hooks of an agent at work for one task."""
 
-    __slots__ = ("_context", "_dependencies", "_ledger", "_profile", "selected")
+    __slots__ = ("_contexts", "_dependencies", "_ledger", "_profile", "selected")
 
     def __init__(
         self,
@@ -98,7 +97,7 @@ class TaskHooks:
         self._ledger = ledger
         self._profile = profile
         self._dependencies = dependencies
-        self._context: AgentContext[Any] | None = None
+        self._contexts: dict[str, AgentContext[Any]] = {}
 
     async def decide(
         self, subject: Subject, value: Value, how: Editable[Value]
@@ -129,7 +128,7 @@ class TaskHooks:
     async def ask(self, hook: Hooks[Any], method: str, *about: Any) -> Any:
         """Return the answer of a hook, or the ModelRetry that it raised. Raises HookFailed."""
         seconds = max(self._ledger.budget.seconds_left(), 0)
-        work = asyncio.ensure_future(self._call(getattr(hook, method), about))
+        work = asyncio.ensure_future(self._call(hook, method, about))
         work.add_done_callback(consume_outcome)
         try:
             # Not `asyncio.timeout`: a hook that swallows its cancellation would never end.
@@ -150,14 +149,15 @@ class TaskHooks:
             return error or work.result()
         raise _failed(hook, method, f"{type(error).__name__}: {error}") from error
 
-    async def _call(self, method: Method, about: Sequence[Any]) -> Any:
-        if self._context is None:
-            self._context = await self._made_context()
-        return await method(self._context, *about)
+    async def _call(self, hook: Hooks[Any], method: str, about: Sequence[Any]) -> Any:
+        owner = self.selected.owner(hook)
+        if (context := self._contexts.get(owner)) is None:
+            context = self._contexts[owner] = await self._made_context(owner)
+        return await getattr(hook, method)(context, *about)
 
-    async def _made_context(self) -> AgentContext[Any]:
+    async def _made_context(self, agent: str) -> AgentContext[Any]:
         ledger = self._ledger
-        scope = scope_of(ledger.held, ledger.task, self._profile, self.selected.agent)
+        scope = scope_of(ledger.held, ledger.task, self._profile, agent)
         dependencies = self._dependencies
         if dependencies is None or dependencies.source(scope.agent) is None:
             return AgentContext(scope)

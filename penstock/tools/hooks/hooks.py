@@ -3,6 +3,9 @@
 Which methods the hooks of an agent override is found once, in `AgentHooks`: an agent without hooks
 has None and pays nothing. `HookRegistry` keeps names unique, because the log identifies a hook by
 its name. How they are asked, and what is recorded, is in `deciding`.
+
+An agent that works for a call of another one cannot escape the hooks of that one: `inside` adds
+them to its own for the methods that see calls (decision 084).
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +22,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.profile import Profile
 from penstock.core.reply import ToolCall, UserMessage
 from penstock.engine.held_log import HeldLog
-from penstock.engine.task_state import TaskState
+from penstock.engine.task_state import OF_CALLS, TaskState
 from penstock.models.model import ModelRequest
 from penstock.resources.dependencies import AgentContext, TaskScope
 
@@ -182,21 +185,43 @@ class Answer(NamedTuple):
 
 
 class AgentHooks:
-    """The hooks of one agent, by the methods that they override."""
+    """The hooks of one agent, by the methods that they override.
 
-    __slots__ = ("_by_method", "agent", "answer")
+    Those of an agent around it see its calls, too. They are asked after the hooks of the project
+    and before its own: each hook can only restrict what the one before left.
+    """
 
-    def __init__(self, agent: str, hooks: Sequence[Hooks[Any]]) -> None:
+    __slots__ = ("_by_method", "_hooks", "_owners", "agent", "answer")
+
+    def __init__(
+        self, agent: str, hooks: Sequence[Hooks[Any]], outer: "AgentHooks | None" = None
+    ) -> None:
         self.agent = agent
         self.answer: Answer | None = None
         """Set while the agent calls its output function."""
+        self._hooks = hooks
         self._by_method = {
             method: tuple(hook for hook in hooks if _overrides(hook, method)) for method in METHODS
         }
+        self._owners: dict[Hooks[Any], str] = {}
+        if outer is not None:
+            for method in OF_CALLS:
+                around, own = outer.of(method), self._by_method[method]
+                self._by_method[method] = tuple(dict.fromkeys((*around, *own)))
+                others = (hook for hook in around if hook not in hooks)
+                self._owners.update((hook, outer.owner(hook)) for hook in others)
 
     def of(self, method: str) -> tuple[Hooks[Any], ...]:
         """Return the hooks that override a method, in their order."""
         return self._by_method[method]
+
+    def owner(self, hook: Hooks[Any]) -> str:
+        """Return the agent whose dependencies a hook gets."""
+        return self._owners.get(hook, self.agent)
+
+    def within(self, outer: "AgentHooks") -> "AgentHooks":
+        """Return the hooks of this agent while it works for a call of another one."""
+        return AgentHooks(self.agent, self._hooks, outer)
 
     def answering(self, answer: Answer) -> "AgentHooks":
         """Return the hooks for a call whose outcome is an output."""
@@ -207,6 +232,17 @@ class AgentHooks:
     def __bool__(self) -> bool:
         """Whether any method is overridden."""
         return any(self._by_method.values())
+
+
+def inside(agent: str, own: AgentHooks | None, outer: AgentHooks | None) -> AgentHooks | None:
+    """Return the hooks for the calls of an agent that works for a call; None if there are none.
+
+    Args:
+        agent: The agent that works.
+        own: Its hooks, with those of the project.
+        outer: The hooks for the call that it works for.
+    """
+    return own if outer is None else (own or AgentHooks(agent, ())).within(outer)
 
 
 class HookRegistry:
