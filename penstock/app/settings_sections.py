@@ -206,7 +206,7 @@ class RuleEntry(BaseModel):
     action: Literal["allow", "ask", "deny"]
     """Of all rules that match, `deny` wins over `ask`, and `ask` over `allow`."""
     agent: str = "*"
-    """A pattern for agent names."""
+    """A pattern for agent names. `ask` and `deny` hold for agents that are tools of it, too."""
     labels: tuple[str, ...] = ()
     """Only tools with one of these labels."""
     when: Annotated[dict[str, Any] | None, AfterValidator(_is_schema)] = None
