@@ -28,9 +28,11 @@ from penstock.core.events.flow_events import HandedOff
 from penstock.engine.dialogue import Dialogue
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import ToolSpec
-from penstock.tools.tool import Tool
+from penstock.tools.tool import Registry, Tool
 
 PREFIX = "transfer_to_"
+KIND = "handoff"
+"""The kind of these tools."""
 NO_HANDOFFS: Mapping[str, str] = MappingProxyType({})
 NO_AGENTS: Mapping[str, Any] = MappingProxyType({})
 _MOST_CHARACTERS = 64
@@ -71,6 +73,12 @@ class HandoffTool(Struct, frozen=True):
         # In a frame the call would succeed, and the conversation would keep its agent.
         if call.call_id is None or task.dialogue_of(call.path) is not task.main:
             raise NotPermitted("only the model of a conversation's agent can hand it off")
+        registry = invocation.edition.registry
+        for each in task.main.rounds[-1].reply.calls:
+            if each.call_id == call.call_id:
+                break
+            if is_handoff(registry, each.name):
+                raise NotPermitted(f"the same reply called {each.name} before; call one of them")
         handoffs = task.main.handoffs
         if handoffs >= invocation.edition.world.limits.run_depth:
             raise NotPermitted(
@@ -124,16 +132,19 @@ def handoff_tools(transfers: Mapping[str, str], find: Callable[[str], Described]
             description=f"Hand the conversation off to {name}, who answers from now on.{described}",
             input_schema=_NO_INPUT,
             effect=Effect.NONE,
-            kind="handoff",
+            kind=KIND,
         )
         yield HandoffTool(spec, name)
 
 
-def transfer_of(dialogue: Dialogue, transfers: Mapping[str, str]) -> Transfer | None:
-    """Return the hand-off that the newest calls of an agent ask for, once all are settled.
+def is_handoff(registry: Registry, tool_id: str) -> bool:
+    """Whether a tool hands the conversation off."""
+    tool = registry.find(tool_id)
+    return tool is not None and tool.spec.kind == KIND
 
-    Of several in one reply the first one counts.
-    """
+
+def transfer_of(dialogue: Dialogue, transfers: Mapping[str, str]) -> Transfer | None:
+    """Return the hand-off that the newest calls of an agent ask for, once all are settled."""
     if not (transfers and dialogue.rounds and dialogue.rounds[-1].is_settled):
         return None
     newest = dialogue.rounds[-1]

@@ -102,12 +102,12 @@ def ending_of(
         return "loop_detected"
     errors = [settled.envelope.error for settled in turns.dialogue.rounds[-1].settled.values()]
     final = [error for error in errors if error is not None and not error.continuable]
+    if transfers and not final and (transfer := transfer_of(turns.dialogue, transfers)):
+        return transfer  # before the budget: the call says that the other agent has it
     # A nested budget error ends the task like its own budget: a closing call may still fit.
     if turns.is_spent or any(error.code == BudgetExceeded.code for error in final):
         return "budget_exceeded"
-    if final or not transfers:
-        return final[0] if final else None
-    return transfer_of(turns.dialogue, transfers)
+    return final[0] if final else None
 
 
 async def with_output(

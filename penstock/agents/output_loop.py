@@ -9,9 +9,9 @@ settled with its problems, so that the model reads them; an answer without a cal
 gets a reminder. Both count as attempts. When the iterations or the loop guard end the work, only
 `final_answer` is offered, and `output_retries` more replies are asked for.
 
-Calls beside `final_answer` in one reply: those that read run first. A write beside it is refused
-together with it, and the model must choose; otherwise it would act and end without having seen what
-its act brought. Whether a reply has a write is read from the reply and not from the calls still
+Calls beside `final_answer` in one reply: those that read run first. A write or a hand-off beside it
+is refused together with it, and the model must choose; otherwise it would act and end without
+having seen what its act brought. Whether a reply has a write is read from the reply and not from the calls still
 open, because a restart finds only those. Proof: tests/agents/test_output_loop.py.
 """
 
@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import AnyAgent, ChatSettings
 from penstock.agents.call_runner import CallRunner
-from penstock.agents.handoffs import NO_HANDOFFS, Transfer
+from penstock.agents.handoffs import NO_HANDOFFS, Transfer, is_handoff
 from penstock.agents.loop import End, FinalReply, ending_of
 from penstock.agents.loop_guard import LoopGuard
 from penstock.agents.output_contract import OutputContract, OutputMode
@@ -67,7 +67,7 @@ ACCEPTED = "Accepted."
 """The outcome of an accepted `final_answer`, as the model reads it."""
 _ACCEPTED = Envelope(Status.SUCCESS, ACCEPTED)
 CHOOSE = (
-    "final_answer ends the work, so it cannot come in one reply with {names}, which writes. "
+    "final_answer ends the work, so it cannot come in one reply with {names}. "
     "Neither ran. Call {names} first and read the outcome, or call final_answer alone."
 )
 ANSWERED = "An answer was accepted before this call; only the first one counts."
@@ -164,24 +164,25 @@ class OutputCallRunner(CallRunner):
         """Carry out calls of which some may hand in an output."""
         answers = [call for call in calls if call.tool_id in self.contract.tool_ids]
         others = [call for call in calls if call.tool_id not in self.contract.tool_ids]
-        writes = sorted({call.name for call in asked if self._writes(call.name)})
+        acts = sorted({call.name for call in asked if self._acts(call.name)})
         # Both are refused: if the write ran, the answer would have been given without its outcome;
         # if the answer counted, a write that the model wanted would be missing without a trace.
-        if writes and any(call.name in self.contract.tool_ids for call in asked):
-            error = NotPermitted(CHOOSE.format(names=" and ".join(writes)))
+        if acts and any(call.name in self.contract.tool_ids for call in asked):
+            error = NotPermitted(CHOOSE.format(names=" and ".join(acts)))
             for call in calls:
-                if call in answers or call.tool_id in writes:
+                if call in answers or call.tool_id in acts:
                     self.invoker.refuse(call, self.ledger, error, "")
-            answers, others = [], [call for call in others if call.tool_id not in writes]
+            answers, others = [], [call for call in others if call.tool_id not in acts]
         if others:
             await super().run(others, caller)
         for call in answers:
             await self._answer(call, caller, unused=[each.tool_id for each in others])
 
-    def _writes(self, tool_id: str) -> bool:
+    def _acts(self, tool_id: str) -> bool:
         if tool_id in self.contract.tool_ids:
             return False
-        return self.invoker.registry.effect_of(tool_id) is Effect.WRITE
+        registry = self.invoker.registry
+        return registry.effect_of(tool_id) is Effect.WRITE or is_handoff(registry, tool_id)
 
     async def _answer(self, call: Call, caller: Caller, *, unused: Sequence[str]) -> None:
         ledger, variant = self.ledger, self.contract.variant(call.tool_id)
@@ -193,7 +194,8 @@ class OutputCallRunner(CallRunner):
             # Not clipped: the output is for the program, and not only for the model.
             caller, dialogue = replace(caller, clip_at=None), self._dialogue
             if (hooks := caller.hooks) is not None:
-                answer = Answer(dialogue.path, dialogue.iteration)
+                # Below zero: the turns of outputs that come without a call count from zero.
+                answer = Answer(dialogue.path, -dialogue.iteration)
                 caller = replace(caller, hooks=hooks.answering(answer))
             await super().run([call], caller)
             return

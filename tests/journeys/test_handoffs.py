@@ -152,12 +152,36 @@ async def test_of_two_hand_offs_in_one_reply_the_first_counts_after_all_calls() 
     look = Act("look")
     both = [call("transfer_to_b") + call("look") + call("transfer_to_c"), say("B here.")]
     agents = [Agent("a", handoffs=["b", "c"], tools=[look]), Agent("b"), Agent("c")]
-    async with memory_runtime(model=ScriptedModel(both), agents=agents) as runtime:
+    model = ScriptedModel(both)
+    async with memory_runtime(model=model, agents=agents) as runtime:
         reply = await runtime.chat("Go", agent="a")
         log = await events(runtime, SessionId(reply.session))
     assert (reply.agent, len(look.runs)) == ("b", 1)
     kinds = [type(each) for each in log if isinstance(each, CallSettled | HandedOff)]
     assert kinds == [CallSettled, CallSettled, CallSettled, HandedOff]
+    results = [each.content for each in model.requests[-1].messages[2:]]
+    assert results[0] == "b has the conversation now."
+    assert "the same reply called transfer_to_b before; call one of them" in results[2]
+
+
+async def test_an_answer_cannot_come_with_a_hand_off() -> None:
+    both = call(TRANSFER) + call("final_answer", total=3)
+    model = ScriptedModel([both, call(TRANSFER), say("Paid.")])
+    async with memory_runtime(model=model, agents=[triage(output=Bill)]) as runtime:
+        reply = await runtime.chat("Pay", agent="triage")
+    assert (reply.agent, reply.content) == ("billing", "Paid.")
+    assert all("Neither ran" in each.content for each in model.requests[1].messages[2:])
+
+
+async def test_the_end_of_a_budget_undoes_no_hand_off() -> None:
+    model = by_agent(triage=call(TRANSFER), bill=say("Paid."))
+    least = penstock.ChatSettings(budget_model_calls=1)
+    agents = [triage(billing(settings=least), settings=least)]
+    async with memory_runtime(model=model, agents=agents) as runtime:
+        first = await runtime.chat("Pay", agent="triage")
+        second = await runtime.chat("Pay", agent="triage", session=first.session)
+    assert (first.agent, first.finish_reason) == ("billing", "budget_exceeded")
+    assert (second.agent, second.content) == ("billing", "Paid.")
 
 
 async def test_a_replaced_message_goes_to_the_agent_that_had_the_conversation_then() -> None:

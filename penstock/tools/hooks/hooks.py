@@ -181,7 +181,7 @@ class Answer(NamedTuple):
     frame: CallPath | None
     """The frame of the agent; None for the main agent of a task."""
     turn: int
-    """The number of the reply that makes the call."""
+    """Minus the number of the reply that makes the call."""
 
 
 class AgentHooks:
