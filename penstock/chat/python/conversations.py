@@ -32,7 +32,7 @@ from penstock.chat.python.message_options import (
 from penstock.chat.python.recorded_task import RecordedTask, form_of
 from penstock.chat.python.run import Run
 from penstock.chat.requests import NewMessage, RequestKey, answered_by, reply_of
-from penstock.core.errors import RuntimeMisuse
+from penstock.core.errors import ConfigError, RuntimeMisuse
 from penstock.core.events.events import MessageReceived, Record
 from penstock.core.ids import ASSISTANT, TaskId
 from penstock.core.json_values.json_text import compact
@@ -264,6 +264,7 @@ class Conversations(Archive):
 
         Raises:
             PenstockError: A message was refused; see `chat`.
+            ConfigError: `concurrency` is below 1.
 
         Example:
             >>> import asyncio
@@ -275,6 +276,8 @@ class Conversations(Archive):
             >>> asyncio.run(main())
             ['succeeded', 'succeeded']
         """
+        if concurrency < 1:
+            raise ConfigError(f"concurrency must be at least 1, found {concurrency}")
         asked, slots = list(inputs), asyncio.Semaphore(concurrency)
 
         async def reply_to(number: int) -> Reply[Any]:
@@ -284,11 +287,15 @@ class Conversations(Archive):
 
         replies = _in_order(reply_to, len(asked), ahead=_AHEAD * concurrency)
         bar = late("penstock.chat.python.progress:ProgressBar")(len(asked)) if progress else None
-        async with aclosing(replies):
-            async for reply in replies:
-                yield reply
-                if bar is not None:
-                    bar.advance()
+        try:
+            async with aclosing(replies):
+                async for reply in replies:
+                    yield reply
+                    if bar is not None:
+                        bar.advance()
+        finally:
+            if bar is not None:
+                bar.stop()
 
     async def _reply_to(
         self, content: Content, agent: str | AnyAgent, named: str | None

@@ -14,7 +14,9 @@ class ProgressBar:
         self._progress.start()
 
     def advance(self) -> None:
-        """Count one more input as done. The last one ends the bar."""
+        """Count one more input as done."""
         self._progress.advance(self._task)
-        if self._progress.finished:
-            self._progress.stop()
+
+    def stop(self) -> None:
+        """End the thread that draws the bar, and show the cursor again."""
+        self._progress.stop()

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import threading
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -299,6 +301,28 @@ async def test_a_map_passes_on_a_refusal_and_cancels_its_waits() -> None:
             _ = [reply async for reply in runtime.map(["Hello", "  "])]
         async for _reply in runtime.map(["One", "Two"], concurrency=1):
             break
+
+
+async def test_a_map_leaves_no_thread_of_its_bar_behind() -> None:
+    before = {*threading.enumerate()}
+    async with memory_runtime(model=model()) as runtime:
+        assert [reply async for reply in runtime.map([], progress=True)] == []
+        async with aclosing(runtime.map(["One", "Two"], progress=True)) as replies:
+            async for _reply in replies:
+                break
+        with pytest.raises(InvalidRequest):
+            _ = [reply async for reply in runtime.map(["  "], progress=True)]
+    left = {*threading.enumerate()} - before
+    for thread in left:
+        thread.join(1)
+    assert not any(thread.is_alive() for thread in left)
+
+
+async def test_a_map_that_works_on_nothing_at_once_is_refused() -> None:
+    async with memory_runtime(model=model()) as runtime:
+        for concurrency in (0, -1):
+            with pytest.raises(ConfigError, match=f"at least 1, found {concurrency}"):
+                _ = [reply async for reply in runtime.map(["One"], concurrency=concurrency)]
 
 
 async def test_another_agent_of_a_known_name_is_refused_outside_of_notebooks(
