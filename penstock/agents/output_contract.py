@@ -47,7 +47,8 @@ FINAL_ANSWER = "final_answer"
 """The tool by which a model hands in the output; `final_answer_Ticket` for a member of a union."""
 OUTPUT_RETRIES = 2
 """How often a model may correct an output that does not fit."""
-_FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
+_FENCED = re.compile(r"```(?:json)?[^\S\n]*\n(.*?)```", re.DOTALL)
+"""One line end opens a block: among any number, models that repeat them would cost their square."""
 
 
 class OutputMode(StrEnum):

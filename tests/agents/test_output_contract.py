@@ -169,6 +169,7 @@ BROKEN: list[tuple[Any, str, str]] = [
     (Ticket, "I cannot say.", "/: the answer has no JSON in it"),
     (Ticket, '{"title": ', "/: the answer has no JSON in it"),
     (Ticket, "[" * 100_000, "/: the answer has no JSON in it"),
+    (Ticket, "```json" + "\n" * 100_000, "/: the answer has no JSON in it"),
     (Ticket, "[1]", "/: is not an object"),
     (Ticket, '{"title":"a"}', "/severity: is required"),
     (int, '{"value": "3"}', '/value: "3" is not of type "integer"'),

@@ -1,17 +1,14 @@
 """Which carries of earlier replies a request sends back, and how providers refuse them."""
 
 import json
-import re
 from typing import Any
 
 from penstock.core.messages import AssistantMessage, Carry
 from penstock.models.model import ModelRequest
 
-_REFUSED = re.compile(
-    r"thinking.*signature|signature.*thinking|cannot be modified|expected .*thinking"
-    r"|invalid_encrypted_content|could not be verified|required following item"
-    r"|required 'reasoning' item|item with id|thought_signature",
-    re.IGNORECASE | re.DOTALL,
+_REFUSALS = (
+    *("cannot be modified", "invalid_encrypted_content", "could not be verified"),
+    *("required following item", "required 'reasoning' item", "item with id", "thought_signature"),
 )
 
 
@@ -43,7 +40,12 @@ def has_calls(request: ModelRequest) -> bool:
 
 def refuses_carry(words: str) -> bool:
     """Whether the words of a provider say that it refuses what earlier replies carried."""
-    return _REFUSED.search(words) is not None
+    # Not one pattern with `.*`: an error may repeat the whole request, and that would be searched
+    # to its end from each of its words.
+    text = words.lower()
+    if "thinking" in text and ("signature" in text or "thinking" in text.partition("expected ")[2]):
+        return True
+    return any(each in text for each in _REFUSALS)
 
 
 def compact(arguments: Any) -> str:

@@ -45,6 +45,7 @@ _KEY = re.compile(r"[!-~]+")
 _TAGS = re.compile(r"<(script|style|head)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 WITH_CARRY = {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND}
 """The statuses by which a provider may refuse what earlier replies carried."""
+_PAGE_CHARS = 16 * KIB
 TOO_MANY_PIXELS = "image_dimensions_too_large"
 """The code of an error about the size of an image."""
 _REQUEST_IDS = ("request-id", "x-request-id")
@@ -275,7 +276,8 @@ def _words(body: str) -> tuple[str, str]:
         error = parse_json(body)
         return error_text(error), error_code(error)
     except (ValueError, RecursionError):
-        return one_line(_TAGS.sub(" ", body)), ""
+        # A page of tags that do not end costs the square of its length.
+        return one_line(_TAGS.sub(" ", body[:_PAGE_CHARS])), ""
 
 
 def _max_side(body: str) -> int | None:

@@ -10,7 +10,7 @@ tests/contracts/test_model.py.
 import inspect
 import json
 import logging
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -53,7 +53,7 @@ from penstock.models.wires.carries import has_carries, refuses_carry
 from penstock.models.wires.http import WITH_CARRY, request_name
 from penstock.models.wires.pydantic_ai_history import History, carry_of_reply
 from penstock.models.wires.pydantic_ai_settings import LibrarySettings, offered_tools
-from penstock.models.wires.sse import error_text, refused, without_key
+from penstock.models.wires.sse import TOO_LARGE, error_text, refused, without_key
 from penstock.models.wires.wire_names import WireNames
 
 log = logging.getLogger(__name__)
@@ -82,6 +82,7 @@ class PydanticAIModel:
     def __init__(self, config: ModelConfig, limits: Limits) -> None:
         self.card = config.card
         self._config = config
+        self._most = limits.reply_bytes
         self._key: str | None = None
         """The key, to remove from errors. The library may have found it in the environment."""
         self._client = httpx2.AsyncClient(
@@ -100,7 +101,7 @@ class PydanticAIModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the events of the reply as they arrive."""
-        reading, names = _Reading(), WireNames(request)
+        reading, names = _Reading(self._most), WireNames(request)
         tools = offered_tools(request, names)
         binds = bool(self._model.profile.get("anthropic_binds_thinking_blocks", False))
         history = History(request, names, self._own, tools, binds=binds)
@@ -126,9 +127,10 @@ class PydanticAIModel:
         await self._client.aclose()
 
     async def _heed(self, response: httpx2.Response) -> None:
-        """Pass on what the headers of an answer report about limits."""
+        """Pass on what the headers of an answer report about limits, and bound its body."""
         if self._config.on_headers is not None:
             self._config.on_headers(response.headers)
+        response.stream = _Bounded(response.stream, self._most)
 
     def _made(self) -> Model:
         name = f"{self._config.provider}:{self._config.model}"
@@ -219,10 +221,30 @@ class PydanticAIModel:
         return _converted(error, text)
 
 
-class _Reading:
-    """Converts the library's events to ours."""
+class _Bounded(httpx2.AsyncByteStream):
+    """A body of at most so many bytes, also if the library waits for an event that never ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: Any, most: int) -> None:
+        self._stream = stream
+        self._left = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for block in self._stream:
+            self._left -= len(block)
+            if self._left < 0:
+                raise ModelRefused(TOO_LARGE)
+            yield block
+
+    async def aclose(self) -> None:
+        """Close the body."""
+        await self._stream.aclose()
+
+
+class _Reading:
+    """Converts the library's events to ours. Raises ModelRefused for a reply of too much text."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
         self.calls: dict[int, int] = {}
         """Maps the index of a part to the index of its call."""
         self.chars = 0
@@ -244,17 +266,22 @@ class _Reading:
                 yield self._call(index, "", delta.args_delta)
 
     def _text(self, text: str) -> TextDelta:
-        self.chars += len(text)
+        self._count(text)
         return TextDelta(text)
 
     def _thought(self, text: str) -> ReasoningDelta:
-        self.chars += len(text)
+        self._count(text)
         return ReasoningDelta(text)
 
     def _call(self, index: int, name: str, arguments: str | dict[str, Any] | None) -> CallDelta:
         text = json.dumps(arguments) if isinstance(arguments, dict) else arguments or ""
-        self.chars += len(name) + len(text)
+        self._count(name + text)
         return CallDelta(self.calls[index], name, text)
+
+    def _count(self, text: str) -> None:
+        self.chars += len(text)
+        if self.chars > self._most:  # a compressed body may be much longer than its bytes
+            raise ModelRefused(TOO_LARGE)
 
 
 def _converted(error: Exception, text: str) -> ModelError:

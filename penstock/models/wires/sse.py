@@ -15,6 +15,7 @@ from penstock.core.text import cut
 from penstock.models.structured.fitted import SCHEMA_REFUSED
 
 SHOWN_CHARS = 200
+TOO_LARGE = "the model's reply is longer than Limits.reply_bytes allows"
 _TOO_LONG = re.compile(
     r"context_length_exceeded|prompt is too long|maximum context length|available context size"
 )
@@ -43,7 +44,7 @@ class ServerEvents:
         """Return the payloads that are complete with these bytes. Raises ModelRefused."""
         self._left -= len(block)
         if self._left < 0:
-            raise ModelRefused("the model's reply is longer than Limits.reply_bytes allows")
+            raise ModelRefused(TOO_LARGE)
         # Kept in pieces: joining at each block would be quadratic for a line of megabytes.
         if b"\n" not in block:
             self._line.append(block)

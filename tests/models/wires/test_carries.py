@@ -69,6 +69,8 @@ def test_what_a_request_has() -> None:
         ("invalid_request_error Unknown parameter: 'foo'", False),
         ("prompt is too long", False),
         ("", False),
+        ("expected " * 20_000, False),
+        ("thinking " * 20_000, False),
     ],
 )
 def test_words_of_a_refused_carry(words: str, is_refusal: bool) -> None:
