@@ -286,16 +286,11 @@ class Conversations(Archive):
                 return await self._reply_to(asked[number], agent, named)
 
         replies = _in_order(reply_to, len(asked), ahead=_AHEAD * concurrency)
-        bar = late("penstock.chat.python.progress:ProgressBar")(len(asked)) if progress else None
-        try:
-            async with aclosing(replies):
-                async for reply in replies:
-                    yield reply
-                    if bar is not None:
-                        bar.advance()
-        finally:
-            if bar is not None:
-                bar.stop()
+        if progress:
+            replies = late("penstock.chat.python.progress:with_bar")(replies, len(asked))
+        async with aclosing(replies):
+            async for reply in replies:
+                yield reply
 
     async def _reply_to(
         self, content: Content, agent: str | AnyAgent, named: str | None

@@ -1,7 +1,25 @@
 """A bar on the terminal for `Runtime.map`; the one file of this package that loads rich."""
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TypeVar
+
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+T = TypeVar("T")
+
+
+async def with_bar(items: AsyncGenerator[T, None], total: int) -> AsyncGenerator[T, None]:
+    """Yield items, and show how many of them are done until the reader leaves."""
+    bar = ProgressBar(total)
+    try:
+        async with aclosing(items):
+            async for item in items:
+                yield item
+                bar.advance()
+    finally:
+        bar.stop()
 
 
 class ProgressBar:
