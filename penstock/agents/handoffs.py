@@ -66,6 +66,8 @@ class HandoffTool(Struct, frozen=True):
     spec: ToolSpec
     agent: str
     """The agent that takes over."""
+    siblings: Container[str] = ()
+    """The hand-offs of the same agent: of several in one reply only the first one runs."""
 
     async def run(self, input: Json, invocation: Invocation) -> Any:
         """Return what the model reads; the loop of the task does the rest."""
@@ -73,11 +75,10 @@ class HandoffTool(Struct, frozen=True):
         # In a frame the call would succeed, and the conversation would keep its agent.
         if call.call_id is None or task.dialogue_of(call.path) is not task.main:
             raise NotPermitted("only the model of a conversation's agent can hand it off")
-        registry = invocation.edition.registry
         for each in task.main.rounds[-1].reply.calls:
             if each.call_id == call.call_id:
                 break
-            if is_handoff(registry, each.name):
+            if each.name in self.siblings:
                 raise NotPermitted(f"the same reply called {each.name} before; call one of them")
         handoffs = task.main.handoffs
         if handoffs >= invocation.edition.world.limits.run_depth:
@@ -134,7 +135,7 @@ def handoff_tools(transfers: Mapping[str, str], find: Callable[[str], Described]
             effect=Effect.NONE,
             kind=KIND,
         )
-        yield HandoffTool(spec, name)
+        yield HandoffTool(spec, name, transfers)
 
 
 def is_handoff(registry: Registry, tool_id: str) -> bool:

@@ -5,6 +5,7 @@ AI, with a model whose words are noise and whose calls are forced by a grammar.
 """
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from penstock.core.call import ToolCall
-from penstock.core.errors import ModelUnavailable
+from penstock.core.errors import ModelError, ModelUnavailable
 from penstock.core.ids import CallId
 from penstock.core.late import late
 from penstock.core.limits import Limits
@@ -228,6 +229,36 @@ def asked(situation: str) -> ModelRequest:
 
 async def heard(model: Model, situation: str) -> list[ModelEvent]:
     return [event async for event in model.stream(asked(situation))]
+
+
+ENDLESS = [
+    ([b": ping\n"] * 400, ""),
+    ([b"data: " + b"x" * 3_000], ""),
+    ([gzip.compress(b"".join(events(*[delta(content="a" * 500)] * 40)))], "gzip"),
+]
+"""Bodies without an end, and how they are encoded."""
+PLACES = {
+    "openai": "penstock.models.wires.openai:OpenAIModel",
+    "openai-responses": "penstock.models.wires.responses:ResponsesModel",
+    "anthropic": "penstock.models.wires.anthropic:AnthropicModel",
+    "openai-chat": "penstock.models.wires.pydantic_ai:PydanticAIModel",
+}
+
+
+@pytest.mark.usefixtures("sdk")
+@pytest.mark.parametrize("wire", PLACES)
+@pytest.mark.parametrize(("blocks", "encoding"), ENDLESS)
+async def test_a_reply_without_an_end_is_refused(
+    wire: str, blocks: list[bytes], encoding: str
+) -> None:
+    headers = {"content-encoding": encoding} if encoding else {}
+    async with fake_server(Canned(blocks, hang=True, headers=headers)) as server:
+        model: Model = late(PLACES[wire])(_config(wire, server.url, {}), Limits(reply_bytes=2_000))
+        request = ModelRequest(system="", messages=[UserMessage("hello")], tools=())
+        async with asyncio.timeout(5):
+            with pytest.raises(ModelError, match=r"Limits\.reply_bytes"):
+                _ = [event async for event in model.stream(request)]
+        await model.close()
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ import pytest
 from msgspec import Struct
 
 import penstock
+from penstock import AgentContext, Hooks, ModelRetry
 from penstock.agents.agent import Agent, AnyAgent
 from penstock.chat.requests import NewMessage, TaskReply
 from penstock.core.call import Effect
@@ -171,6 +172,30 @@ async def test_an_answer_cannot_come_with_a_hand_off() -> None:
         reply = await runtime.chat("Pay", agent="triage")
     assert (reply.agent, reply.content) == ("billing", "Paid.")
     assert all("Neither ran" in each.content for each in model.requests[1].messages[2:])
+
+
+class Watch(Hooks[Any]):
+    """Sees all outputs, and sends the first one back."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    async def on_output(self, ctx: AgentContext[Any], output: Any) -> None:
+        self.seen.append(output)
+        if len(self.seen) == 1:
+            raise ModelRetry("Again.")
+
+
+async def test_a_text_is_not_sent_back_for_the_output_of_the_agent_before() -> None:
+    def bill(total: int) -> int:
+        """Write a bill."""
+        return total
+
+    model = ScriptedModel([call("final_answer", total=9), call(TRANSFER), say("Paid.")])
+    watch = Watch()
+    async with memory_runtime(model=model, agents=[triage(output=bill)], hooks=[watch]) as runtime:
+        reply = await runtime.chat("Pay", agent="triage")
+    assert (reply.content, watch.seen) == ("Paid.", [9, "Paid."])
 
 
 async def test_the_end_of_a_budget_undoes_no_hand_off() -> None:

@@ -282,8 +282,7 @@ class Conversations(Archive):
 
         async def reply_to(number: int) -> Reply[Any]:
             async with slots:
-                named = key and f"{key}:{number}"
-                return await self._reply_to(asked[number], agent, named)
+                return await self._reply_to(asked[number], agent, key and f"{key}:{number}")
 
         replies = _in_order(reply_to, len(asked), ahead=_AHEAD * concurrency)
         if progress:

@@ -307,15 +307,16 @@ async def test_a_map_leaves_no_thread_of_its_bar_behind() -> None:
     before = {*threading.enumerate()}
     async with memory_runtime(model=model()) as runtime:
         assert [reply async for reply in runtime.map([], progress=True)] == []
-        async with aclosing(runtime.map(["One", "Two"], progress=True)) as replies:
+        left: Any = runtime.map(["One", "Two"], progress=True)
+        async with aclosing(left) as replies:
             async for _reply in replies:
                 break
         with pytest.raises(InvalidRequest):
             _ = [reply async for reply in runtime.map(["  "], progress=True)]
-    left = {*threading.enumerate()} - before
-    for thread in left:
+    of_bars = {*threading.enumerate()} - before
+    for thread in of_bars:
         thread.join(1)
-    assert not any(thread.is_alive() for thread in left)
+    assert not any(thread.is_alive() for thread in of_bars)
 
 
 async def test_a_map_that_works_on_nothing_at_once_is_refused() -> None:

@@ -381,25 +381,6 @@ async def test_calls_inside_of_an_output_function_are_no_outputs() -> None:
     assert (reply.output, seen) == (14, [14])
 
 
-async def test_the_text_of_another_agent_is_not_sent_back_for_the_output_of_a_function() -> None:
-    seen: list[Any] = []
-
-    class Watch(Hooks[Any]):
-        async def on_output(self, ctx: AgentContext[Any], output: Any) -> None:
-            seen.append(output)
-            if output == {"nights": 9}:
-                raise ModelRetry("At most three nights.")
-
-    desk = Desk(short).agent.__replace__(hooks=(), transfers={"transfer_to_guide": "guide"})
-    script = [call("final_answer", nights=9), call("transfer_to_guide"), say("I can help.")]
-    runtime = memory_runtime(
-        model=ScriptedModel(script), agents=[desk, Agent("guide")], hooks=[Watch()]
-    )
-    async with runtime as opened:
-        reply = await opened.chat("Book it", agent=desk)
-    assert (reply.content, seen) == ("I can help.", [{"nights": 9}, "I can help."])
-
-
 async def test_a_hook_that_never_returns_about_the_output_of_a_function_is_named() -> None:
     desk = Desk(hanging)
     desk.agent.settings = ChatSettings(budget_seconds=0.05)
