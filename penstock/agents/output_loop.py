@@ -11,8 +11,8 @@ gets a reminder. Both count as attempts. When the iterations or the loop guard e
 
 Calls beside `final_answer` in one reply: those that read run first. A write or a hand-off beside it
 is refused together with it, and the model must choose; otherwise it would act and end without
-having seen what its act brought. Whether a reply has a write is read from the reply and not from the calls still
-open, because a restart finds only those. Proof: tests/agents/test_output_loop.py.
+having seen what its act brought. Whether a reply has a write is read from the reply and not from
+the calls still open, because a restart finds only those. Proof: tests/agents/test_output_loop.py.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
