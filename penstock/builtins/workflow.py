@@ -129,10 +129,10 @@ async def _outcome(runs: Runs, run_id: TaskId, ledger: Ledger) -> Envelope:
 
     The run stays in `awaited` meanwhile, so that it is cancelled when this task ends.
     """
-    ledger.task.waits.awaited[run_id] = None
+    ledger.task.own_waits().awaited[run_id] = None
     while (envelope := await runs.wait(run_id, ledger.task.task_id)) is None:
         await_run(ledger, run_id)
-    ledger.task.waits.awaited.pop(run_id, None)
+    ledger.task.own_waits().awaited.pop(run_id, None)
     return envelope
 
 

@@ -6,7 +6,8 @@ and the order of completion must not change the prompt. All state follows from e
 rebuilds the same messages. Shown by tests/engine/test_dialogue.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -106,7 +107,7 @@ class MessageList(Struct):
     """Earlier tasks that are not among the messages any more."""
     has_files: bool = False
     """Whether people sent files."""
-    instructions: dict[str, str] = field(default_factory=dict)
+    instructions: Mapping[str, str] = MappingProxyType({})
     """The newest texts that functions among the instructions returned, by agent."""
     summarised: tuple[TaskId, ...] = ()
     """The tasks that the summary at the beginning replaces."""

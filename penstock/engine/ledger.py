@@ -174,7 +174,7 @@ class Ledger:
         Written when the task is suspended; a crash before that loses it.
         """
         active_ms = self.active_ms(path, attempt) + round(1000 * seconds)
-        self.task.waits.parked[path] = ParkedCall(
+        self.task.own_waits().parked[path] = ParkedCall(
             path,
             active_ms,
             attempt,

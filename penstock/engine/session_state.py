@@ -157,7 +157,7 @@ class SessionState:
             case CallStarted() | CallRetried() if path:
                 task.record_start(event, path, self.tick)
             case QuestionAsked(question=question):
-                task.waits.ask(question, self.tick)
+                task.own_waits().ask(question, self.tick)
             case QuestionAnswered():
                 task.answer(event, self.tick)
             case SkillsSelected():
@@ -175,8 +175,9 @@ class SessionState:
             case CancelRequested():
                 task.cancel_requested, task.is_suspended, task.cancelled_by = True, False, event.by
             case NoteEmitted() if path:
+                notes = task.own_records().notes
                 for note in ((path, event.event_type), (path, event.line)):
-                    task.records.notes[note] = task.records.notes.get(note, 0) + 1
+                    notes[note] = notes.get(note, 0) + 1
             case CallStarted() | CallRetried() | NoteEmitted() | TaskStarted():
                 pass
             case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested() | Erased():
@@ -199,7 +200,7 @@ class SessionState:
     def _apply_elsewhere(self, event: Event, task_id: TaskId | None, at: int) -> None:
         match event:
             case MessageReceived() | CallRequested() | FlowRequested() if task_id:
-                self.queue[task_id] = TaskState(task_id, event)
+                self.queue[task_id] = TaskState(task_id, event, main=Dialogue(self.messages))
             case TaskStarted() if task_id:
                 self._start(event, task_id, at)
             case SessionOpened():

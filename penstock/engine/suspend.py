@@ -39,9 +39,8 @@ def await_run(ledger: Ledger, run_id: TaskId) -> None:
 
     Raises Suspend otherwise. The call is entered again when the run has ended.
     """
-    waits = ledger.task.waits
-    if run_id not in waits.ended_runs:
-        waits.awaited[run_id] = None
+    if run_id not in ledger.task.waits.ended_runs:
+        ledger.task.own_waits().awaited[run_id] = None
         raise Suspend(run_id)
 
 

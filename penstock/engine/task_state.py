@@ -42,13 +42,14 @@ from penstock.core.events.flow_events import (
 )
 from penstock.core.events.history_events import Summarised
 from penstock.core.events.hook_events import HookDecided, Verdict
-from penstock.core.ids import ProfileId, QuestionId, TaskId
+from penstock.core.ids import ProfileId, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Usage, UserMessage
-from penstock.core.task import Missing, Question, is_withdrawn
+from penstock.core.task import Missing
 from penstock.engine.agent_chain import AgentChain
-from penstock.engine.dialogue import CachedRequest, Decided, Dialogue, MessageList, Round
+from penstock.engine.dialogue import CachedRequest, Dialogue, MessageList, Round
 from penstock.engine.slash_commands import is_informational
+from penstock.engine.waits import NO_RECORDS, NO_WAITS, ToolRecords, Waits
 
 Brief = MessageReceived | CallRequested | FlowRequested
 ON_INPUT = "on_input"
@@ -100,80 +101,6 @@ class Spent(Struct):
         )
 
 
-class Waits(Struct):
-    """Answers, ends of flow runs and next attempts that the calls of a task wait for.
-
-    Answers and ends of runs may arrive before the event that says the task waits for them, so both
-    are remembered and compared with what is awaited.
-    """
-
-    asked: dict[CallPath, int] = field(default_factory=dict)
-    """Calls with a question, with the session's tick at which it was asked or answered."""
-    waiting: dict[QuestionId, Question] = field(default_factory=dict)
-    answers: dict[CallPath, QuestionAnswered] = field(default_factory=dict)
-    questions: dict[QuestionId, CallPath] = field(default_factory=dict)
-    parked: dict[CallPath, ParkedCall] = field(default_factory=dict)
-    """Calls that wait or will be retried, including those not written to the log yet."""
-    awaited: dict[TaskId, None] = field(default_factory=dict)
-    """Flow runs that calls wait for, including those not written to the log yet."""
-    ended_runs: dict[TaskId, None] = field(default_factory=dict)
-    """Runs that have ended."""
-    arrivals: int = 0
-    """How many answers and awaited ends of runs have arrived; `park` compares two readings."""
-
-    def awaits(self, awaited: str) -> bool:
-        """Return whether this id is an open question or an unfinished run that a call awaits."""
-        return awaited in self.waiting or awaited in self.awaited
-
-    def ask(self, question: Question, tick: int) -> None:
-        """Record an open question."""
-        self.waiting[question.question_id] = question
-        self.questions[question.question_id] = question.path
-        self.asked[question.path] = tick
-
-    def answer(self, event: QuestionAnswered, tick: int) -> None:
-        """Record the answer to a question, or that it was closed without one."""
-        self.waiting.pop(event.question_id, None)
-        path = self.questions.get(event.question_id)
-        if path and path not in self.answers and is_withdrawn(event.status, event.answer):
-            self.asked.pop(path, None)  # a call that still needs the answer asks again
-        # The first answer of a person wins over an expiry that this process added at the same time.
-        elif path and (event.by is not None or path not in self.answers):
-            self.arrivals += path not in self.answers
-            self.answers[path] = event
-            self.asked[path] = tick
-
-    def suspend(self, event: TaskSuspended) -> bool:
-        """Record what the calls wait for. Return False if some of it has already arrived."""
-        self.parked.update((call.path, call) for call in event.parked)
-        self.awaited.update((run, None) for run in event.runs if run not in self.ended_runs)
-        return all(self.awaits(awaited) for awaited in (*event.questions, *event.runs))
-
-    def end_run(self, run_id: TaskId) -> bool:
-        """Record the end of a run. Return whether a call waited for it."""
-        self.ended_runs[run_id] = None
-        if run_id not in self.awaited:
-            return False
-        del self.awaited[run_id]
-        self.arrivals += 1
-        return True
-
-
-class ToolRecords(Struct):
-    """Records of tools and scripts of a task in the log, in addition to the outcomes of calls."""
-
-    delivered: dict[CallPath, tuple[int, int]] = field(default_factory=dict)
-    """Calls of scripts: the tick at which they settled, and the script's clock then."""
-    notes: dict[tuple[CallPath, str], int] = field(default_factory=dict)
-    """How many author's events each call emitted, by type and by line."""
-    values: dict[tuple[str, str], StateWritten] = field(default_factory=dict)
-    """Values in the state of tools, by tool and key."""
-    decisions: dict[Decided, HookDecided] = field(default_factory=dict)
-    """The decisions of hooks."""
-    secrets: dict[SecretGiven, None] = field(default_factory=dict)
-    """Secrets that tools received, in order of first use."""
-
-
 AS_TOOL = "as_tool"
 """The member of the charter of an agent in a frame that is a tool of the agent that calls it."""
 
@@ -197,9 +124,11 @@ class TaskState(Struct):
     entered: dict[CallPath, int] = field(default_factory=dict)
     """Write calls, with the session's tick of their last entry."""
     entries: dict[CallPath, int] = field(default_factory=dict)
-    waits: Waits = field(default_factory=Waits)
+    waits: Waits = field(default_factory=lambda: NO_WAITS)
+    """To be read; `own_waits` is for changes."""
     spent: Spent = field(default_factory=Spent)
-    records: ToolRecords = field(default_factory=ToolRecords)
+    records: ToolRecords = field(default_factory=lambda: NO_RECORDS)
+    """To be read; `own_records` is for changes."""
     is_suspended: bool = False
     blocked_on: tuple[Missing, ...] = ()
     """The parts that the last process that tried to resume the task lacked."""
@@ -211,6 +140,18 @@ class TaskState(Struct):
     """Text of the project's prompt script; None until it has run."""
     instructions: Mapping[str, str] | None = None
     """Texts that functions among the instructions returned in this task, by agent."""
+
+    def own_waits(self) -> Waits:
+        """Return the waits for a change."""
+        if self.waits is NO_WAITS:
+            self.waits = Waits()
+        return self.waits
+
+    def own_records(self) -> ToolRecords:
+        """Return the records for a change."""
+        if self.records is NO_RECORDS:
+            self.records = ToolRecords()
+        return self.records
 
     def text_without_reply(self, event: TaskEnded) -> str:
         """Return the answer of an ended task if no reply brought it to the messages, else ''."""
@@ -316,14 +257,14 @@ class TaskState(Struct):
             return
         # After a crash the attempt that was cut is resumed, not an earlier one.
         entries = before.entries if (before := self.waits.parked.get(path)) else 0
-        self.waits.parked[path] = ParkedCall(path, 0, event.attempt + 1, entries)
+        self.own_waits().parked[path] = ParkedCall(path, 0, event.attempt + 1, entries)
 
     def settle(self, settled: CallSettled, path: CallPath | None, tick: int) -> None:
         """Record the outcome of a call."""
         if path is not None:
             self.settled[path] = settled
             if settled.clock_ms is not None:
-                self.records.delivered[path] = (tick, settled.clock_ms)
+                self.own_records().delivered[path] = (tick, settled.clock_ms)
             if self.waits.parked:
                 self.waits.parked.pop(path, None)
         if settled.ran:
@@ -334,7 +275,7 @@ class TaskState(Struct):
     def answer(self, event: QuestionAnswered, tick: int) -> None:
         """Record the answer to a question, or that it was closed without one."""
         self.is_suspended = False
-        self.waits.answer(event, tick)
+        self.own_waits().answer(event, tick)
 
     def record_value(
         self,
@@ -349,18 +290,19 @@ class TaskState(Struct):
             if event.text:
                 self.spent.add(event.usage)
         elif isinstance(event, StateWritten):
-            self.records.values[event.tool_id, event.key] = event
+            self.own_records().values[event.tool_id, event.key] = event
         elif isinstance(event, SecretGiven):
-            self.records.secrets[event] = None
+            self.own_records().secrets[event] = None
         elif event.agent:
             self.instructions = {**(self.instructions or {}), event.agent: event.text}
-            self.main.messages.instructions[event.agent] = event.text
+            messages = self.main.messages
+            messages.instructions = {**messages.instructions, event.agent: event.text}
         else:
             self.prompt_prefix = event.text
 
     def _record_decision(self, event: HookDecided, path: CallPath | None) -> None:
         """Record what a hook decided. The model reads the message that it left."""
-        self.records.decisions[path, event.method, event.hook, event.turn] = event
+        self.own_records().decisions[path, event.method, event.hook, event.turn] = event
         if event.method in OF_CALLS:
             return
         if event.verdict is Verdict.REFUSE:
@@ -377,9 +319,9 @@ class TaskState(Struct):
             self.blocked_on = event.blocked_on
             return
         # Everything may have arrived before this event was written: then the task does not wait.
-        self.is_suspended = self.waits.suspend(event) and not self.cancel_requested
+        self.is_suspended = self.own_waits().suspend(event) and not self.cancel_requested
 
     def end_run(self, run_id: TaskId) -> None:
         """Record the end of a run; the task resumes if it waited for it."""
-        if self.waits.end_run(run_id):
+        if self.own_waits().end_run(run_id):
             self.is_suspended = False

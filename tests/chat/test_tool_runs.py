@@ -137,7 +137,7 @@ async def notified(brief: FlowRequested, *awaited: str, is_over: bool = False) -
     for each in awaited:
         await log.send(LogId(each), [Entry(FLOW, TaskId(each))])
     task = TaskState(CHILD, brief)
-    task.waits.awaited.update(dict.fromkeys(map(TaskId, (*awaited, "task_gone"))))
+    task.own_waits().awaited.update(dict.fromkeys(map(TaskId, (*awaited, "task_gone"))))
     await RunNotifier(log, lambda log_id: None).notify(held, task)
     ends = [event for each in awaited for event in await log.read(LogId(each), after=1)]
     return [each.event for each in (*await log.read(LOG, after=3), *ends)]

@@ -85,8 +85,8 @@ def test_a_task_waits_while_none_of_its_runs_has_ended(
 
 def test_tasks_share_no_part() -> None:
     task, other = TaskState(ONE, None), TaskState(ONE, None)
-    task.waits.parked[path_of("a")] = ParkedCall(path_of("a"), 5)
-    task.records.notes[path_of("a"), "step"] = 1
+    task.own_waits().parked[path_of("a")] = ParkedCall(path_of("a"), 5)
+    task.own_records().notes[path_of("a"), "step"] = 1
     task.flow_events.append((None, FlowNotified(kind="flow_jump")))
     assert task != other
     assert other == TaskState(ONE, None)
@@ -97,6 +97,6 @@ def test_an_outcome_ends_only_the_wait_of_its_own_call() -> None:
     task = state.current
     assert task
     for name in "ab":
-        task.waits.parked[path_of(name)] = ParkedCall(path_of(name), 5)
+        task.own_waits().parked[path_of(name)] = ParkedCall(path_of(name), 5)
     state.apply(outcome("a"), ONE, path_of("a"), 9)
     assert list(task.waits.parked) == [path_of("b")]

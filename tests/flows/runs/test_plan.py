@@ -181,7 +181,7 @@ def test_a_step_is_idle_until_all_its_questions_are_answered(
     *, is_open: bool, taken: list[str]
 ) -> None:
     task = TaskState(TaskId("task_1"), None)
-    task.waits.awaited = {TaskId("q_1"): None} if is_open else {}
+    task.own_waits().awaited = {TaskId("q_1"): None} if is_open else {}
     idle = IdleSteps({"ask": ASKED})
     assert idle.take_answered(task) == taken
     assert list(idle.waiting) == ([] if taken else ["ask"])

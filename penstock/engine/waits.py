@@ -1,0 +1,105 @@
+"""What the calls of a task wait for, and what its tools left in the log.
+
+A task has its own of both only once something waits or is recorded: see `TaskState.own_waits`.
+Until then it shares `NO_WAITS` and `NO_RECORDS`, whose maps refuse every change, because 14 objects
+less for each task are 4 % of the CPU time of a plain turn.
+
+Shown by tests/engine/test_waits.py and test_task_state.py.
+"""
+
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import Struct, field
+
+from penstock.core.call import CallPath
+from penstock.core.events.events import (
+    ParkedCall,
+    QuestionAnswered,
+    SecretGiven,
+    StateWritten,
+    TaskSuspended,
+)
+from penstock.core.events.hook_events import HookDecided
+from penstock.core.ids import QuestionId, TaskId
+from penstock.core.task import Question, is_withdrawn
+from penstock.engine.dialogue import Decided
+
+
+class Waits(Struct):
+    """Answers, ends of flow runs and next attempts that the calls of a task wait for.
+
+    Answers and ends of runs may arrive before the event that says the task waits for them, so both
+    are remembered and compared with what is awaited.
+    """
+
+    asked: dict[CallPath, int] = field(default_factory=dict)
+    """Calls with a question, with the session's tick at which it was asked or answered."""
+    waiting: dict[QuestionId, Question] = field(default_factory=dict)
+    answers: dict[CallPath, QuestionAnswered] = field(default_factory=dict)
+    questions: dict[QuestionId, CallPath] = field(default_factory=dict)
+    parked: dict[CallPath, ParkedCall] = field(default_factory=dict)
+    """Calls that wait or will be retried, including those not written to the log yet."""
+    awaited: dict[TaskId, None] = field(default_factory=dict)
+    """Flow runs that calls wait for, including those not written to the log yet."""
+    ended_runs: dict[TaskId, None] = field(default_factory=dict)
+    """Runs that have ended."""
+    arrivals: int = 0
+    """How many answers and awaited ends of runs have arrived; `park` compares two readings."""
+
+    def awaits(self, awaited: str) -> bool:
+        """Return whether this id is an open question or an unfinished run that a call awaits."""
+        return awaited in self.waiting or awaited in self.awaited
+
+    def ask(self, question: Question, tick: int) -> None:
+        """Record an open question."""
+        self.waiting[question.question_id] = question
+        self.questions[question.question_id] = question.path
+        self.asked[question.path] = tick
+
+    def answer(self, event: QuestionAnswered, tick: int) -> None:
+        """Record the answer to a question, or that it was closed without one."""
+        self.waiting.pop(event.question_id, None)
+        path = self.questions.get(event.question_id)
+        if path and path not in self.answers and is_withdrawn(event.status, event.answer):
+            self.asked.pop(path, None)  # a call that still needs the answer asks again
+        # The first answer of a person wins over an expiry that this process added at the same time.
+        elif path and (event.by is not None or path not in self.answers):
+            self.arrivals += path not in self.answers
+            self.answers[path] = event
+            self.asked[path] = tick
+
+    def suspend(self, event: TaskSuspended) -> bool:
+        """Record what the calls wait for. Return False if some of it has already arrived."""
+        self.parked.update((call.path, call) for call in event.parked)
+        self.awaited.update((run, None) for run in event.runs if run not in self.ended_runs)
+        return all(self.awaits(awaited) for awaited in (*event.questions, *event.runs))
+
+    def end_run(self, run_id: TaskId) -> bool:
+        """Record the end of a run. Return whether a call waited for it."""
+        self.ended_runs[run_id] = None
+        if run_id not in self.awaited:
+            return False
+        del self.awaited[run_id]
+        self.arrivals += 1
+        return True
+
+
+class ToolRecords(Struct):
+    """Records of tools and scripts of a task in the log, in addition to the outcomes of calls."""
+
+    delivered: dict[CallPath, tuple[int, int]] = field(default_factory=dict)
+    """Calls of scripts: the tick at which they settled, and the script's clock then."""
+    notes: dict[tuple[CallPath, str], int] = field(default_factory=dict)
+    """How many author's events each call emitted, by type and by line."""
+    values: dict[tuple[str, str], StateWritten] = field(default_factory=dict)
+    """Values in the state of tools, by tool and key."""
+    decisions: dict[Decided, HookDecided] = field(default_factory=dict)
+    """The decisions of hooks."""
+    secrets: dict[SecretGiven, None] = field(default_factory=dict)
+    """Secrets that tools received, in order of first use."""
+
+
+_NOTHING: Any = MappingProxyType({})
+NO_WAITS = Waits(*[_NOTHING] * 7)
+NO_RECORDS = ToolRecords(*[_NOTHING] * 5)
