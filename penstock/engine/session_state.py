@@ -175,9 +175,7 @@ class SessionState:
             case CancelRequested():
                 task.cancel_requested, task.is_suspended, task.cancelled_by = True, False, event.by
             case NoteEmitted() if path:
-                notes = task.own_records().notes
-                for note in ((path, event.event_type), (path, event.line)):
-                    notes[note] = notes.get(note, 0) + 1
+                task.own_records().count(event, path)
             case CallStarted() | CallRetried() | NoteEmitted() | TaskStarted():
                 pass
             case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested() | Erased():

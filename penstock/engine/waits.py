@@ -1,4 +1,4 @@
-"""What the calls of a task wait for, and what its tools left in the log.
+"""The answers and runs that calls of a task wait for, and the records that its tools left.
 
 A task has its own of both only once something waits or is recorded: see `TaskState.own_waits`.
 Until then it shares `NO_WAITS` and `NO_RECORDS`, whose maps refuse every change, because 14 objects
@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from penstock.core.call import CallPath
 from penstock.core.events.events import (
+    NoteEmitted,
     ParkedCall,
     QuestionAnswered,
     SecretGiven,
@@ -98,6 +99,11 @@ class ToolRecords(Struct):
     """The decisions of hooks."""
     secrets: dict[SecretGiven, None] = field(default_factory=dict)
     """Secrets that tools received, in order of first use."""
+
+    def count(self, event: NoteEmitted, path: CallPath) -> None:
+        """Count an author's event of a call."""
+        for note in ((path, event.event_type), (path, event.line)):
+            self.notes[note] = self.notes.get(note, 0) + 1
 
 
 _NOTHING: Any = MappingProxyType({})
