@@ -77,10 +77,13 @@ def run_file(options: Options) -> None:
     is short for `penstock eval run FILE`.
     """
     settings = read_settings(options.project)
+    for file in (options.junit, options.markdown):
+        _check_place(file)
     runs, dataset = Runs(settings.data_path), Dataset.from_file(options.file)
     earlier = runs.get(options.since) if options.since else runs.last(dataset.name)
     if options.only_failed:
         dataset = _failed_cases(dataset, earlier)
+        earlier = earlier and earlier.within({each.name for each in dataset.cases})
     agent = options.agent or dataset.agent or ASSISTANT
     models = tuple(options.models or ())
     names = [each.name for each in dataset.cases]
@@ -118,6 +121,21 @@ def run_file(options: Options) -> None:
     raise typer.Exit(FINE if report.pass_rate >= options.min_pass else FAILED)
 
 
+def _check_place(file: Path | None) -> None:
+    """Raise ConfigError for a file that cannot be written: a run may take long and cost much."""
+    if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
+        why = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
+        raise ConfigError(f"cannot write {file}: {why}")
+
+
+def _write(file: Path | None, content: bytes) -> None:
+    if file is not None:
+        try:
+            file.write_bytes(content)
+        except OSError as error:
+            raise ConfigError(f"cannot write {file}: {error.strerror or error}") from None
+
+
 def _failed_cases(dataset: Dataset[Any], earlier: Report | None) -> Dataset[Any]:
     if earlier is None:
         raise NotFound(f"--only-failed needs a finished run of {dataset.name!r}; there is none yet")
@@ -128,15 +146,13 @@ def _failed_cases(dataset: Dataset[Any], earlier: Report | None) -> Dataset[Any]
 
 
 def _show(options: Options, report: Report, earlier: Report | None) -> None:
-    if options.junit:
-        options.junit.write_bytes(to_junit(report))
-    if options.markdown:
-        options.markdown.write_text(to_markdown(report, earlier), encoding="utf-8")
     if options.as_json:
         say(report.to_json().decode())
     else:
         print_report(report, earlier)
         note(f"run {report.run_id}; --since {report.run_id} compares a later run with it")
+    _write(options.junit, to_junit(report))
+    _write(options.markdown, to_markdown(report, earlier).encode())
 
 
 class ProgressBar:

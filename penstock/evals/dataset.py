@@ -5,6 +5,7 @@ never stops at its first problem: all problems are reported with their lines bef
 asked, because a run that fails at case 80 has paid for 79. Shown by tests/evals/test_dataset.py.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -74,10 +75,10 @@ class Dataset(Generic[OutputT]):
 
     def __post_init__(self) -> None:
         """Check the names of the cases: they identify a case in later runs."""
-        names = [case.name for case in self.cases]
+        names = Counter(case.name for case in self.cases)
         if not names:
             raise ConfigError(f"the dataset {self.name!r} has no cases: add at least one")
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        if twice := sorted(name for name, count in names.items() if count > 1):
             raise ConfigError(
                 f"the dataset {self.name!r} has several cases named {twice[0]!r}: "
                 "a name must be unique, because later runs are compared by it"

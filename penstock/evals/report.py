@@ -6,7 +6,7 @@ little. Shown by tests/evals/test_report.py.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -169,6 +169,10 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
         keys = dict.fromkeys([*after, *before])
         changes = (Change(*key, before.get(key), after.get(key)) for key in keys)
         return [each for each in changes if _value(each.before) != _value(each.after)]
+
+    def within(self, cases: Collection[str]) -> "Report":
+        """Return the report on some of the cases only, to compare it with a run of these."""
+        return replace(self, attempts=tuple(each for each in self.attempts if each.case in cases))
 
     def rates(self) -> dict[tuple[str, str], Rate]:
         """Return the rate of each case with each model."""

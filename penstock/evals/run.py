@@ -78,7 +78,7 @@ async def evaluate(
         The report. A case whose task failed, or that waits for a person, has not passed.
 
     Raises:
-        ConfigError: `repeat` or `concurrency` is below 1.
+        ConfigError: `repeat` or `concurrency` is below 1, or the agent lacks dependencies.
         NotFound: There is no such agent.
 
     Example:
@@ -97,7 +97,7 @@ async def evaluate(
     if min(repeat, concurrency) < 1:
         raise ConfigError(f"repeat and concurrency must be at least 1: {repeat}, {concurrency}")
     world, agents = runtime.parts.world, runtime.parts.chat.agents
-    name = agents.get(agent).name if isinstance(agent, str) else agents.add(agent).name
+    name = agents.get(agent).name if isinstance(agent, str) else agents.put(agent).name
     run_id, started_at = options.get("run_id") or world.new_id("eval"), world.clock.now()
     run = _Run(runtime=runtime, agent=agent, run_id=run_id, scorers=dataset.scorers)
     places = list(_places(dataset, options.get("models") or ("",), repeat))

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from typing import Any, Self
 
 from pydantic import BaseModel
@@ -52,7 +53,8 @@ class Contains:
     """The text of the answer contains a text.
 
     Args:
-        text: The text; None means `expected` of the case, which is then a text.
+        text: The text; None means `expected` of the case, as JSON if it is no text. A case that
+            expects nothing passes.
         ignore_case: Whether capitals and small letters are the same.
 
     Example:
@@ -66,7 +68,11 @@ class Contains:
 
     def __call__(self, case: Case[Any], reply: Reply[Any], /) -> Score:
         """Search."""
-        wanted = str(case.expected) if self.text is None else self.text
+        expected = plain(case.expected)
+        if self.text is None and expected is None:
+            return Score(1)
+        as_text = expected if isinstance(expected, str) else compact(expected)
+        wanted = as_text if self.text is None else self.text
         within, part = reply.content, wanted
         if self.ignore_case:
             within, part = within.casefold(), part.casefold()
@@ -221,7 +227,7 @@ class Judge:
         reply = await answered.runtime.chat(
             f"Rubric: {self.rubric}\n\nData:\n{compact(facts)}",
             agent=_judge(self.model),
-            key=f"{answered.key}:{self.rubric}",
+            key=f"{answered.key}:{sha256(compact([self.model, self.rubric]).encode()).hexdigest()}",
         )
         verdict = reply.output
         return Score(float(verdict.passed), verdict.reason)

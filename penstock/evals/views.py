@@ -8,13 +8,14 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.core.messages import Usage
-from penstock.core.text import cut, one_line
+from penstock.core.text import count, cut, one_line
 from penstock.evals.report import Attempt, Report, sum_usage
 
 REASON = 100
 """Characters of a reason in a table."""
 _NOT_XML = {code: 0xFFFD for code in range(32) if chr(code) not in "\t\n\r"}
-"""Control characters, which XML 1.0 cannot hold even escaped."""
+_NOT_XML |= {0xFFFE: 0xFFFD, 0xFFFF: 0xFFFD}
+"""Characters that XML 1.0 cannot hold even escaped."""
 
 
 def print_report(report: Report, earlier: Report | None = None) -> None:
@@ -31,9 +32,11 @@ def print_report(report: Report, earlier: Report | None = None) -> None:
         console.print(Text(line, "bold"))
     if earlier is not None:
         changes = report.compare(earlier)
-        console.print(Text(f"compared with {earlier.run_id}: {len(changes) or 'no'} differences"))
+        differences = count(len(changes), "difference") if changes else "no differences"
+        console.print(Text(f"compared with {earlier.run_id}: {differences}"))
         for change in changes:
-            console.print(Text(f"  {change}", "red" if "worse" in str(change) else "green"))
+            style = "red" if str(change).startswith("worse") else "green"
+            console.print(Text(f"  {change}", style))
 
 
 def to_markdown(report: Report, earlier: Report | None = None) -> str:
@@ -121,11 +124,15 @@ def _total(report: Report, model: str) -> str:
     times = [each.seconds for each in own.attempts if each.seconds is not None]
     tokens = own.usage.input_tokens + own.usage.output_tokens
     mean = f", {sum(times) / len(times):.2f} s each" if times else ""
-    return f"{model or report.agent}: {own.rate}, {tokens:,} tokens, {_cost(own.usage)}{mean}"
+    return f"{model or report.agent}: {own.rate}, {tokens:,} tokens, {_total_cost(own.usage)}{mean}"
 
 
 def _cost(usage: Usage) -> str:
     return "?" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+
+
+def _total_cost(usage: Usage) -> str:
+    return "cost unknown" if usage.cost_usd is None else _cost(usage)
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -90,6 +90,25 @@ def test_only_what_failed_is_asked_again(
     run("eval", cases)
     report = run_json("eval", cases, "--only-failed", "--min-pass", "0")
     assert [each["case"] for each in report["attempts"]] == ["another"]
+    out = run("eval", cases, "--only-failed")[1]
+    assert "no differences" in out
+    assert "cost unknown" in out
+
+
+@pytest.mark.parametrize("option", ["--junit", "--markdown"])
+def test_a_report_that_cannot_be_written_is_refused_before_any_case_is_asked(
+    run: Run, cases: str, tmp_path: Path, option: str
+) -> None:
+    for place in (tmp_path, tmp_path / "none" / "report"):
+        code, out, err = run("eval", cases, option, str(place))
+        assert (code, out, err.count("cannot write")) == (1, "", 1)
+    full = Path("/dev/full")
+    code, out, err = run("eval", cases, option, str(full))
+    assert (code, "assistant: 1/2" in out, "cannot write /dev/full: No space left" in err) == (
+        1,
+        True,
+        True,
+    )
 
 
 def test_a_run_that_was_cut_goes_on_and_asks_no_finished_case_again(

@@ -134,6 +134,24 @@ def test_a_dataset_needs_cases_with_unique_names() -> None:
         Dataset("twice", [Case("a", input="b"), Case("a", input="c")])
 
 
+class Name(str):
+    """A name that counts how often it is compared."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        """Count."""
+        Name.compared += 1
+        return str(self) == str(other)
+
+
+def test_the_names_of_cases_are_checked_in_linear_time() -> None:
+    Dataset("many", [Case(Name(f"case {number}"), input="b") for number in range(100)])
+    assert Name.compared < 100
+
+
 def _file(folder: Path, text: str, name: str = "cases.yaml") -> Path:
     path = folder / name
     path.write_text(text)

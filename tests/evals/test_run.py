@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from anyio.lowlevel import checkpoint
+from msgspec.structs import replace
 from pydantic import BaseModel
 
-from penstock import Agent, tool
+from penstock import Agent, ToolContext, tool
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.limits import Limits
 from penstock.core.reply import Reply
@@ -19,6 +20,7 @@ from penstock.evals.report import Attempt
 from penstock.evals.run import evaluate, evaluate_sync
 from penstock.evals.scorers import CalledTool, Contains, Equal, Judge, MaxCost, MaxTurns, _judge
 from penstock.models.scripted import (
+    SCRIPTED,
     Hold,
     ScriptedModel,
     ScriptedReply,
@@ -211,6 +213,37 @@ async def test_a_judge_gives_a_typed_verdict_and_is_not_asked_again() -> None:
     assert (grade.passed, grade.reason) == (True, "It names the cause.")
     assert reports[1].attempts == reports[0].attempts
     assert '"answer":"fire"' in model.requests[1].messages[-1].content.replace(" ", "")
+
+
+async def test_judges_with_one_rubric_are_each_asked() -> None:
+    """Also if the rubric is longer than the key of a message may be."""
+    judged = {"kind": True, "strict": False}
+    models = [
+        ScriptedModel(
+            [call("final_answer", reason=name, passed=passed)],
+            card=replace(SCRIPTED, model_id=f"judges:{name}"),
+        )
+        for name, passed in judged.items()
+    ]
+    scorers = [Judge(f"judges:{name}", "Names the cause. " * 100) for name in judged]
+    async with memory_runtime(model=ScriptedModel([say("fire")])) as runtime:
+        for model in models:
+            runtime.parts.chat.models.add(model)
+        dataset = Dataset("faults", [BURNS], scorers=scorers)
+        report = await evaluate(dataset, agent=CLERK, runtime=runtime)
+    grades = report.attempts[0].grades
+    assert [(each.reason, each.passed) for each in grades] == [*judged.items()]
+
+
+async def test_an_agent_that_lacks_its_dependencies_is_refused_before_any_case_is_asked() -> None:
+    @tool(effect="read")
+    def look(ctx: ToolContext[int]) -> str:
+        """Look."""
+        return str(ctx.deps)
+
+    async with memory_runtime() as runtime:
+        with pytest.raises(ConfigError, match="look"):
+            await evaluate(BOTH, agent=Agent("clerk", tools=[look]), runtime=runtime)
 
 
 def test_a_judge_is_one_agent_for_each_model() -> None:

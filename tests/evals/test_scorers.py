@@ -31,6 +31,15 @@ def test_a_text_is_scored_with_a_reason(name: str) -> None:
     assert score.reason.startswith(reason)
 
 
+def test_a_text_to_contain_is_the_expected_value_as_json_or_nothing_at_all() -> None:
+    """A case that expects nothing passes, as with Equal."""
+    contains = Contains()
+    assert contains(Case("a", input="b"), reply("Hello")).has_passed
+    order: Case[Any] = Case("a", input="b", expected={"order": 7})
+    assert contains(order, reply('found {"order":7}')).has_passed
+    assert not contains(order, reply("{'order': 7}")).has_passed
+
+
 INSIDE = ToolCall(id="1", tool="pay", input={"amount": 5})
 CALLS = (
     ToolCall(id="tc_1", tool="look", input={"order": 7, "deep": True}, calls=(INSIDE,)),

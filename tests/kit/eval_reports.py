@@ -18,7 +18,7 @@ def report_of(*attempts: tuple[str, str, bool, float | None]) -> Report:
                 status="succeeded",
                 passed=passed,
                 grades=(Grade("Equal()", float(passed), passed, "" if passed else "no | match"),),
-                content="\x00bell",
+                content="\x00\uffffbell",
                 seconds=0.5,
                 usage=Usage(input_tokens=10, output_tokens=2, model_calls=1, cost_usd=cost),
             )
