@@ -53,8 +53,8 @@ class Contains:
     """The text of the answer contains a text.
 
     Args:
-        text: The text; None means `expected` of the case, as JSON if it is no text. A case that
-            expects nothing passes.
+        text: The text; None means `expected` of the case, as JSON unless it is a text. A case
+            that expects nothing passes.
         ignore_case: Whether capitals and small letters are the same.
 
     Example:

@@ -16,9 +16,16 @@ from penstock.chat.requests import NewMessage, SentMessage, TaskReply
 from penstock.chat.task_requests import unknown_skills
 from penstock.chat.wire_forms import blocked_part, question_record
 from penstock.core.clock import Moment
-from penstock.core.errors import ConfigError, InvalidRequest, NotFound, SessionBusy, TooLarge
+from penstock.core.errors import (
+    ConfigError,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    SessionBusy,
+    TooLarge,
+)
 from penstock.core.ids import LogId, MessageId, SessionId
-from penstock.core.profile import CHAT
+from penstock.core.profile import ADMIN, CHAT, Profile
 from penstock.core.task import TaskRecord, TaskStatus
 from penstock.models.names import THINKING
 from penstock.models.settings import (
@@ -128,7 +135,7 @@ async def send_message(agent_id: str, request: Request) -> Response:
         agent=agent_id,
         session_id=asked.get("conversationId"),
         model=model,
-        model_settings=_model_settings(asked),
+        model_settings=_model_settings(asked, profile),
         enable_tools=asked.get("enableTools", True),
         cancel_open=asked.get("cancelOpen", False),
         selected_skills=named,
@@ -176,7 +183,7 @@ async def regenerate(agent_id: str, message_id: str, request: Request) -> Respon
         agent=agent_id,
         session_id=session_id,
         model=await _model(context.chat, asked),
-        model_settings=_model_settings(asked),
+        model_settings=_model_settings(asked, profile),
         enable_tools=asked.get("enableTools", True),
         supersedes=task_messages.task.task_id,
         head=head,
@@ -274,8 +281,14 @@ def _attachments(asked: dict[str, Any]) -> list[PlacedFile]:
     return files
 
 
-def _model_settings(asked: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the settings of requests to the model. Raises InvalidRequest."""
+def _model_settings(asked: dict[str, Any], profile: Profile) -> dict[str, Any] | None:
+    """Return the settings of requests to the model. Raises InvalidRequest and Forbidden.
+
+    Members of the body of a request can replace its model, its instructions and its messages, name
+    tools that the provider runs, or refer to what it has stored for others.
+    """
+    if (asked.get("modelSettings") or {}).get("extra") and not profile.holds(ADMIN):
+        raise Forbidden("the member `extra` of `modelSettings` needs the permission 'admin'")
     try:
         given = convert(asked.get("modelSettings", {}), ModelSettings)
     except ValidationError as error:
