@@ -54,3 +54,26 @@ async def test_settings_of_requests_that_do_not_exist_are_refused(
 
 def test_the_form_of_settings_has_each_of_them() -> None:
     assert {*SETTINGS["properties"]} == {*ModelSettings.__struct_fields__}
+
+
+@pytest.mark.parametrize(
+    ("permissions", "settings", "status"),
+    [
+        (["chat"], {"extra": {"model": "dearer", "messages": []}}, 403),
+        (["chat"], {"temperature": 0.5, "extra": {}}, 200),
+        (["chat", "admin"], {"extra": {"service_tier": "flex"}}, 200),
+    ],
+)
+async def test_only_an_admin_adds_members_to_the_body_of_a_request(
+    permissions: list[str], settings: dict[str, Any], status: int
+) -> None:
+    """They can replace the model, the instructions and the messages."""
+    model = ScriptedModel(lambda _: say("Hi."))
+    async with served(model=model) as server:
+        key = await server.database_parts.keys.create("ann", permissions=permissions)
+        answer = await server.client.post(
+            CHAT,
+            json={"content": "Hi", "modelSettings": settings},
+            headers={"authorization": f"Bearer {key}"},
+        )
+    assert (answer.status_code, len(model.requests)) == (status, int(status == 200))

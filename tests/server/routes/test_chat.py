@@ -248,29 +248,6 @@ async def test_a_lone_surrogate_in_a_message_is_replaced() -> None:
         assert response.json()["userMessage"]["content"] == "a\ufffd"
 
 
-@pytest.mark.parametrize(
-    ("permissions", "settings", "status"),
-    [
-        (["chat"], {"extra": {"model": "dearer", "messages": []}}, 403),
-        (["chat"], {"temperature": 0.5, "extra": {}}, 200),
-        (["chat", "admin"], {"extra": {"service_tier": "flex"}}, 200),
-    ],
-)
-async def test_only_an_admin_adds_members_to_the_body_of_a_request(
-    permissions: list[str], settings: dict[str, Any], status: int
-) -> None:
-    """They can replace the model, the instructions and the messages."""
-    model = ScriptedModel(lambda _: say("Hi."))
-    async with served(model=model) as server:
-        key = await server.database_parts.keys.create("ann", permissions=permissions)
-        answer = await server.client.post(
-            CHAT,
-            json={"content": "Hi", "modelSettings": settings},
-            headers={"authorization": f"Bearer {key}"},
-        )
-    assert (answer.status_code, len(model.requests)) == (status, int(status == 200))
-
-
 async def test_the_same_key_attaches_to_the_same_task() -> None:
     async with served() as server:
         headers = {"idempotency-key": "k1"}
