@@ -20,10 +20,11 @@ from penstock.core.events.events import Entry, MessageReceived, Record, SessionO
 from penstock.core.ids import ASSISTANT, LogId, MessageId, NewId, SessionId, TaskId
 from penstock.core.reply import Message
 from penstock.core.task import SessionRecord, TaskRecord
-from penstock.store.logs.log import Lease
 from penstock.store.projections import Page
 
 _PAGE = Page(limit=500)
+_OPENED = 1
+"""The number of the event that opens a conversation."""
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -168,36 +169,27 @@ class Archive(Answering):
         session, log = LogId(self._new_id("conv")), self.requests.source.log
         title = title_of(turns[0].text)
         opened = SessionOpened(profile_id=local.profile_id, agent=name, title=title)
-        lease: Lease | None = None
+        entries: list[Entry] = []
         for turn in turns:
-            task_id = TaskId(self._new_id("task"))
-            message_id = MessageId(self._new_id("msg"))
-            received = Entry(
-                MessageReceived(message_id=message_id, content=turn.text, permissions=local.noted),
-                task_id,
+            task_id, message_id = TaskId(self._new_id("task")), MessageId(self._new_id("msg"))
+            received = MessageReceived(
+                message_id=message_id, content=turn.text, permissions=local.noted
             )
-            if lease is None:
-                first = [Entry(opened), received, Entry(TaskStarted(), task_id)]
-                lease, records = await self._begin(session, first)
-            else:
-                # No launcher takes the message for work: the lease is held until the last turn.
-                await log.send(session, [received])
-                records = await log.append(lease, [Entry(TaskStarted(), task_id)])
-            entries = turn.entries(task_id, records[-1].seq, self._new_id)
-            records = await log.append(lease, entries)
-            if turn is turns[-1]:
-                await log.release(lease, head=records[-1].seq)
-        return session
-
-    async def _begin(
-        self, session: LogId, entries: Sequence[Entry]
-    ) -> tuple[Lease, Sequence[Record]]:
-        """Create the log of an imported conversation, and hold it. Raises SessionBusy."""
-        log, owner = self.requests.source.log, self.requests.known.owner
-        started = await log.begin(session, entries, owner, head=0)
+            entries += [Entry(received, task_id), Entry(TaskStarted(), task_id)]
+            entries += turn.entries(task_id, _OPENED + len(entries), self._new_id)
+        started = await log.begin(session, [Entry(opened)], known.owner, head=0)
         if started is None:
             raise SessionBusy("the conversation could not be written: try again")
-        return started
+        lease, _ = started
+        written: Sequence[Record] = ()
+        try:
+            # One write: a message without its end would be work for the next process.
+            written = await log.append(lease, entries)
+            await log.release(lease, head=written[-1].seq)
+        finally:
+            if not written:
+                await log.surrender(lease)
+        return session
 
     async def _session(self, session: str) -> SessionRecord:
         """Return the record of a conversation. Raises NotFound."""

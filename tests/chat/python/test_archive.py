@@ -9,9 +9,13 @@ import penstock
 from penstock.agents.agent import Agent
 from penstock.chat.requests import NewMessage
 from penstock.core.errors import ConfigError, InvalidRequest, NotFound
+from penstock.core.limits import Limits
 from penstock.core.reply import AssistantMessage, UserMessage
-from penstock.models.scripted import ScriptedModel, call, say
-from penstock.testing.runtime import memory_runtime
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.dying_log import DyingLog, live
 from tests.kit.tools import Act, echo
 
 FAST = {"synchronous": "NORMAL"}
@@ -112,6 +116,46 @@ async def test_an_imported_conversation_continues(tmp_path: Path, *, in_memory: 
     assert [each.text for each in messages] == ["What is 2 + 3?", "Five.", "And 6?", "Six."]
     assert messages[1].calls[0].output == "5"
     assert reply.output == "I read 7."
+
+
+async def test_a_long_first_message_is_imported(tmp_path: Path) -> None:
+    turns = [{"role": "user", "content": "x" * 100_000}, {"role": "assistant", "content": "y"}]
+    async with penstock.open(tmp_path, settings=FAST, model=numbered()) as runtime:
+        session = await runtime.import_history(turns)
+        assert [len(each.text) for each in await runtime.history(session)] == [100_000, 1]
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("writes", [1, 2, 3, 4])
+async def test_no_agent_answers_the_messages_of_an_import_that_was_killed(
+    writes: int, *, before: bool
+) -> None:
+    clock, asked = FakeClock(), list[str]()
+    log = DyingLog(clock, writes=writes, before=before)
+    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
+
+    def answer(request: ModelRequest) -> ScriptedReply:
+        asked.append(request.messages[-1].content)
+        return say("Again.")
+
+    turns = [
+        {"role": "user", "content": "Refund 7"},
+        {"role": "assistant", "content": "Done."},
+        {"role": "user", "content": "Refund 8"},
+        {"role": "assistant", "content": "Done."},
+    ]
+    async with memory_runtime(model=ScriptedModel(answer), place=place) as runtime:
+        importing: Any = runtime.import_history(turns)
+        await live(runtime, log, importing)
+    log.revive()
+    clock.advance(place.limits.lease_seconds + 1)
+    async with memory_runtime(model=ScriptedModel(answer), place=place) as runtime:
+        begun = [each.id for each in await runtime.sessions()]
+        reply = await runtime.chat("Hello", session=begun[0] if begun else None)
+        texts = [each.text for each in await runtime.history(reply.session)][:-2]
+    assert reply.output == "Again."
+    assert asked == ["Hello"]
+    assert texts in ([], ["Refund 7", "Done.", "Refund 8", "Done."])
 
 
 @pytest.mark.parametrize(
