@@ -20,6 +20,7 @@ from penstock.core.events.events import Entry, MessageReceived, Record, SessionO
 from penstock.core.ids import ASSISTANT, LogId, MessageId, NewId, SessionId, TaskId
 from penstock.core.reply import Message
 from penstock.core.task import SessionRecord, TaskRecord
+from penstock.store.logs.log import Lease
 from penstock.store.projections import Page
 
 _PAGE = Page(limit=500)
@@ -177,10 +178,7 @@ class Archive(Answering):
             )
             entries += [Entry(received, task_id), Entry(TaskStarted(), task_id)]
             entries += turn.entries(task_id, _OPENED + len(entries), self._new_id)
-        started = await log.begin(session, [Entry(opened)], known.owner, head=0)
-        if started is None:
-            raise SessionBusy("the conversation could not be written: try again")
-        lease, _ = started
+        lease = await self._begin(session, opened)
         written: Sequence[Record] = ()
         try:
             # One write: a message without its end would be work for the next process.
@@ -190,6 +188,14 @@ class Archive(Answering):
             if not written:
                 await log.surrender(lease)
         return session
+
+    async def _begin(self, session: LogId, opened: SessionOpened) -> Lease:
+        """Create the log of an imported conversation, and hold it. Raises SessionBusy."""
+        log, owner = self.requests.source.log, self.requests.known.owner
+        started = await log.begin(session, [Entry(opened)], owner, head=0)
+        if started is None:
+            raise SessionBusy("the conversation could not be written: try again")
+        return started[0]
 
     async def _session(self, session: str) -> SessionRecord:
         """Return the record of a conversation. Raises NotFound."""
