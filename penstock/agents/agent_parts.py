@@ -364,7 +364,7 @@ def note_change(held: HeldLog, task: TaskState, agent: Any) -> None:
 def named_tools(agent: str, tool_ids: Iterable[str], registry: Registry) -> Iterator[AnyTool]:
     """Yield the tools of the project that an agent has by their ids. Raises ConfigError."""
     for tool_id in tool_ids:
-        tool = registry.find(tool_id)
+        tool = registry.by_id.get(tool_id)
         if tool is None:
             known = [each.spec.tool_id for each in registry]
             raise ConfigError(

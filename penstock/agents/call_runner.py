@@ -91,7 +91,7 @@ class CallRunner:
         """Split the calls so that an exclusive one is a batch of its own."""
         batch: list[Call] = []
         for call in calls:
-            tool = self.invoker.registry.find(call.tool_id)
+            tool = self.invoker.registry.by_id.get(call.tool_id)
             if tool is None or tool.spec.exclusive is not True:
                 batch.append(call)
                 continue

@@ -140,7 +140,7 @@ def handoff_tools(transfers: Mapping[str, str], find: Callable[[str], Described]
 
 def is_handoff(registry: Registry, tool_id: str) -> bool:
     """Whether a tool hands the conversation off."""
-    tool = registry.find(tool_id)
+    tool = registry.by_id.get(tool_id)
     return tool is not None and tool.spec.kind == KIND
 
 

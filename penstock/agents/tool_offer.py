@@ -150,7 +150,7 @@ class TaskOffers:
     def _tools(self, caller: Caller) -> list[Tool]:
         """Return the tools of the start, then those that the skills add."""
         registry, fixed = self._shelf.registry, self._fixed or ()
-        initial = [tool for tool in map(registry.find, fixed) if tool is not None]
+        initial = [tool for tool in map(registry.by_id.get, fixed) if tool is not None]
         if caller.selection is NOTHING:
             return initial
         # Behind the tools of the start, so that the beginning of the list stays the same.

@@ -349,7 +349,7 @@ class Turns:
         for requested in reply.calls:
             text = spelling(requested)
             # Paths and verdicts count all calls, settled ones too: both depend on what came before.
-            path = seen.path(requested.name, text)
+            path = seen.path(requested.name, requested.arguments, text)
             verdict = guard.judge(requested, text)
             if requested.call_id in round_.settled:
                 continue

@@ -194,7 +194,7 @@ class Runtime(Conversations):
         error = envelope.error
         if error is None or error.code != ToolNotFound.code:
             return envelope
-        tool = self.parts.tools.invoker.registry.find(tool_id)
+        tool = self.parts.tools.invoker.registry.by_id.get(tool_id)
         if tool is None:
             return envelope
         message = f"the tool {tool_id!r} does not allow direct calls: {how_to_allow(tool.spec)}"

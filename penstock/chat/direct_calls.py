@@ -32,7 +32,6 @@ from penstock.core.events.events import (
     TaskStarted,
 )
 from penstock.core.ids import CallId, MessageId, QuestionId, SessionId
-from penstock.core.json_values.json_text import canonical
 from penstock.core.limits import World
 from penstock.core.profile import Profile
 from penstock.core.task import Question, QuestionKind, TaskStatus
@@ -91,8 +90,7 @@ class DirectCalls:
     ) -> Envelope:
         """Run the call until it is settled. Raises Suspend while it waits for a person."""
         ledger = self.ledger(held, task)
-        places = ledger.occurrences(f"{task.task_id}/0")
-        path = places.path(call.name, canonical(call.arguments))
+        path = ledger.occurrences(f"{task.task_id}/0").path(call.name, call.arguments)
         made = Call(path, call.name, dict(call.arguments), call_id=call.call_id or None)
         return await self._invoker.call(made, caller, ledger)
 

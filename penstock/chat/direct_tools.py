@@ -34,7 +34,7 @@ class DirectTools:
     def get(self, tool_id: str, profile: Profile) -> Tool:
         """Return the tool if this profile may call it. Raises ToolNotFound and NotPermitted."""
         # A tool that only models or scripts may call gets the answer for an unknown id.
-        tool, caller = self._invoker.registry.find(tool_id), replace(DIRECT, profile=profile)
+        tool, caller = self._invoker.registry.by_id.get(tool_id), replace(DIRECT, profile=profile)
         refusal = find_refusal(tool.spec, caller) if tool else None
         if tool is None or isinstance(refusal, ToolNotFound):
             near = nearest(tool_id, [each.spec.tool_id for each in self.list_for(profile)])

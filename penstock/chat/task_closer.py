@@ -9,7 +9,6 @@ Shown by tests/chat/test_task_closer.py.
 
 from msgspec.structs import replace
 
-from penstock.agents.loop_guard import spelling
 from penstock.core.call import CallPath
 from penstock.core.call_errors import CallError, Cancelled, Interrupted
 from penstock.core.envelope import ErrorDetail
@@ -51,7 +50,7 @@ class TaskCloser:
             reply = rounds[-1].reply
             seen = Occurrences(f"{task.task_id}/{reply.iteration}", self._key)
             for call in reply.calls:
-                path = seen.path(call.name, spelling(call))
+                path = seen.path(call.name, call.arguments, call.arguments_text)
                 names[path] = (call.name, call.call_id)
         for path in task.entered:
             names.setdefault(path, (path.rpartition("/")[2].partition("#")[0], None))

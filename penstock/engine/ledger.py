@@ -20,6 +20,7 @@ import asyncio
 import re
 from collections import defaultdict
 from hashlib import blake2b
+from typing import Any
 
 from penstock.core.call import Call, CallPath, is_below
 from penstock.core.call_errors import Interrupted
@@ -35,6 +36,7 @@ from penstock.core.events.events import (
     QuestionAsked,
     StateWritten,
 )
+from penstock.core.json_values.json_text import canonical
 from penstock.core.stored_changes import Change
 from penstock.core.task import Question, QuestionStatus
 from penstock.engine.budget import Budget
@@ -57,10 +59,15 @@ class Occurrences:
         self._key = key
         self._seen: dict[str, int] = {}
 
-    def path(self, tool_id: str, input: str) -> CallPath:
-        """Return the path of the next call of a tool; `input` is canonical JSON."""
+    def path(self, tool_id: str, input: Any, text: str | None = None) -> CallPath:
+        """Return the path of the next call of a tool.
+
+        `text` is the canonical JSON of the input, if the caller has it, or what a model wrote in
+        place of JSON.
+        """
+        text = canonical(input) if text is None else text
         shown = tool_id if tool_id.isidentifier() else _UNFIT.sub("_", tool_id)
-        message = f"{tool_id}\n{input}".encode("utf-8", "surrogatepass")
+        message = f"{tool_id}\n{text}".encode("utf-8", "surrogatepass")
         name = f"{shown}#{blake2b(message, digest_size=8, key=self._key).hexdigest()}"
         self._seen[name] = occurrence = self._seen.get(name, 0) + 1
         ending = "" if occurrence == 1 else f".{occurrence}"

@@ -20,7 +20,7 @@ from penstock.core.call import Call, CallPath, Origin, frame_above
 from penstock.core.call_errors import BudgetExceeded, ScriptError
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.flow_events import FlowRequested, FlowStarted, Outcome, Output, StepResult
-from penstock.core.json_values.json_text import canonical, compact
+from penstock.core.json_values.json_text import compact
 from penstock.core.json_values.schema import Schema
 from penstock.engine.ledger import Ledger
 from penstock.flows.checks.context import WRITTEN, CheckContext, module_of, stems
@@ -114,7 +114,7 @@ async def _call(
 ) -> VisitOutcome:
     tool_id = tool.spec.tool_id
     values = _input(visit, command)
-    path = ledger.occurrences(visit.frame).path(tool_id, canonical(values))
+    path = ledger.occurrences(visit.frame).path(tool_id, values)
     caller = Caller(
         origin=Origin.FLOW,
         profile=visit.profile,

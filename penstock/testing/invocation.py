@@ -18,7 +18,7 @@ from penstock.core.events.events import (
     TaskStarted,
 )
 from penstock.core.ids import LogId, TaskId, new_id
-from penstock.core.json_values.json_text import JSON_DEPTH, canonical
+from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.limits import Limits, World
 from penstock.core.profile import LOCAL
 from penstock.core.task import Question, QuestionStatus
@@ -122,7 +122,7 @@ class Workbench:
     def next_call(self, tool_id: str, input: Mapping[str, Any] | None = None) -> Call:
         """Return the next call of a tool with this input, with its path in the task."""
         arguments = dict(input or {})
-        return Call(self._seen.path(tool_id, canonical(arguments)), tool_id, arguments)
+        return Call(self._seen.path(tool_id, arguments), tool_id, arguments)
 
     async def answer(self, body: Mapping[str, Any]) -> None:
         """Answer the oldest open question."""

@@ -137,7 +137,7 @@ class Admission:
     def resolve(self, active_call: ActiveCall) -> Tool:
         """Return the tool. Raises ToolNotFound if it does not exist or the caller cannot see it."""
         call, caller = active_call.call, active_call.caller
-        tool = self._registry.find(call.tool_id)
+        tool = self._registry.by_id.get(call.tool_id)
         if tool is not None:
             # Read once: the spec of a Python tool is computed on first access.
             spec = active_call.spec = tool.spec

@@ -20,7 +20,6 @@ from penstock.core.envelope import Envelope
 from penstock.core.errors import LeaseLost, Signal
 from penstock.core.events.events import CallSettled, NoteEmitted, QuestionAnswered
 from penstock.core.ids import CallId, QuestionId
-from penstock.core.json_values.json_text import canonical
 from penstock.core.limits import World
 from penstock.core.messages import StoredFile
 from penstock.core.stored_changes import Change
@@ -263,7 +262,7 @@ class Invocation:
             question_id=QuestionId(self.edition.world.new_id("q")),
             kind=QuestionKind.ASK_USER,
             text=self.caller.secrets.text(text),
-            path=self.occurrences.path("ask", canonical(shape)),
+            path=self.occurrences.path("ask", shape),
             call_id=self._nest.call_id,
             tool_id=self.spec.tool_id,
             context=shown.context,
@@ -293,7 +292,7 @@ class Invocation:
         Raises Cancelled if the call has ended.
         """
         self.check_running()
-        path = self.occurrences.path(name, canonical(shape))
+        path = self.occurrences.path(name, shape)
         for attempt in range(1, self.attempt):
             before = path if attempt == 1 else CallPath(f"{path}~{attempt}")
             settled = self.ledger.find(before)

@@ -126,7 +126,7 @@ class Invoker:
 
     def key_of(self, call: Call) -> str | None:
         """Return the key of calls that must not run at the same time. Raises CallError."""
-        tool = self.registry.find(call.tool_id)
+        tool = self.registry.by_id.get(call.tool_id)
         if tool is None or isinstance(exclusive := (spec := tool.spec).exclusive, bool):
             return None
         if isinstance(exclusive, str):

@@ -66,9 +66,11 @@ class Registry:
     ) -> None:
         self._broken = broken
         """Ids of tools that could not be loaded, with the reason."""
-        self._tools: dict[str, Tool] = {}
+        by_id: dict[str, Tool] = {}
+        self.by_id: Mapping[str, Tool] = by_id
+        """The tools by id, in the order of registration."""
         for tool in tools:
-            first = self._tools.setdefault(tool.spec.tool_id, tool)
+            first = by_id.setdefault(tool.spec.tool_id, tool)
             if first is not tool:
                 raise _taken(first.spec, tool.spec)
         self.offered = tuple([each for each in self if each.spec.is_offered])
@@ -79,26 +81,22 @@ class Registry:
 
     def __iter__(self) -> Iterator[Tool]:
         """Yield the tools in the order of registration."""
-        return iter(self._tools.values())
+        return iter(self.by_id.values())
 
     def __contains__(self, tool_id: object) -> bool:
         """Whether a tool with this id exists."""
-        return tool_id in self._tools
-
-    def find(self, tool_id: str) -> Tool | None:
-        """Return the tool, or None."""
-        return self._tools.get(tool_id)
+        return tool_id in self.by_id
 
     def effect_of(self, tool_id: str) -> Effect:
         """Return the effect of a tool; `none` if it does not exist."""
-        tool = self._tools.get(tool_id)
+        tool = self.by_id.get(tool_id)
         return Effect.NONE if tool is None else tool.spec.effect
 
     def get(self, tool_id: str) -> Tool:
         """Return the tool, or raise ToolNotFound with the nearest name."""
-        if tool := self._tools.get(tool_id):
+        if tool := self.by_id.get(tool_id):
             return tool
-        raise self.missing(tool_id, self._tools)
+        raise self.missing(tool_id, self.by_id)
 
     def missing(self, tool_id: str, visible: Iterable[str]) -> ToolNotFound:
         """Return the error for an unknown id: why the tool is broken, or the nearest visible id."""

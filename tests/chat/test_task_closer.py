@@ -16,7 +16,6 @@ from penstock.core.events.events import (
     TaskEnded,
     TaskStarted,
 )
-from penstock.core.json_values.json_text import canonical
 from penstock.core.messages import ToolMessage
 from penstock.core.task import QuestionStatus, TaskStatus
 from penstock.engine.held_log import HeldLog
@@ -32,7 +31,7 @@ FAILED = ErrorDetail(code="MODEL_UNAVAILABLE", message="no model", continuable=F
 def call_path(number: int = 1) -> CallPath:
     """Return the path of the n-th equal call of the first reply."""
     seen = Occurrences(f"{ONE}/1", KEY)
-    paths = [seen.path("tool", canonical({})) for _ in range(number)]
+    paths = [seen.path("tool", {}) for _ in range(number)]
     return paths[-1]
 
 

@@ -21,7 +21,6 @@ from penstock.core.events.events import (
     TaskResumed,
     TaskStarted,
 )
-from penstock.core.json_values.json_text import canonical
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.stored_changes import StateChange, StateVerb
 from penstock.core.task import QuestionStatus
@@ -51,7 +50,7 @@ async def a_ledger() -> Ledger:
 async def test_a_ledger_counts_the_calls_of_each_entry_from_one() -> None:
     ledger = await a_ledger()
     paths = [
-        [seen.path("t", "{}") for _ in range(2)]
+        [seen.path("t", {}) for _ in range(2)]
         for seen in (ledger.occurrences("task/1"), ledger.occurrences("task/1"))
     ]
     assert paths[0] == paths[1] == [paths[0][0], f"{paths[0][0]}.2"]
@@ -59,7 +58,7 @@ async def test_a_ledger_counts_the_calls_of_each_entry_from_one() -> None:
 
 def test_equal_calls_under_one_parent_are_numbered_from_the_second_on() -> None:
     seen = Occurrences("task/1", KEY)
-    first, second, other = (seen.path("t", canonical({"a": a})) for a in (1, 1, 2))
+    first, second, other = (seen.path("t", {"a": a}) for a in (1, 1, 2))
     assert second == f"{first}.2"
     assert other not in {first, second}
     assert first.startswith("task/1/t#")
@@ -68,16 +67,16 @@ def test_equal_calls_under_one_parent_are_numbered_from_the_second_on() -> None:
 @pytest.mark.parametrize("name", ["a/b", "a#b", "a~2", "a\x00", "a\n", "\ud83d", "/", "#/"])
 def test_a_name_that_a_model_invents_is_one_part_of_a_path(name: str) -> None:
     """Models call what does not exist, such as `functions/add`: the call keeps its place."""
-    path = Occurrences("task/step/1/2", KEY).path(name, "{}")
+    path = Occurrences("task/step/1/2", KEY).path(name, {})
     assert frame_above(path) == "task/step/1"
     assert len(tools_on(path)) == 1
     assert path.isprintable()
-    assert path != Occurrences("task/step/1/2", KEY).path(name.replace("/", "_") + "x", "{}")
+    assert path != Occurrences("task/step/1/2", KEY).path(name.replace("/", "_") + "x", {})
 
 
 def test_the_order_of_arrival_does_not_count() -> None:
     """L1: the n-th equal call, not the n-th call."""
-    inputs = ['{"a":1}', '{"a":2}', '{"a":1}']
+    inputs = [{"a": 1}, {"a": 2}, {"a": 1}]
     forth, back = Occurrences("p", KEY), Occurrences("p", KEY)
     assert sorted(forth.path("t", each) for each in inputs) == sorted(
         back.path("t", each) for each in reversed(inputs)
@@ -85,17 +84,27 @@ def test_the_order_of_arrival_does_not_count() -> None:
 
 
 def test_a_path_depends_on_the_key_the_tool_and_the_input() -> None:
-    def hash_of(key: bytes, tool_id: str, input: str) -> str:
+    def hash_of(key: bytes, tool_id: str, input: Any) -> str:
         return Occurrences("p", key).path(tool_id, input).rpartition("#")[2]
 
-    base = hash_of(b"key", "tool", "{}")
-    assert (len(base), base) == (16, hash_of(b"key", "tool", "{}"))
-    others = [(b"kez", "tool", "{}"), (b"key", "toom", "{}"), (b"key", "tool", "[]")]
+    base = hash_of(b"key", "tool", {})
+    assert (len(base), base) == (16, hash_of(b"key", "tool", {}))
+    others: list[tuple[bytes, str, Any]] = [
+        (b"kez", "tool", {}),
+        (b"key", "toom", {}),
+        (b"key", "tool", []),
+    ]
     assert len({base, *[hash_of(*each) for each in others]}) == 4
 
 
+def test_a_path_takes_the_text_of_an_input_in_place_of_the_input() -> None:
+    texts = [({"b": 1, "a": 2.0}, None), ({}, '{"a":2,"b":1}'), ({}, '{"a":2,')]
+    known, given, broken = (Occurrences("p", KEY).path("t", *each) for each in texts)
+    assert known == given != broken
+
+
 def test_a_path_reveals_no_secret_without_the_key() -> None:
-    one, other = (Occurrences("p", bytes([n]) * 32).path("t", '{"pin":"0000"}') for n in (1, 2))
+    one, other = (Occurrences("p", bytes([n]) * 32).path("t", {"pin": "0000"}) for n in (1, 2))
     assert one != other
     assert "0000" not in one
 

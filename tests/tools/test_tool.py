@@ -129,8 +129,8 @@ def test_tools_are_listed_in_the_order_of_registration() -> None:
     assert list(registry) == [two, one]
     assert "one" in registry
     assert "three" not in registry
-    assert registry.find("two") is two
-    assert registry.find("three") is None
+    assert registry.by_id.get("two") is two
+    assert registry.by_id.get("three") is None
 
 
 def test_the_effect_of_a_tool_is_known_by_its_id() -> None:

@@ -136,7 +136,7 @@ HOPS: Mapping[str, str] = {
     "chat/direct_calls.work": "the work of this task is one call",
     "tools/invoker.call": "every call of every tool goes through here",
     "engine/ledger.find": "replay: if the call is settled, return that outcome",
-    "tools/tool.find": "resolve: the tool by its id",
+    "tools/admission.resolve": "resolve: the tool by its id",
     "tools/policy.find_refusal": "permit: may this caller use the tool?",
     "core/json_values/schema.problems": "validate: every problem of the input, by path",
     "tools/policy.decide": "ask: allow, ask a person, or deny",

@@ -57,7 +57,7 @@ def call(
     with Background() as background:
         runtime = background.enter(context)
         try:
-            known = runtime.parts.tools.invoker.registry.find(tool)
+            known = runtime.parts.tools.invoker.registry.by_id.get(tool)
             members, problems = _members(known, pairs)
             asked = NewCall(
                 tool_id=tool,

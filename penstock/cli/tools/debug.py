@@ -84,7 +84,7 @@ def _called(
         runtime = background.enter(context)
         try:
             watched = WatchedCall(runtime, background, is_asking=sys.stdin.isatty() and is_asking)
-            refusal = not_direct(runtime.parts.tools.invoker.registry.find(tool))
+            refusal = not_direct(runtime.parts.tools.invoker.registry.by_id.get(tool))
             if refusal is not None:
                 envelope = refusal.envelope()
                 note("Run `penstock tools list --direct` to see the tools that you can call.")

@@ -228,7 +228,7 @@ class AgentRunner:
         hooks: AgentHooks | None,
     ) -> ToolOffer:
         registry = self._invoker.registry
-        tools = [tool for tool in map(registry.find, guard.tools) if tool is not None]
+        tools = [tool for tool in map(registry.by_id.get, guard.tools) if tool is not None]
         usable = [tool for tool in tools if not tool.spec.is_broken]
         definitions = [definition(tool) for tool in usable]
         own = caller_for(visit.agent, visit.profile, guard.granted)

@@ -157,7 +157,7 @@ async def test_a_python_tool_of_the_project_with_its_name_is_left_out(
     apis: list[PluginApi] = []
     plugins = [apis.append, plugin_of(Stamp())]
     async with project.opened(plugins=plugins) as runtime:
-        found_tool = runtime.parts.tools.invoker.registry.find("stamp")
+        found_tool = runtime.parts.tools.invoker.registry.by_id.get("stamp")
         assert found_tool is apis[0].tools["stamp"]
 
 
@@ -180,4 +180,4 @@ async def test_a_tool_registered_while_the_project_is_open_works_at_once(
     apis: list[PluginApi] = []
     async with project.opened(plugins=[apis.append]) as runtime:
         apis[0].register_tool(Stamp())
-        assert runtime.parts.tools.invoker.registry.find("stamp") is apis[0].tools["stamp"]
+        assert runtime.parts.tools.invoker.registry.by_id.get("stamp") is apis[0].tools["stamp"]
