@@ -229,9 +229,8 @@ class AgentCalls:
         agent, profile = request.agent, request.caller.profile
         dialogue, started = ledger.task.agents[request.path], ledger.task.started_agents
         fixed = started[request.path].offered
-        skills = TaskSkills(
-            self._participants.skills, dialogue, agent.settings.skill_choice, profile=profile
-        )
+        choice = agent.settings.skill_choice
+        skills = TaskSkills(self._participants.skills, dialogue, lambda: choice, profile=profile)
         own = None if hooks is None else hooks.selected
         return FrameOffers(
             agent,

@@ -100,11 +100,15 @@ class DirectCalls:
 
     def caller(self, state: SessionState, profile: Profile, named: tuple[str, ...] = ()) -> Caller:
         """Return the caller, with the skills of the session and the given ones."""
-        of = self._settings(state).skill_choice
-        skills = TaskSkills(self._participants.skills, state, of, profile=profile, named=named)
-        return Caller(
-            origin=Origin.DIRECT, profile=profile, selection=skills.selection, skills=skills
+        skills = TaskSkills(
+            self._participants.skills,
+            state,
+            lambda: self._settings(state).skill_choice,
+            profile=profile,
+            named=named,
         )
+        # No skill grants a direct call; calls that it makes take the selection at their start.
+        return Caller(origin=Origin.DIRECT, profile=profile, skills=skills)
 
     def reader(self, state: SessionState, caller: Caller) -> Caller:
         """Return the caller with the output limits of the session's agent."""

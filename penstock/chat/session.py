@@ -325,8 +325,9 @@ class ChatWork:
         state, participants = held.state, self._participants
         invoker, hooks = participants.invoker(agent), participants.hooks_of(agent)
         profile, named = profile_of(state, message), message.selected_skills if message else ()
+        choice = agent.settings.skill_choice
         skills = TaskSkills(
-            participants.skills, state, agent.settings.skill_choice, profile=profile, named=named
+            participants.skills, state, lambda: choice, profile=profile, named=named
         )
         has_tools = agent.settings.tools_enabled and (message is None or message.enable_tools)
         fixed = task.started.offered if task.started else ()

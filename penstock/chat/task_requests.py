@@ -141,7 +141,8 @@ def unknown_skills(
     if not names:
         return []
     nothing = SessionState(LogId(""))
-    of_task = TaskSkills(skills, nothing, agent.settings.skill_choice, profile=profile)
+    choice = agent.settings.skill_choice
+    of_task = TaskSkills(skills, nothing, lambda: choice, profile=profile)
     known = {each.skill_id for each in of_task.visible()}
     return [
         Problem(f"/selectedSkillIds/{place}", f"no skill {name!r}.{did_you_mean(name, known)}")

@@ -3,7 +3,7 @@
 Selected skills add tools to what a model may call; `policy` reads their merged grants.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -130,32 +130,24 @@ class Skills:
 NO_SKILLS = Skills()
 
 
-class TaskSkills:
+class TaskSkills(Struct, eq=False):
     """The skills of one task: those that may be selected, and the grants of the selected ones."""
 
-    __slots__ = ("_named", "_newest", "_seen", "_state", "of", "profile", "skills")
-
-    def __init__(
-        self,
-        skills: Skills,
-        state: SessionState | Dialogue,
-        of: SkillChoice,
-        *,
-        profile: Profile,
-        named: tuple[str, ...] = (),
-    ) -> None:
-        self.skills = skills
-        self.of = of
-        self.profile = profile
-        self._state = state
-        self._named = named
-        self._seen: tuple[str, ...] | None = None
-        self._newest = NOTHING
+    skills: Skills
+    state: SessionState | Dialogue
+    choice: Callable[[], SkillChoice]
+    """Returns which skills the agent may select. It is called when a skill matters: a direct call
+    that makes no call itself needs neither its agent nor its skills."""
+    profile: Profile
+    named: tuple[str, ...] = ()
+    """Skills that the request selects in addition to the session's."""
+    _seen: tuple[str, ...] | None = None
+    _newest: Selection = NOTHING
 
     @property
     def selection(self) -> Selection:
         """The grants of the skills that are selected now."""
-        return self.at(self._state.selected)
+        return self.at(self.state.selected)
 
     def at(self, selected: tuple[str, ...]) -> Selection:
         """Return the grants of these skills, selected in the session."""
@@ -171,17 +163,18 @@ class TaskSkills:
 
     def is_visible(self, skill: SkillManifest) -> bool:
         """Whether the agent may select the skill for this profile."""
-        only = self.of.only
-        is_listed = only is None or skill.skill_id in only
-        return is_listed and _is_open(skill, self.of, self.profile)
+        of = self.choice()
+        is_listed = of.only is None or skill.skill_id in of.only
+        return is_listed and _is_open(skill, of, self.profile)
 
     def _select(self, selected: tuple[str, ...]) -> Selection:
-        names = (*self.of.preselected, *selected, *self._named)
+        of = self.choice()
+        names = (*of.preselected, *selected, *self.named)
         if not names:
             return NOTHING
         skills = map(self.skills.find, names)
         chosen = [each.skill_id for each in skills if each is not None and self.is_visible(each)]
-        return self.skills.select(chosen, self.skills.closed(self.of, self.profile))
+        return self.skills.select(chosen, self.skills.closed(of, self.profile))
 
 
 def _is_open(skill: SkillManifest, of: SkillChoice, profile: Profile) -> bool:

@@ -106,7 +106,8 @@ def offers(
         folder="",
     )
     someone, state = someone or agent(**settings), SessionState(LogId("log"))
-    skills = TaskSkills(Skills({"s": skill}), state, someone.settings.skill_choice, profile=ANN)
+    choice = someone.settings.skill_choice
+    skills = TaskSkills(Skills({"s": skill}), state, lambda: choice, profile=ANN)
     caller = caller_for(someone, ANN, fixed or (), skills)
     return TaskOffers(someone, invoker_with(*rules), caller, fixed=fixed)
 

@@ -67,7 +67,7 @@ async def at_work(skills: Skills, *named: str, **more: Any) -> Desk:
     """Return a desk whose model has these skills selected for its task."""
     desk = await open_desk(*TOOLS, **more)
     state = desk.bench.ledger.held.state
-    task = TaskSkills(skills, state, SkillChoice(), profile=Profile(), named=named)
+    task = TaskSkills(skills, state, SkillChoice, profile=Profile(), named=named)
     desk.bench.model = replace(desk.bench.model, skills=task, selection=task.selection)
     return desk
 

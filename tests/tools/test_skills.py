@@ -42,7 +42,7 @@ def task_skills(
 ) -> TaskSkills:
     state = SessionState(LogId("log"))
     state.selected = selected
-    return TaskSkills(EVERY, state, of, profile=profile, **more)
+    return TaskSkills(EVERY, state, lambda: of, profile=profile, **more)
 
 
 def test_required_skills_come_first_and_once() -> None:
@@ -99,7 +99,7 @@ def test_a_required_skill_grants_nothing_to_a_profile_that_it_is_closed_to() -> 
 
 def test_a_growing_selection_counts_at_once_and_the_earlier_one_stays_known() -> None:
     state = SessionState(LogId("log"))
-    skills = TaskSkills(EVERY, state, SkillChoice(), profile=ANYBODY)
+    skills = TaskSkills(EVERY, state, SkillChoice, profile=ANYBODY)
     before = state.selected
     state.apply(SkillsSelected(skill_ids=("c",)), None, None, 0)
     assert skills.selection.skills == ("c",)

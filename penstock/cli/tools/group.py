@@ -279,7 +279,8 @@ def _at_start(agent: Agent, read: ReadProject, shelf: ProjectTools) -> Sequence[
     profile, state = read.settings.local.profile, SessionState(LogId(""))
     skills = Skills(read.project.every_skill, read.settings.root)
     fixed = [each.spec.tool_id for each in offered(agent, shelf, profile)]
-    task = TaskSkills(skills, state, agent.settings.skill_choice, profile=profile)
+    choice = agent.settings.skill_choice
+    task = TaskSkills(skills, state, lambda: choice, profile=profile)
     caller = caller_for(agent, profile, fixed, task)
     has_tools = agent.settings.tools_enabled
     offers = TaskOffers(agent, shelf, caller, fixed=fixed if has_tools else None)
