@@ -36,7 +36,7 @@ from penstock.store import erased_events
 from penstock.store.blobs import Blobs
 from penstock.store.changes import drop_log, drop_profile, loosen
 from penstock.store.database import Database
-from penstock.store.logs.log_units import SendUnit
+from penstock.store.logs.log_units import SendUnit, drafts_of
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import (
     FREED,
@@ -61,7 +61,6 @@ from penstock.store.references import (
     requests_of_runs,
     waiter_of,
 )
-from penstock.store.rows import drafts_of
 from penstock.store.statements import Statements
 from penstock.store.tables import (
     deltas,

@@ -144,7 +144,7 @@ class Metrics:
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
-        self._rows = EventRows(blobs, 0)
+        self._rows = EventRows(blobs)
 
     async def of_agent(
         self, span: MetricsRange, definitions: Mapping[str, int]

@@ -106,7 +106,7 @@ async def read_back(
 ) -> tuple[int, tuple[str, ...]]:
     """Read the newest events. Return their number, and the names of those that cannot be read."""
     read, broken, large = await database.read(partial(_read_back, most))
-    rows = EventRows(blobs, 0)
+    rows = EventRows(blobs)
     for log_id, row in large:
         try:
             await rows.records(log_id, [row])

@@ -1,9 +1,8 @@
-"""Converts events to rows of the table `events` and back, and reads pages of a log.
+"""Reads rows of the table `events` as events, and pages of a log.
 
-Guarantees: what was written is read back equal, or StoreCorrupt names the event and the next step.
-A body above `limits.body_bytes` is on disk as a blob before the row that refers to it. A page has
-no gap, and it ends at the log's newest event unless a limit cut it. Every read that covers the
-position of a lost event raises StoreCorrupt.
+Guarantees: what `logs/log_units` wrote is read back equal, or StoreCorrupt names the event and the
+next step. A page has no gap, and it ends at the log's newest event unless a limit cut it. Every
+read that covers the position of a lost event raises StoreCorrupt.
 
 How it works. Events are numbered from 1 without gaps, so the numbers show a gap inside a page, and
 the `head` of the log shows a lost end. The two statements do not share a snapshot: the head is read
@@ -16,9 +15,8 @@ Proof: tests/store/test_rows.py and tests/journeys/test_damaged_logs.py.
 """
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
-from operator import itemgetter
 
 from msgspec import Struct
 from sqlalchemy import Connection
@@ -26,57 +24,22 @@ from sqlalchemy import Connection
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.errors import NotFound, StoreCorrupt
-from penstock.core.events.codec import decode, encode_all
-from penstock.core.events.events import Entry, Record, is_outside
+from penstock.core.events.codec import decode
+from penstock.core.events.events import Record, is_outside
 from penstock.core.ids import BlobId, LogId, TaskId
 from penstock.core.text import cut
 from penstock.store.blobs import Blobs
 from penstock.store.statements import Statements
 
-Draft = tuple[Moment, TaskId | None, CallPath | None, str, str, BlobId | None]
-"""A row without its number: at, task_id, path, kind, body, blob_id.
-
-A tuple, because the database driver takes it as it is."""
 Row = tuple[int, Moment, TaskId | None, CallPath | None, str, str, BlobId | None]
-"""A row as it is read: seq, then the fields of a draft."""
-_MAX_CHARACTER_BYTES = 4
-_BODY_OF: Callable[[Draft], str] = itemgetter(4)
+"""A row as it is read: seq, at, task_id, path, kind, body, blob_id."""
 
 
 class EventRows:
-    """Writes events as rows and reads them back."""
+    """Reads rows as events."""
 
-    def __init__(self, blobs: Blobs, body_bytes: int) -> None:
+    def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
-        self._body_bytes = body_bytes
-
-    def drafts(self, entries: Sequence[Entry], at: Moment) -> tuple[list[Draft], bool]:
-        """Return drafts that contain their whole bodies, and whether all fit in the table."""
-        drafts = drafts_of(entries, at)
-        limit = self._body_bytes // _MAX_CHARACTER_BYTES
-        # most bodies are so short that their bytes need not be counted
-        is_short = all(len(draft[4]) <= limit for draft in drafts)
-        return drafts, is_short or all(map(self._is_small, map(_BODY_OF, drafts)))
-
-    async def put_away(self, drafts: Sequence[Draft]) -> list[Draft]:
-        """Store the large bodies as blobs. Return the drafts with references to them."""
-        stored: list[Draft] = []
-        for at, task_id, path, kind, body, blob_id in drafts:
-            if self._is_small(body):
-                stored.append((at, task_id, path, kind, body, blob_id))
-            else:
-                large = await self._blobs.put(body.encode())
-                stored.append((at, task_id, path, kind, "", large))
-        return stored
-
-    async def share(self, blobs: Iterable[BlobId]) -> None:
-        """Mark blobs as shared, so that a sweep searches the events before it deletes them.
-
-        Call it for blobs of a failed write: if the connection was lost during the commit, the
-        events may be stored nevertheless.
-        """
-        for blob_id in blobs:
-            await self._blobs.share(blob_id)
 
     async def records(
         self, log_id: LogId, rows: Sequence[Row], size: int | None = None
@@ -107,25 +70,6 @@ class EventRows:
                 f"the body of event {seq} of log {log_id!r}: {error}. {advice(log_id)}",
                 details={"log": log_id, "event": seq},
             ) from error
-
-    def _is_small(self, body: str) -> bool:
-        limit = self._body_bytes
-        # most bodies are short ASCII texts: for them nothing is encoded
-        return len(body) <= limit and (body.isascii() or len(body.encode()) <= limit)
-
-
-def drafts_of(entries: Sequence[Entry], at: Moment) -> list[Draft]:
-    """Convert entries to drafts that contain their whole bodies."""
-    bodies = encode_all([entry.event for entry in entries])
-    return [
-        (at, entry.task_id, entry.path, kind, body, None)
-        for entry, (kind, body) in zip(entries, bodies, strict=True)
-    ]
-
-
-def blobs_of(drafts: Iterable[Draft]) -> list[BlobId]:
-    """Return the blobs that contain bodies of these drafts."""
-    return [draft[5] for draft in drafts if draft[5] is not None]
 
 
 def first_of(rows: Iterable[Row], size: int) -> Sequence[Row]:

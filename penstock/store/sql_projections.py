@@ -112,7 +112,7 @@ class SqlProjections:
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._database = database
-        self._rows = EventRows(blobs, database.limits.body_bytes)
+        self._rows = EventRows(blobs)
         title = func.lower(sessions.c.title)
         self._title = title.collate("C") if database.dialect == "postgresql" else title
         """By code points, so that both databases sort alike; Postgres would use its own locale."""

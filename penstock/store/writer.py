@@ -21,7 +21,7 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from itertools import groupby
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -29,7 +29,6 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from penstock.core.errors import StoreClosed, StoreError
-from penstock.core.events.events import Record
 from penstock.store.failures import failure_of, final_error, is_conflict
 
 BATCH_UNITS = 512
@@ -47,76 +46,65 @@ Done = TypeVar("Done")
 Joint = Callable[[Connection, list[Any]], Sequence[Any]]
 """Runs many units of one kind at once and returns their outcomes. Raises if any unit fails."""
 
-ReadBefore = Callable[[], Awaitable[Sequence[Record]]]
-"""Reads the records that others wrote directly before some records."""
-
-Outcome = Callable[[Any, BaseException | None], None]
-"""Receives a unit's result or its error, on the event loop, in the order of the commits."""
-
-
 MAX_QUEUED_UNITS = 10_000
 """Units in the queue from which on callers of `write` wait. It bounds the memory while a database
 hardly answers: twenty full batches, so callers of a working one do not wait."""
 
 
 class Work:
-    """A submitted unit with its outcome."""
+    """A unit on its way to the disk. Awaiting it waits for the commit and returns its outcome.
 
-    __slots__ = ("done", "error", "joint", "order", "outcome", "unit")
+    Any number of tasks may await it, or none. Each waits with a future of its own, so cancelling
+    one affects neither the write nor the others.
+    """
 
-    def __init__(self, unit: Unit, done: Outcome, order: str, joint: Joint | None) -> None:
-        self.unit = unit
+    __slots__ = ("done", "error", "is_settled", "joint", "order", "outcome", "unit", "waiters")
+
+    def __init__(
+        self,
+        unit: Callable[[Connection], Any],
+        done: "Delivered | None" = None,
+        *,
+        order: str = "",
+        joint: Joint | None = None,
+    ) -> None:
+        self.unit: Any = unit
         self.done = done
         self.order = order
         self.joint = joint
         self.outcome: Any = None
         self.error: BaseException | None = None
-
-
-class PendingWrite:
-    """Records that are being written; cancelling one waiter does not affect the others."""
-
-    __slots__ = ("_before", "_error", "_records", "_waiters", "is_abandoned", "is_settled")
-
-    def __init__(self) -> None:
-        self._waiters: list[asyncio.Future[None]] = []
-        self._records: Sequence[Record] = ()
-        self._before: ReadBefore | None = None
-        self._error: BaseException | None = None
         self.is_settled = False
-        self.is_abandoned = False
-        """The task that submitted it was cancelled."""
+        self.waiters: list[asyncio.Future[Any]] = []
 
-    @property
-    def is_written(self) -> bool:
-        """Whether there are records, and they are on disk."""
-        return bool(self._records)
-
-    def settle(
-        self,
-        records: Sequence[Record] = (),
-        *,
-        before: ReadBefore | None = None,
-        error: BaseException | None = None,
-    ) -> None:
-        """Set the outcome: the records and how to read those before them, or an error."""
-        self._records, self._before, self._error = records, before, error
-        self.is_settled = True
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def __await__(self) -> Generator[Any, None, Sequence[Record]]:
-        """Wait for the commit. Return the records before these, then these."""
+    def __await__(self) -> Generator[Any, None, Any]:
+        """Wait for the commit."""
+        # Not a generator: a task that resumes continues behind the future, without a step here.
+        waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if not self.is_settled:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            yield from waiter
-        if self._error is not None:
-            raise self._error
-        if self._before is None:
-            return self._records
-        return [*(yield from self._before().__await__()), *self._records]
+            self.waiters.append(waiter)
+        elif self.error is None:
+            waiter.set_result(self.outcome)
+        else:
+            waiter.set_exception(self.error)
+        return waiter.__await__()
+
+
+Delivered = Callable[[Work], Coroutine[Any, Any, None] | None]
+"""Receives a unit after its commit or its failure, on the event loop, in the order of the commits.
+It may replace the outcome or the error. The waiters also wait for the coroutine, if it returns one.
+"""
+
+
+def refused(error: BaseException) -> Work:
+    """Return a unit that was refused before it was submitted."""
+    work = Work(_nothing)
+    work.error, work.is_settled = error, True
+    return work
+
+
+def _nothing(connection: Connection) -> None:
+    """Write nothing."""
 
 
 class Writer:
@@ -132,25 +120,30 @@ class Writer:
         self._queue: SimpleQueue[Work | None] = SimpleQueue()
         self._count = 0
         self._room_waiters: deque[asyncio.Future[None]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         self._ended = self._loop.create_future()
         self._thread = threading.Thread(target=self._run, name="penstock-writer", daemon=True)
         self._thread.start()
 
-    def submit(
-        self, unit: Unit, done: Outcome, *, order: str = "", joint: Joint | None = None
-    ) -> None:
-        """Queue a unit. `done` receives its outcome after the commit, or its error.
+    def submit(self, work: Work) -> None:
+        """Queue a unit. Its `done` receives it after the commit, or after its failure.
 
         Units with the same `order` run in the order of submission. Adjacent units with the same
-        `joint` are run together by it. After `close`, `done` receives StoreClosed.
+        `joint` are run together by it. After `close`, a unit fails with StoreClosed.
         """
         if self._closed:
             # later, as for every other unit: `done` never runs inside `submit`
-            self._loop.call_soon(done, None, StoreClosed())
+            work.error = StoreClosed()
+            self._loop.call_soon(self._settle, [work])
             return
         self._count += 1
-        self._queue.put(Work(unit, done, order, joint))
+        self._queue.put(work)
+
+    def fail(self, work: Work, error: BaseException) -> None:
+        """Give an error to the waiters of a unit that was not submitted."""
+        work.done, work.error = None, error
+        self._settle([work])
 
     async def write(self, unit: Callable[[Connection], Done], *, order: str = "") -> Done:
         """Run the unit in a transaction; its effects are on disk when this returns.
@@ -163,18 +156,10 @@ class Writer:
 
     async def ask(self, unit: Callable[[Connection], Done], *, order: str = "") -> Done:
         """Run the unit as `write` does, but do not wait for room in the queue."""
-        future: asyncio.Future[Done] = self._loop.create_future()
-
-        def done(outcome: Any, error: BaseException | None) -> None:
-            if future.done():  # the caller was cancelled; the unit is committed nevertheless
-                return
-            if error is None:
-                future.set_result(outcome)
-            else:
-                future.set_exception(error)
-
-        self.submit(unit, done, order=order)
-        return await future
+        work = Work(unit, order=order)
+        self.submit(work)
+        outcome: Done = await work
+        return outcome
 
     async def room(self) -> None:
         """Wait until fewer than `max_queued` units are queued, or the writer is closed."""
@@ -197,13 +182,41 @@ class Writer:
 
     def _deliver(self, batch: Sequence[Work]) -> None:
         self._count -= len(batch)
-        for work in batch:
-            try:
-                work.done(work.outcome, work.error)
-            except Exception:  # a faulty callback must not keep the others of the batch waiting
-                log.exception("the outcome of a write to %s could not be delivered", self._place)
+        self._settle(batch)
         if self._room_waiters:
             self._wake_waiters(self.max_queued - self._count)
+
+    def _settle(self, batch: Sequence[Work]) -> None:
+        for work in batch:
+            try:
+                rest = None if work.done is None else work.done(work)
+                if rest is not None:
+                    self._keep_task(self._settle_after(work, rest))
+                    continue
+            except Exception as fault:  # it must not keep the others of the batch waiting
+                log.exception("the outcome of a write to %s could not be delivered", self._place)
+                work.error = fault
+            work.is_settled = True
+            for waiter in work.waiters:
+                if waiter.done():  # its task was cancelled
+                    continue
+                if work.error is None:
+                    waiter.set_result(work.outcome)
+                else:
+                    waiter.set_exception(work.error)
+
+    async def _settle_after(self, work: Work, rest: Coroutine[Any, Any, None]) -> None:
+        work.done = None
+        try:
+            await rest
+        except BaseException as error:
+            work.error = error
+        self._settle([work])
+
+    def _keep_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)  # the loop keeps weak references to tasks only
+        task.add_done_callback(self._tasks.discard)
 
     def _wake_waiters(self, free: int) -> None:
         while self._room_waiters and free > 0:

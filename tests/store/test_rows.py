@@ -17,13 +17,13 @@ from penstock.store.blobs import Blobs
 from penstock.store.changes import loosen
 from penstock.store.database import Database
 from penstock.store.erasure import Erasure
+from penstock.store.logs.log_units import EventDrafts, drafts_of
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.projections import Page
 from penstock.store.rows import (
     EventRows,
     Row,
     check_columns,
-    drafts_of,
     moment_or_first,
     record_of,
     records_of,
@@ -45,7 +45,12 @@ def note(text: str) -> Entry:
 
 @pytest.fixture
 def rows(blobs: Blobs) -> EventRows:
-    return EventRows(blobs, body_bytes=EMPTY + 10)
+    return EventRows(blobs)
+
+
+@pytest.fixture
+def drafts(blobs: Blobs) -> EventDrafts:
+    return EventDrafts(blobs, body_bytes=EMPTY + 10)
 
 
 SIZES = [("x" * 10, True), ("x" * 11, False), ("é" * 5, True), ("é" * 6, False)]
@@ -53,18 +58,18 @@ SIZES = [("x" * 10, True), ("x" * 11, False), ("é" * 5, True), ("é" * 6, False
 
 @pytest.mark.parametrize(("text", "stays"), SIZES)
 async def test_a_body_over_its_limit_in_bytes_goes_to_the_blobs(
-    rows: EventRows, text: str, *, stays: bool
+    drafts: EventDrafts, text: str, *, stays: bool
 ) -> None:
-    drafts, are_small = rows.drafts([note(text)], AT)
+    made, are_small = drafts.of([note(text)], AT)
     assert are_small is stays
-    ((*_, body, blob_id),) = await rows.put_away(drafts)
+    ((*_, body, blob_id),) = await drafts.put_away(made)
     assert (blob_id is None, body != "") == (stays, stays)
 
 
-async def test_large_and_small_bodies_read_back_alike(rows: EventRows) -> None:
+async def test_large_and_small_bodies_read_back_alike(rows: EventRows, drafts: EventDrafts) -> None:
     entries = [note("small"), note("x" * 100), note("é" * 100)]
-    drafts = await rows.put_away(drafts_of(entries, AT))
-    stored: list[Row] = [(seq, *draft) for seq, draft in enumerate(drafts, 1)]
+    made = await drafts.put_away(drafts_of(entries, AT))
+    stored: list[Row] = [(seq, *draft) for seq, draft in enumerate(made, 1)]
     expected = [
         Record(LOG, seq, AT, entry.task_id, None, entry.event)
         for seq, entry in enumerate(entries, 1)
@@ -161,12 +166,12 @@ async def test_bodies_that_were_refused_are_swept(
 
 
 async def test_a_body_that_an_event_names_after_all_is_left(
-    database: Database, log: SqlLog, rows: EventRows, blobs: Blobs, clock: FakeClock
+    database: Database, log: SqlLog, drafts: EventDrafts, blobs: Blobs, clock: FakeClock
 ) -> None:
     """The answer to a commit may be lost, and the append is refused when it is made again."""
     await log.append(await held(log), [note("x" * 1000)])
     (named,) = await bodies(database)
-    await rows.share([BlobId(named)])
+    await drafts.share([BlobId(named)])
     await database.write(lambda connection: loosen(connection, [named], AT))
     await Erasure(database, blobs, clock).sweep()
     assert await blobs.exists(BlobId(named))

@@ -2,24 +2,20 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import psycopg
 import pytest
 from sqlalchemy import Connection, select, text
 
-from penstock.core.clock import Moment
 from penstock.core.errors import LeaseLost, StoreClosed, StoreError, StoreFull, StoreLocked
-from penstock.core.events.events import CancelRequested, NoteEmitted, Record
-from penstock.core.ids import LogId
 from penstock.store.database import Database, open_database
 from penstock.store.tables import installation
-from penstock.store.writer import PendingWrite
+from penstock.store.writer import Work, refused
 from penstock.testing.clock import settle
 
 Unit = Callable[[Connection], object]
-LOG = LogId("conv_1")
 
 
 def put(name: str, error: BaseException | None = None) -> Unit:
@@ -74,9 +70,9 @@ async def test_each_caller_gets_its_own_result(database: Database) -> None:
 async def test_results_are_delivered_in_the_order_of_the_commits(database: Database) -> None:
     told: list[object] = []
     gate = Gate()
-    database.writer.submit(gate, lambda outcome, _: told.append("gate"))
+    database.writer.submit(Work(gate, lambda _: told.append("gate")))
     for name in "abc":
-        database.writer.submit(put(name), lambda outcome, _: told.append(outcome))
+        database.writer.submit(Work(put(name), lambda work: told.append(work.outcome)))
     gate.open()
     await database.write(put("d"))
     assert told == ["gate", "a", "b", "c"]
@@ -100,9 +96,11 @@ async def test_a_refused_unit_makes_a_joint_batch_run_separately(database: Datab
 
     refusal, gate = ValueError("no"), Gate()
     told: list[object] = []
-    database.writer.submit(gate, lambda *_: None)
+    database.writer.submit(Work(gate))
     for unit in (put("a"), put("b"), put("c", refusal), put("d")):
-        database.writer.submit(unit, lambda *done: told.append(done[1] or done[0]), joint=jointly)
+        database.writer.submit(
+            Work(unit, lambda w: told.append(w.error or w.outcome), joint=jointly)
+        )
     gate.open()
     await database.write(put("e"))
     assert told == ["a", "b", refusal, "d"]
@@ -133,14 +131,14 @@ async def test_a_failure_of_the_database_fails_the_whole_batch(sqlite: Database)
     large = installation.insert().values(name="large", value=b"x" * 100_000)
     told: list[object] = []
     gate = Gate()
-    sqlite.writer.submit(gate, lambda *_: None)
+    sqlite.writer.submit(Work(gate))
     units: list[Unit] = [
         lambda each: each.execute(full).all(),
         put("a"),
         lambda each: each.execute(large),
     ]
     for unit in units:
-        sqlite.writer.submit(unit, lambda outcome, error: told.append((outcome, type(error))))
+        sqlite.writer.submit(Work(unit, lambda w: told.append((w.outcome, type(w.error)))))
     gate.open()
     with pytest.raises(StoreFull):
         await sqlite.write(lambda each: each.execute(large))
@@ -158,12 +156,15 @@ async def test_a_signal_passes_through(database: Database) -> None:
 async def test_an_undeliverable_outcome_does_not_affect_other_units(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def deaf(outcome: object, error: BaseException | None) -> None:
+    def deaf(work: Work) -> None:
         raise ValueError("deaf")
 
-    database.writer.submit(put("a"), deaf)
+    undelivered = Work(put("a"), deaf)
+    database.writer.submit(undelivered)
     assert await database.write(put("b")) == "b"
     assert "could not be delivered" in caplog.text
+    with pytest.raises(ValueError, match="deaf"):
+        await undelivered
 
 
 async def test_a_unit_is_written_even_if_its_waiter_is_cancelled(database: Database) -> None:
@@ -290,7 +291,7 @@ def test_a_database_that_outlives_its_loop_closes_itself(
 
     async def forget() -> None:
         database = await open_database(sqlite_url)
-        database.writer.submit(gate, lambda outcome, error: None)
+        database.writer.submit(Work(gate))
 
     asyncio.run(forget())
     gate.open()
@@ -300,48 +301,61 @@ def test_a_database_that_outlives_its_loop_closes_itself(
     assert "was not closed before its event loop" in caplog.text
 
 
-RECORD = Record(LOG, 3, Moment(0), None, None, NoteEmitted(event_type="t"))
+async def wait(work: Work) -> object:
+    return await work
 
 
-async def wait(for_: Awaitable[Sequence[Record]]) -> Sequence[Record]:
-    return await for_
-
-
-async def test_all_waiters_get_the_result() -> None:
-    appended = PendingWrite()
-    waiting = [asyncio.ensure_future(wait(appended)) for _ in range(3)]
+async def test_all_waiters_get_the_outcome(database: Database) -> None:
+    work = Work(put("a"))
+    waiting = [asyncio.ensure_future(wait(work)) for _ in range(3)]
     await settle()
-    appended.settle([RECORD])
-    assert await asyncio.gather(*waiting) == [[RECORD]] * 3
-    assert await appended == [RECORD]
+    database.writer.submit(work)
+    assert await asyncio.gather(*waiting) == ["a"] * 3
+    assert await work == "a"
 
 
-async def test_a_cancelled_waiter_does_not_affect_others() -> None:
-    appended = PendingWrite()
-    impatient, patient = (asyncio.ensure_future(wait(appended)) for _ in range(2))
+async def test_a_cancelled_waiter_does_not_affect_others(database: Database) -> None:
+    work = Work(put("a"))
+    impatient, patient = (asyncio.ensure_future(wait(work)) for _ in range(2))
     await settle()
     impatient.cancel()
     await settle()
-    appended.settle([RECORD])
-    assert await patient == [RECORD]
+    database.writer.submit(work)
+    assert await patient == "a"
     assert impatient.cancelled()
 
 
-async def test_all_waiters_get_the_error() -> None:
-    appended = PendingWrite()
-    waiting = asyncio.ensure_future(wait(appended))
+async def test_all_waiters_get_the_error(database: Database) -> None:
+    work = Work(put("a", LeaseLost("gone")))
+    waiting = asyncio.ensure_future(wait(work))
     await settle()
-    appended.settle(error=LeaseLost("gone"))
-    for each in (waiting, appended):
+    database.writer.submit(work)
+    for each in (waiting, work, refused(LeaseLost("gone"))):
         with pytest.raises(LeaseLost, match="gone"):
             await each
 
 
-async def test_records_of_others_come_before_own_ones() -> None:
-    appended, slipped = PendingWrite(), Record(LOG, 2, Moment(0), None, None, CancelRequested())
+async def test_a_unit_that_cannot_be_submitted_fails_for_its_waiters(database: Database) -> None:
+    work = Work(put("a"))
+    waiting = asyncio.ensure_future(wait(work))
+    await settle()
+    database.writer.fail(work, LeaseLost("gone"))
+    with pytest.raises(LeaseLost, match="gone"):
+        await waiting
+    assert await database.read(names) == set()
 
-    async def read() -> list[Record]:
-        return [slipped]
 
-    appended.settle([RECORD], before=read)
-    assert await appended == [slipped, RECORD]
+@pytest.mark.parametrize("error", [None, StoreError("unread")])
+async def test_waiters_also_wait_for_what_its_delivery_reads(
+    database: Database, error: StoreError | None
+) -> None:
+    async def read_more(work: Work) -> None:
+        await settle()
+        if error is not None:
+            raise error
+        work.outcome = ["before", work.outcome]
+
+    work = Work(put("a"), read_more)
+    database.writer.submit(work)
+    (outcome,) = await asyncio.gather(work, return_exceptions=True)
+    assert outcome == (error or ["before", "a"])

@@ -17,15 +17,18 @@ log, so the UPDATE of each later append matches no row and they fail with LeaseL
 Proof: tests/store/logs/test_log_units.py, tests/contracts/test_log.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 from sqlalchemy import Connection
 from sqlalchemy.engine.interfaces import DBAPICursor
 
+from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.errors import NameTaken, NotFound, SessionBusy
+from penstock.core.events.codec import encode_all
 from penstock.core.events.events import (
     OUTSIDE,
     REPEATED,
@@ -38,19 +41,21 @@ from penstock.core.events.events import (
     TaskEnded,
 )
 from penstock.core.events.flow_events import FlowRequested
-from penstock.core.ids import LogId, ProfileId, TaskId
+from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
+from penstock.store.blobs import Blobs
 from penstock.store.changes import Changes, drop_task, loosen
 from penstock.store.projections import HAVE_CONSEQUENCES, ProjectionWriter
-from penstock.store.rows import (
-    Draft,
-    Row,
-    blobs_of,
-    drafts_of,
-)
+from penstock.store.rows import Row
 from penstock.store.statements import Statements
 
 MOVED_ON = "something came into this conversation meanwhile; read it again"
 _NOBODY = ""
+Draft = tuple[Moment, TaskId | None, CallPath | None, str, str, BlobId | None]
+"""A row without its number: at, task_id, path, kind, body, blob_id.
+
+A tuple, because the database driver takes it as it is."""
+_MAX_CHARACTER_BYTES = 4
+_BODY_OF: Callable[[Draft], str] = itemgetter(4)
 
 
 class LeaseProgress(Struct):
@@ -269,6 +274,8 @@ class BeginUnit(Struct):
     owner: str
     lease_until: int
     head: int
+    is_abandoned: bool = False
+    """The task that wanted the lease was cancelled. Read on the event loop only."""
 
     def __call__(self, connection: Connection) -> tuple[LeaseProgress, list[Record]] | None:
         """Return the progress under the new epoch, and the records."""
@@ -316,6 +323,61 @@ def insert_all(cursor: DBAPICursor, statement: str, rows: Sequence[Sequence[Any]
         cursor.execute(statement, rows[0])
     else:
         cursor.executemany(statement, rows)
+
+
+class EventDrafts:
+    """Converts events to rows, and stores large bodies apart."""
+
+    def __init__(self, blobs: Blobs, body_bytes: int) -> None:
+        self._blobs = blobs
+        self._body_bytes = body_bytes
+
+    def of(self, entries: Sequence[Entry], at: Moment) -> tuple[list[Draft], bool]:
+        """Return drafts that contain their whole bodies, and whether all fit in the table."""
+        drafts = drafts_of(entries, at)
+        limit = self._body_bytes // _MAX_CHARACTER_BYTES
+        # most bodies are so short that their bytes need not be counted
+        is_short = all(len(draft[4]) <= limit for draft in drafts)
+        return drafts, is_short or all(map(self._is_small, map(_BODY_OF, drafts)))
+
+    async def put_away(self, drafts: Sequence[Draft]) -> list[Draft]:
+        """Store the large bodies as blobs. Return the drafts with references to them."""
+        stored: list[Draft] = []
+        for at, task_id, path, kind, body, blob_id in drafts:
+            if self._is_small(body):
+                stored.append((at, task_id, path, kind, body, blob_id))
+            else:
+                large = await self._blobs.put(body.encode())
+                stored.append((at, task_id, path, kind, "", large))
+        return stored
+
+    async def share(self, blobs: Iterable[BlobId]) -> None:
+        """Mark blobs as shared, so that a sweep searches the events before it deletes them.
+
+        Call it for blobs of a failed write: if the connection was lost during the commit, the
+        events may be stored nevertheless.
+        """
+        for blob_id in blobs:
+            await self._blobs.share(blob_id)
+
+    def _is_small(self, body: str) -> bool:
+        limit = self._body_bytes
+        # most bodies are short ASCII texts: for them nothing is encoded
+        return len(body) <= limit and (body.isascii() or len(body.encode()) <= limit)
+
+
+def drafts_of(entries: Sequence[Entry], at: Moment) -> list[Draft]:
+    """Convert entries to drafts that contain their whole bodies."""
+    bodies = encode_all([entry.event for entry in entries])
+    return [
+        (at, entry.task_id, entry.path, kind, body, None)
+        for entry, (kind, body) in zip(entries, bodies, strict=True)
+    ]
+
+
+def blobs_of(drafts: Iterable[Draft]) -> list[BlobId]:
+    """Return the blobs that contain bodies of these drafts."""
+    return [draft[5] for draft in drafts if draft[5] is not None]
 
 
 def placed(log_id: LogId, first: int, drafts: Sequence[Draft]) -> list[tuple[Any, ...]]:

@@ -13,11 +13,12 @@ names the lease's epoch, so a holder that lost its lease changes nothing. Proof:
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
 from operator import attrgetter
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -39,28 +40,27 @@ from penstock.store.logs.lease_units import (
 )
 from penstock.store.logs.log import ENDS_OF_REPLIES, Lease, Listener, OnWay, PendingLog
 from penstock.store.logs.log_units import (
-    AppendOutcome,
     AppendUnit,
     BeginUnit,
+    EventDrafts,
     LeaseProgress,
     SendUnit,
     append_all,
+    blobs_of,
 )
 from penstock.store.logs.owners import is_dead
 from penstock.store.logs.quarantine import Quarantine, QuarantinedLog
 from penstock.store.logs.sql_live_text import SqlLiveText
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import erased_since, given_for
-from penstock.store.rows import CheckRange, Draft, EventRows, ReadPage, blobs_of, head_of
+from penstock.store.rows import CheckRange, EventRows, ReadPage, Row, head_of
 from penstock.store.statements import Statements
-from penstock.store.writer import PendingWrite
+from penstock.store.writer import Work, refused
 
 _ALL = 2**62
 _MIN_EVENTS = 16
 """Fewest events per page, whatever the size of their bodies."""
 _CHANGE_OF = attrgetter("change")
-_Records = Sequence[Record] | None
-_Error = BaseException | None
 
 
 class SqlLog:
@@ -77,7 +77,8 @@ class SqlLog:
         self._sql = Statements(database.dialect)
         self._projections = ProjectionWriter(self._sql, limits)
         self._changes = Changes(self._sql, limits)
-        self._rows = EventRows(blobs, limits.body_bytes)
+        self._rows = EventRows(blobs)
+        self._drafts = EventDrafts(blobs, limits.body_bytes)
         self._lease_ms = int(1000 * limits.lease_seconds)
         self._quarantine = Quarantine(limits)
         self._listeners: list[Listener] = []
@@ -99,39 +100,40 @@ class SqlLog:
         on_way: OnWay | None = None,
     ) -> Sequence[Record]:
         """Append outside events, and mark the log as needing a run."""
-        drafts, are_small = self._rows.drafts(entries, self._clock.now())
+        drafts, are_small = self._drafts.of(entries, self._clock.now())
         if not are_small:
-            drafts = await self._rows.put_away(drafts)
+            drafts = await self._drafts.put_away(drafts)
         unit = SendUnit(self._sql, self._projections, log_id, entries, drafts, head)
-        sent = PendingWrite()
         await self._writer.room()
-        self._writer.submit(unit, partial(self._sent, sent, drafts), order=log_id)
+        sent = Work(unit, self._sent, order=log_id)
+        self._writer.submit(sent)
         if on_way is not None:
             on_way(log_id)
         try:
-            return await sent
+            records: Sequence[Record] = await sent
         except AlreadyAnswered as error:
             raise await self._with_answer(log_id, entries, error) from None
+        return records
 
     async def begin(
         self, log_id: LogId, entries: Sequence[Entry], owner: str, *, head: int
     ) -> tuple[Lease, Sequence[Record]] | None:
         """Append outside events and the start of their task, and acquire the lease, atomically."""
         now = self._clock.now()
-        drafts, are_small = self._rows.drafts(entries, now)
+        drafts, are_small = self._drafts.of(entries, now)
         if not are_small:
             return None
         send = SendUnit(self._sql, self._projections, log_id, entries, drafts)
         unit = BeginUnit(send, owner, now + self._lease_ms, head)
-        pending = PendingWrite()
         await self._writer.room()
-        self._writer.submit(unit, partial(self._begun, log_id, pending), order=log_id)
+        begun = Work(unit, self._begun, order=log_id)
+        self._writer.submit(begun)
         try:
-            records = await pending
+            records = await begun
         except asyncio.CancelledError:
             # the commit may come before or after this: the second of the two releases the lease
-            pending.is_abandoned = True
-            if pending.is_written:
+            unit.is_abandoned = True
+            if begun.outcome and begun.is_settled:
                 self._release_abandoned(log_id)
             raise
         if not records:
@@ -175,13 +177,11 @@ class SqlLog:
         log_id, now = lease.log_id, self._clock.now()
         progress = self._held.get(log_id)
         if progress is None or progress.epoch != lease.epoch:
-            refused = PendingWrite()
-            refused.settle(error=lost(log_id))
-            return refused
+            return refused(lost(log_id))
         entries, kinds = tuple(entries), {type(entry.event) for entry in entries}
         # a copy: the progress changes with each append
         expected, until = copy(progress), now + self._lease_ms
-        drafts, are_small = self._rows.drafts(entries, now)
+        drafts, are_small = self._drafts.of(entries, now)
         parts = (self._sql, self._projections, log_id, entries, kinds, drafts, until)
         unit = AppendUnit(*parts, expected)
         if TaskEnded in kinds or any(map(_CHANGE_OF, entries)):
@@ -191,13 +191,11 @@ class SqlLog:
         # counted before the write: the next append expects its entries behind these. If this one
         # fails the count is wrong for good, so every later append of the lease fails, too.
         progress.written += len(entries)
-        appended = PendingWrite()
-        done = partial(self._appended, unit, appended)
-        submit = partial(self._writer.submit, unit, done, order=log_id, joint=append_all)
+        appended = Work(unit, self._appended, order=log_id, joint=append_all)
         if log_id not in self._slow and are_small:
-            submit()
+            self._writer.submit(appended)
         else:
-            self._submit_later(unit, appended, submit)
+            self._submit_later(log_id, appended)
         return appended
 
     async def renew(self, lease: Lease, *, after: int) -> Sequence[Record]:
@@ -270,22 +268,19 @@ class SqlLog:
             await self._writer.write(CountDeaths(self._sql, self._quarantine, dead))
         return await self._database.read(ReadPending(now, dead, limit, among))
 
-    def _submit_later(
-        self, unit: AppendUnit, appended: PendingWrite, submit: Callable[[], None]
-    ) -> None:
+    def _submit_later(self, log_id: LogId, appended: Work) -> None:
         """Submit after the large bodies of this append, and of earlier ones, are blobs."""
-        log_id = unit.log_id
         previous = self._slow.get(log_id)
 
         async def put_away() -> None:
             try:
-                unit.drafts = await self._rows.put_away(unit.drafts)
+                appended.unit.drafts = await self._drafts.put_away(appended.unit.drafts)
                 if previous is not None:
                     await asyncio.wait([previous])
             except BaseException as error:
-                appended.settle(error=error)
+                self._writer.fail(appended, error)
                 raise
-            submit()
+            self._writer.submit(appended)
 
         def forget_task(slow: "asyncio.Task[None]") -> None:
             if self._slow.get(log_id) is slow:
@@ -296,59 +291,48 @@ class SqlLog:
         self._slow[log_id] = slow = asyncio.ensure_future(put_away())
         slow.add_done_callback(forget_task)
 
-    def _appended(
-        self,
-        unit: AppendUnit,
-        appended: PendingWrite,
-        advance: AppendOutcome | None,
-        error: BaseException | None,
-    ) -> None:
-        progress = self._held.get(unit.log_id)
+    def _appended(self, appended: Work) -> Coroutine[Any, Any, None] | None:
+        unit, advance = appended.unit, appended.outcome
         if advance is None:
-            if error is None:
+            if appended.error is None:
                 self._forget(unit.log_id, unit.progress.epoch)
             self._loosen([*blobs_of(unit.drafts), *given_for(unit.entries)])
-            appended.settle(error=error or lost(unit.log_id))
-            return
+            appended.error = appended.error or lost(unit.log_id)
+            return None
+        progress = self._held.get(unit.log_id)
         if progress is not None and progress.epoch == unit.progress.epoch:
             progress.known, progress.outside = advance.head, advance.outside
         log_id, drafts = unit.log_id, unit.drafts
         entries = unit.entries if advance.entries is None else advance.entries
         written_at = drafts[0][0] if drafts else Moment(0)
-        records = [
+        appended.outcome = records = [
             Record(log_id, seq, written_at, entry.task_id, entry.path, entry.event)
             for seq, entry in enumerate(entries, advance.head - len(entries) + 1)
         ]
         for listener in self._listeners:
             listener(records)
         slipped = advance.slipped
-        read_slipped = partial(self._rows.outside, log_id, slipped) if slipped else None
-        appended.settle(records, before=read_slipped)
+        return self._put_before(appended, log_id, slipped) if slipped else None
 
-    def _begun(
-        self,
-        log_id: LogId,
-        pending: PendingWrite,
-        outcome: tuple[LeaseProgress, Sequence[Record]] | None,
-        error: BaseException | None,
-    ) -> None:
-        records: Sequence[Record] | None = None
-        if outcome is not None:
-            progress, records = outcome
-            self._held[log_id] = progress
-        self._sent(pending, (), records, error)
-        if pending.is_abandoned and pending.is_written:
-            self._release_abandoned(log_id)
+    async def _put_before(self, appended: Work, log_id: LogId, slipped: Sequence[Row]) -> None:
+        """Add the outside events that were written between this append and the one before."""
+        appended.outcome = [*await self._rows.outside(log_id, slipped), *appended.outcome]
 
-    def _sent(
-        self, sent: PendingWrite, drafts: Sequence[Draft], records: _Records, error: _Error
-    ) -> None:
-        if records is not None:
+    def _begun(self, begun: Work) -> None:
+        unit = begun.unit
+        if begun.outcome is not None:
+            self._held[unit.send.log_id], begun.outcome = begun.outcome
             for listener in self._listeners:
-                listener(records)
+                listener(begun.outcome)
+            if unit.is_abandoned:
+                self._release_abandoned(unit.send.log_id)
+
+    def _sent(self, sent: Work) -> None:
+        if sent.outcome is None:
+            self._loosen(blobs_of(sent.unit.drafts))
         else:
-            self._loosen(blobs_of(drafts))
-        sent.settle(records or (), error=error)
+            for listener in self._listeners:
+                listener(sent.outcome)
 
     def _loosen(self, blobs: Sequence[BlobId]) -> None:
         """Leave the blobs of unwritten events to the sweeper."""
@@ -359,7 +343,7 @@ class SqlLog:
 
     async def _loosen_blobs(self, blobs: Sequence[BlobId]) -> None:
         with suppress(StoreError):  # the bytes then stay on disk, which loses nothing
-            await self._rows.share(blobs)
+            await self._drafts.share(blobs)
             await self._database.write(partial(loosen, blob_ids=blobs, at=self._clock.now()))
 
     async def _hold(self, lease: Lease, unit: RenewLease | ReleaseLease) -> Sequence[Record]:
@@ -373,7 +357,7 @@ class SqlLog:
     def _release_abandoned(self, log_id: LogId) -> None:
         """Release the lease of a cancelled `begin`; the sweep finds the log and runs it."""
         unit = partial(self._surrender, log_id, self._held.pop(log_id).epoch)
-        self._writer.submit(unit, _ignore, order=log_id)
+        self._writer.submit(Work(unit, order=log_id))
 
     def _surrender(self, log_id: LogId, epoch: int, connection: Connection) -> None:
         connection.connection.cursor().execute(self._sql.surrender, (log_id, epoch))
@@ -393,7 +377,3 @@ class SqlLog:
             if isinstance(event, QuestionAnswered) and event.question_id == details["question"]:
                 return AlreadyAnswered(str(error), details={"answer": dict(event.answer)})
         return error
-
-
-def _ignore(outcome: None, error: BaseException | None) -> None:
-    """Drop the outcome of a release; a lease that could not be released expires."""

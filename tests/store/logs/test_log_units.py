@@ -19,13 +19,13 @@ from penstock.store.logs.log_units import (
     LeaseProgress,
     SendUnit,
     append_all,
+    drafts_of,
     insert_all,
     placed,
 )
 from penstock.store.logs.quarantine import Quarantine
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.projections import ProjectionWriter
-from penstock.store.rows import drafts_of
 from penstock.store.statements import Statements
 from penstock.store.tables import events, logs
 from tests.kit.log_entries import CHAT, asked, cancelled, ended, message, note, opened, started
