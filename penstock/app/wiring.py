@@ -93,7 +93,7 @@ class Assembly:
         """Connect the listeners and return the runtime. The bus is notified before activations."""
         storage, project_parts = self._storage, self._project
         storage.log.listen(self._bus.publish)
-        storage.log.listen(self._activations.states.observe)
+        storage.log.listen(self._activations.states.observe, of_holders=False)
         storage.on_erasure(self._bus.forget)
         storage.on_erasure(self._activations.forget)
         storage.on_erasure(self._attachment_reader.forget)

@@ -7,8 +7,8 @@ work. No await may separate the release of a reservation from the event with the
 the release comes first: in such a gap another call could spend the same remainder. In the other
 order both count for a moment, so a limit may be reached early but is not exceeded.
 
-Seconds count only while the task is in an activation. The start time is moved back by the active
-time from earlier activations, and forward by the waits that the runtime's own retries ask for.
+Seconds count only while the task is in an activation. The end is moved back by the active time from
+earlier activations, and forward by the waits that the runtime's own retries ask for.
 Shown by tests/engine/test_budget.py.
 """
 
@@ -41,13 +41,13 @@ class Budget:
 
     __slots__ = (
         "_allowance",
-        "_begun",
         "_calls",
         "_clock",
         "_cost",
         "_models",
         "_spent",
         "_tokens",
+        "ends_at",
         "rested",
     )
 
@@ -55,7 +55,8 @@ class Budget:
         self._allowance = allowance
         self._spent = spent
         self._clock = clock
-        self._begun = clock.monotonic() - spent.active_ms / 1000
+        self.ends_at = clock.monotonic() - spent.active_ms / 1000 + allowance.seconds
+        """When the task's time is up, on the monotonic clock."""
         self._calls = 0
         self._models = 0
         self._tokens = 0
@@ -119,9 +120,9 @@ class Budget:
 
     def rest(self, seconds: float) -> None:
         """Exclude seconds in which the task only waited for a retry."""
-        self._begun += seconds
+        self.ends_at += seconds
         self.rested += seconds
 
     def seconds_left(self) -> float:
         """Return how many seconds the task may still work."""
-        return self._allowance.seconds - (self._clock.monotonic() - self._begun)
+        return self.ends_at - self._clock.monotonic()

@@ -192,6 +192,13 @@ class HeldLog:
                 self._apply_records(records)
         return self.state.seq
 
+    async def commit_and_make_sure(self) -> None:
+        """Commit, and return only if no other process can hold the log now. Raises LeaseLost."""
+        await self.commit()
+        # The commit may have taken longer than the lease lasts (a frozen process, a slow disk).
+        # Effects outside the store cannot be fenced, so ask once more before the write starts.
+        await self.make_sure()
+
     async def refresh(self) -> None:
         """Renew the lease and apply outside events. Raises LeaseLost."""
         now = self._clock.monotonic()

@@ -19,6 +19,7 @@ Shown by tests/engine/test_ledger.py and, with kills at every event, tests/journ
 import asyncio
 import re
 from collections import defaultdict
+from collections.abc import Awaitable
 from hashlib import blake2b
 from typing import Any
 
@@ -123,8 +124,8 @@ class Ledger:
         """
         return blake2b(path.encode(), digest_size=32, key=self._key, person=b"seed").digest()
 
-    async def start(self, call: Call, *, again: bool) -> None:
-        """Commit that a write is about to run.
+    def start(self, call: Call, *, again: bool) -> Awaitable[None]:
+        """Commit that a write is about to run; await the result before it runs.
 
         `again` allows a second run after a crash (idempotent tools). Raises Interrupted if an
         earlier entry was cut by a crash. A call that only waited for something inside itself is
@@ -140,10 +141,7 @@ class Ledger:
             )
         key = self.idempotency_key(path)
         self.add(CallStarted(tool_id=call.tool_id, idempotency_key=key), path)
-        await self.held.commit()
-        # The commit may have taken longer than the lease lasts (a frozen process, a slow disk).
-        # Effects outside the store cannot be fenced, so ask once more before the write starts.
-        await self.held.make_sure()
+        return self.held.commit_and_make_sure()
 
     def settle(self, path: CallPath, settled: CallSettled, *, is_awaited: bool = False) -> None:
         """Record the outcome of a call. It is written before any event added after it.

@@ -16,8 +16,9 @@ appended to it. A cached state follows the commits of this process, so a next tu
 what another process wrote in between is applied on top. A log that is erased while it is held or
 being folded is marked stale, and `keep` refuses its state. A fold reads at most 4,000 events or 8
 MiB at a time, so that one long log does not block the event loop (docs/decisions/015). It relies on
-`observe` receiving every commit of this process, in the order of each log, and on `drop_erased` in
-every sweep, since `observe` does not receive an erase by another process.
+`observe` receiving every commit of this process to a log that is not held here, in the order of the
+log, and on `drop_erased` in every sweep, since `observe` does not receive an erase by another
+process.
 
 Shown by test_session_state.py and test_state_cache.py; test_held_log.py folds each log again.
 """

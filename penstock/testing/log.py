@@ -58,13 +58,16 @@ class MemoryLog(MemoryProjections):
         self._in_need: dict[LogId, _Kept] = {}
         """Logs that need a run, now or later."""
         self._listeners: list[Listener] = []
+        self._listeners_of_holders: list[Listener] = []
         self.changes = MemoryChanges(limits)
         """State, files and media that calls changed."""
         self.live_text = MemoryLiveText(clock.now, self._epoch_of)
 
-    def listen(self, listener: Listener) -> None:
-        """Notify the listener about every append."""
+    def listen(self, listener: Listener, *, of_holders: bool = True) -> None:
+        """Call the listener with what is written, or only with what needs no lease."""
         self._listeners.append(listener)
+        if of_holders:
+            self._listeners_of_holders.append(listener)
 
     async def send(
         self,
@@ -84,7 +87,7 @@ class MemoryLog(MemoryProjections):
         self.admit(log.owned, entries, self._clock.now())
         self._logs[log_id] = self._in_need[log_id] = log
         log.wake_at = _IMMEDIATELY
-        records = self._write(log, entries)
+        records = self._write(log, entries, self._listeners)
         log.outside += [each for each in records if is_outside(each.event)]
         log.held_from += len(records)
         if on_way is not None:
@@ -179,7 +182,7 @@ class MemoryLog(MemoryProjections):
         known = log.known
         slipped = log.records[known:] if known < len(log.records) else None
         in_time = [entry for entry in entries if not self.is_late(entry.event)]
-        records = self._write(log, in_time)
+        records = self._write(log, in_time, self._listeners_of_holders)
         self.live_text.drop(lease.log_id, records)
         if _are_repeated(records):
             log.held_from += len(records)
@@ -274,7 +277,9 @@ class MemoryLog(MemoryProjections):
             raise lost(lease.log_id)
         return log
 
-    def _write(self, log: "_Kept", entries: Sequence[Entry]) -> list[Record]:
+    def _write(
+        self, log: "_Kept", entries: Sequence[Entry], listeners: Sequence[Listener]
+    ) -> list[Record]:
         records, owned, at = log.records, log.owned, self._clock.now()
         log_id, first = owned.log_id, len(records)
         for seq, requested in enumerate(entries, first + 1):
@@ -285,7 +290,7 @@ class MemoryLog(MemoryProjections):
             if isinstance(record.event, TaskEnded) and record.task_id:
                 self.changes.drop_task(record.task_id)
         written = records[first:]
-        for listener in self._listeners:
+        for listener in listeners:
             listener(written)
         return written
 

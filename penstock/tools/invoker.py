@@ -273,11 +273,12 @@ class Edition:
     ) -> Any:
         spec, ledger, path = active_call.spec, active_call.ledger, active_call.call.path
         secrets = active_call.caller.secrets
+        began = self.world.clock.monotonic()
         seconds = (spec.timeout_ms - active_call.worked_ms) / 1000
-        left = ledger.budget.seconds_left()
+        left = ledger.budget.ends_at - began
         if seconds <= 0:
             raise out_of_time(spec, seconds, left)
-        allowed, began = max(min(seconds, left), 0), self.world.clock.monotonic()
+        allowed = max(min(seconds, left), 0)
         nest = active_call.nest or NestedCalls(None)
         invocation = active_call.invocation = Invocation(
             active_call.call,

@@ -142,9 +142,9 @@ class FarLog(MemoryLog):
 
     is_far = False
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: Listener, *, of_holders: bool = True) -> None:
         if not self.is_far:
-            super().listen(listener)
+            super().listen(listener, of_holders=of_holders)
 
 
 async def test_polling_finds_the_end_of_a_task_in_another_process() -> None:

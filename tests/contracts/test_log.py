@@ -16,7 +16,7 @@ from penstock.core.errors import (
     TaskOver,
 )
 from penstock.core.events.codec import to_wire
-from penstock.core.events.events import CallRequested, Entry, Record
+from penstock.core.events.events import CallRequested, Entry, Record, is_outside
 from penstock.core.events.history_events import MessagesErased
 from penstock.core.ids import LogId, QuestionId, TaskId
 from penstock.core.task import TaskStatus
@@ -221,7 +221,9 @@ async def test_many_at_once_get_places_without_gaps(log: Log) -> None:
 
 async def test_listeners_hear_everything_in_the_order_of_the_log(log: Log) -> None:
     heard: list[Record] = []
+    from_outside: list[Record] = []
     log.listen(heard.extend)
+    log.listen(from_outside.extend, of_holders=False)
     lease = await held(log)
     waiting = [log.append(lease, [note(str(number))]) for number in range(5)]
     await log.send(CHAT, [message(TWO)])
@@ -229,6 +231,7 @@ async def test_listeners_hear_everything_in_the_order_of_the_log(log: Log) -> No
         await each
     await log.append(lease, [note("d" * 1000)])
     assert heard == await log.read(CHAT)
+    assert from_outside == [each for each in heard if is_outside(each.event)]
 
 
 # ---- refusals: nothing is written ----------------------------------------------------------------

@@ -27,7 +27,7 @@ class Shelf:
         self.held = set(held)
         self.states = StateCache(self.log, self.held, most=most)
         if hears:
-            self.log.listen(self.states.observe)
+            self.log.listen(self.states.observe, of_holders=False)
 
     async def say(self, log_id: LogId = LOG) -> None:
         opened = SessionOpened(profile_id=ANN, agent="assistant", title="")

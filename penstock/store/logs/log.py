@@ -128,8 +128,11 @@ class Log(Protocol):
         """The text of replies that are not complete yet."""
         ...
 
-    def listen(self, listener: Listener) -> None:
-        """Call the listener with everything that this process commits."""
+    def listen(self, listener: Listener, *, of_holders: bool = True) -> None:
+        """Call the listener with everything that this process commits.
+
+        Without `of_holders`, leave out what holders `append`.
+        """
         ...
 
     async def send(

@@ -82,14 +82,17 @@ class SqlLog:
         self._lease_ms = int(1000 * limits.lease_seconds)
         self._quarantine = Quarantine(limits)
         self._listeners: list[Listener] = []
+        self._listeners_of_holders: list[Listener] = []
         self._held: dict[LogId, LeaseProgress] = {}
         self._slow: dict[LogId, asyncio.Task[None]] = {}
         self._loosening: set[asyncio.Task[None]] = set()
         self.live_text = SqlLiveText(database, clock, self._sql, self._held)
 
-    def listen(self, listener: Listener) -> None:
-        """Call the listener with everything that this process commits."""
+    def listen(self, listener: Listener, *, of_holders: bool = True) -> None:
+        """Call the listener with what this process commits, or only with what needs no lease."""
         self._listeners.append(listener)
+        if of_holders:
+            self._listeners_of_holders.append(listener)
 
     async def send(
         self,
@@ -309,7 +312,7 @@ class SqlLog:
             Record(log_id, seq, written_at, entry.task_id, entry.path, entry.event)
             for seq, entry in enumerate(entries, advance.head - len(entries) + 1)
         ]
-        for listener in self._listeners:
+        for listener in self._listeners_of_holders:
             listener(records)
         slipped = advance.slipped
         return self._put_before(appended, log_id, slipped) if slipped else None
