@@ -68,6 +68,8 @@ class Activations:
         self._owner = owner
         self._limits = world.limits
         self._held: dict[LogId, HeldLog] = {}
+        self._stops: dict[LogId, TaskStop] = {}
+        """Of the tasks that run here."""
         self._leases = Leases(log, owner)
         self._keeper = LeaseKeeper(self._held, world.limits.lease_seconds / RENEWALS)
         self.states = StateCache(log, self._held)
@@ -234,6 +236,7 @@ class Activations:
         here = asyncio.current_task()
         assert here is not None  # noqa: S101  an activation runs in a task
         held.when_lost(partial(here.cancel, "the log was lost"))
+        held.when_cancelled(partial(self._cancel, held))
         try:
             return await self._until_done(held)
         except asyncio.CancelledError:
@@ -308,7 +311,7 @@ class Activations:
         stop = TaskStop(task.task_id, asyncio.current_task())
         try:
             if not (task.cancel_requested or (held.recovers and self._gives_up(held, task))):
-                held.when_cancelled(partial(_cancel, held, stop))
+                self._stops[held.state.log_id] = stop
                 await self._body.work(held, task)
         except Cancel:
             log.debug("task %s was cancelled between two awaits", task.task_id)
@@ -327,7 +330,7 @@ class Activations:
             log.exception("task %s failed", task.task_id)
             await self._fail(held, task)
         finally:
-            held.when_cancelled(_ignore_cancel)
+            self._stops.pop(held.state.log_id, None)
             held.begins = held.recovers = False
         # Before anything is awaited below, or the cancellation would hit the closing writes.
         if stop.was_used:
@@ -337,6 +340,12 @@ class Activations:
             self._end(held, task, cancelled(task))
         await held.commit()
         await self._notify(held, task)
+
+    def _cancel(self, held: HeldLog, task_id: TaskId) -> None:
+        """Stop the task if it runs. When none runs, `_until_done` ends those that are cancelled."""
+        if (stop := self._stops.get(held.state.log_id)) is not None:
+            stop(task_id)
+            _end_queued(held)
 
     async def _notify(self, held: HeldLog, task: TaskState) -> None:
         """Notify the run's waiters if the task has ended."""
@@ -373,11 +382,6 @@ def _resume(held: HeldLog, task: TaskState) -> None:
         held.add(TaskResumed(crashed=held.recovers), task.task_id)
 
 
-def _cancel(held: HeldLog, stop: TaskStop, task_id: TaskId) -> None:
-    stop(task_id)
-    _end_queued(held)
-
-
 def _end_queued(held: HeldLog) -> None:
     """End cancelled tasks in the queue while another task runs. They never started."""
     current = held.state.current
@@ -388,7 +392,3 @@ def _end_queued(held: HeldLog) -> None:
         held.add(cancelled(task), task.task_id)
     if cancelled_tasks:
         held.submit()
-
-
-def _ignore_cancel(task_id: TaskId) -> None:
-    """Ignore a cancel request: no task is running."""

@@ -25,7 +25,6 @@ from penstock.core.call_errors import (
     Rejected,
     ToolNotFound,
 )
-from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope
 from penstock.core.ids import QuestionId
 from penstock.core.json_values.json_text import JSON_DEPTH, is_larger
@@ -110,15 +109,6 @@ class ActiveCall:
         """Release the budget's reservation: the log counts the call now, or it waits."""
         if self.nest is not None:
             self.ledger.budget.settle_call()
-
-    def duration_ms(self, clock: Clock) -> int:
-        """Return how long the tool ran, without the time it waited for a person."""
-        if self.began is None:
-            return 0
-        ran = round(1000 * (clock.monotonic() - self.began))
-        if self.ledger.task.waits.parked and self.invocation is not None:
-            ran += self.ledger.active_ms(self.call.path, self.invocation.attempt)
-        return ran
 
 
 class Admission:

@@ -16,11 +16,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from penstock.core.call import Call, Effect
-from penstock.core.call_errors import (
-    BudgetExceeded,
-    CallError,
-    Interrupted,
-)
+from penstock.core.call_errors import BudgetExceeded, CallError, Interrupted
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.errors import Cancel, HookFailed, Signal, Suspend
 from penstock.core.events.events import CallSettled
@@ -362,6 +358,9 @@ class Edition:
         except CallError as error:
             envelope = active_call.failed(error)
             shown = await self.resources.artifacts.show(envelope, clip_at=clip_at)
+        ran_ms, began = 0, active_call.began
+        if began is not None:  # without the time that it waited for a person
+            ran_ms = active_call.worked_ms + round(1000 * (self.world.clock.monotonic() - began))
         invocation = active_call.invocation
         files = (*(invocation.files if invocation else ()), *shown.files)
         settled = CallSettled(
@@ -372,7 +371,7 @@ class Edition:
             is_text=shown.is_text,
             preview=shown.preview,
             ran=active_call.nest is not None,
-            duration_ms=active_call.duration_ms(self.world.clock),
+            duration_ms=ran_ms,
             artifact_id=shown.artifact_id,
             artifact_blob=shown.artifact_blob,
             total_characters=shown.total_characters,

@@ -9,6 +9,7 @@ from penstock.core.call_errors import UpstreamUnavailable
 from penstock.core.envelope import Json
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
+from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.invocation import Invocation
 from tests.kit.asking import ask
@@ -120,3 +121,15 @@ async def test_the_working_time_around_a_waiting_call_is_counted() -> None:
         asked = await ask(runtime, "Go")
         reply = await go_on(runtime, asked, {"decision": "approve"})
     assert (reply.content, collected) == ("Done.", [60, 55])
+
+
+async def test_a_call_that_never_ran_took_no_time() -> None:
+    clock = FakeClock()
+
+    async def work(input: Json, invocation: Invocation) -> None:
+        clock.advance(1.5)
+
+    bench = await open_workbench(Act("work", work), clock=clock)
+    for tool_id in ("work", "nothing_such"):
+        await bench.call(tool_id)
+    assert [each.duration_ms for each in await bench.settled()] == [1500, 0]

@@ -51,16 +51,6 @@ async def test_a_budget_reservation_is_released_if_there_was_one() -> None:
     budget.reserve_call()
 
 
-async def test_a_call_that_never_ran_took_no_time() -> None:
-    clock = FakeClock()
-    bench = await open_workbench(Act("add"))
-    active_call = ActiveCall(CALL, Caller(origin=Origin.MODEL), bench.ledger)
-    assert active_call.duration_ms(clock) == 0
-    active_call.began = clock.monotonic()
-    clock.advance(1.5)
-    assert active_call.duration_ms(clock) == 1500
-
-
 BIG = Schema({"properties": {"amount": {"minimum": 100}}, "required": ["amount"]})
 MAX_AMOUNT = 10
 
