@@ -18,13 +18,14 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.output_contract import OutputContract
-from penstock.agents.prompt import skill_prompt, system_prompt
+from penstock.agents.prompt import SKILLS_ARE_ORDERS, skill_prompt, system_prompt
 from penstock.agents.reply_reader import OutputWatch
-from penstock.core.call import ASK_USER, Origin
+from penstock.core.call import ACTIVATE_SKILL, ASK_USER, Origin
 from penstock.core.events.events import MessageReceived
 from penstock.core.messages import Message, UserMessage
 from penstock.core.profile import Profile
 from penstock.engine.bus import Bus, LiveReply
+from penstock.engine.dialogue import Dialogue
 from penstock.engine.ledger import Ledger
 from penstock.models.model import Model, ModelRequest, ToolDefinition
 from penstock.models.settings import NOTHING_SET, ModelSettings, overridden
@@ -79,8 +80,11 @@ class ToolSource(Protocol):
 class OfferSource(Protocol):
     """Returns what a model is offered in each turn."""
 
-    def at(self, selected: tuple[str, ...]) -> ToolOffer:
-        """Return the offer while the session has these skills selected."""
+    def at(self, selected: tuple[str, ...], told: tuple[str, ...] = ()) -> ToolOffer:
+        """Return the offer while the session has these skills selected.
+
+        The system prompt leaves out those whose instructions are among the messages (`told`).
+        """
         ...
 
 
@@ -95,6 +99,7 @@ class TaskOffers:
         "_prompt_prefix",
         "_selected",
         "_shelf",
+        "_told",
         "agent",
     )
 
@@ -117,22 +122,26 @@ class TaskOffers:
         """Ids of the tools offered at the start; None means no tools, not even those of skills."""
         self._prompt_prefix = prompt_prefix
         self._selected: tuple[str, ...] = ()
+        self._told: tuple[str, ...] = ()
         self._newest: ToolOffer | None = None
 
-    def at(self, selected: tuple[str, ...]) -> ToolOffer:
+    def at(self, selected: tuple[str, ...], told: tuple[str, ...] = ()) -> ToolOffer:
         """Return the offer while the session has these skills selected."""
-        # The state replaces the tuple when a selection changes, so identity tells if it did.
-        if self._newest is None or selected is not self._selected:
-            self._selected, self._newest = selected, self._offer(selected)
+        # The state replaces the tuples when a selection changes, so identity tells if it did.
+        if self._newest is None or selected is not self._selected or told is not self._told:
+            self._selected, self._told = selected, told
+            self._newest = self._offer(selected, told)
         return self._newest
 
-    def _offer(self, selected: tuple[str, ...]) -> ToolOffer:
+    def _offer(self, selected: tuple[str, ...], told: tuple[str, ...]) -> ToolOffer:
         caller = self._caller
-        selection = NOTHING if caller.skills is None else caller.skills.at(selected)
+        selection = shown = NOTHING if caller.skills is None else caller.skills.at(selected)
+        if told and caller.skills is not None:
+            shown = caller.skills.untold(selected, told)
         if self._fixed is not None and selection is not NOTHING:
             caller = replace(caller, selection=selection)
         return ToolOffer(
-            system=self._system(selection),
+            system=self._system(shown),
             definitions=tuple([definition(tool) for tool in self._tools(caller)]),
             caller=caller,
         )
@@ -140,12 +149,17 @@ class TaskOffers:
     def _system(self, selection: Selection) -> str:
         skills = self._caller.skills
         skill_text = skill_prompt(skills.skills, selection) if skills and selection.skills else ""
-        return system_prompt(
+        system = system_prompt(
             self.agent,
             skill_text,
             prompt_prefix=self._prompt_prefix,
             instructions=self._instructions,
         )
+        return f"{system} {SKILLS_ARE_ORDERS}" if self._may_activate else system
+
+    @property
+    def _may_activate(self) -> bool:
+        return ACTIVATE_SKILL in (self._fixed or ())
 
     def _tools(self, caller: Caller) -> list[Tool]:
         """Return the tools of the start, then those that the skills add."""
@@ -171,9 +185,9 @@ class OutputOffers:
         self._is_closed = False
         self._made: tuple[ToolOffer, ToolOffer] | None = None
 
-    def at(self, selected: tuple[str, ...]) -> ToolOffer:
+    def at(self, selected: tuple[str, ...], told: tuple[str, ...] = ()) -> ToolOffer:
         """Return the offer while the session has these skills selected."""
-        plain = self._offers.at(selected)
+        plain = self._offers.at(selected, told)
         # Kept: the transcript compares system prompts by identity.
         if self._made is None or self._made[0] is not plain:
             self._made = (plain, self._extended(plain))
@@ -239,6 +253,10 @@ class AgentModel:
         self.max_tokens = wanted.max_tokens or most
         self.watched: Callable[[Bus, LiveReply], OutputWatch] | None = None
         """Watches a reply whose output is shown while it streams; None if none is."""
+
+    def offer(self, dialogue: Dialogue, selected: tuple[str, ...]) -> ToolOffer:
+        """Return what is offered in a dialogue while the session has these skills selected."""
+        return self.offers.at(selected, dialogue.messages.told)
 
     @property
     def cache_ttl(self) -> str | None:

@@ -132,8 +132,8 @@ class Turns:
 
     def _messages(self) -> tuple[ToolOffer, Sequence[Message]]:
         """Return the offer and the messages of the next request. Raises ContextTooLarge."""
-        transcript = self._transcript
-        offer = self._agent_model.offers.at(self._ledger.held.state.selected)
+        transcript, selected = self._transcript, self._ledger.held.state.selected
+        offer = self._agent_model.offer(self.dialogue, selected)
         transcript.begin(offer.system)
         messages = transcript.messages()
         if transcript.is_crowded:
@@ -146,7 +146,8 @@ class Turns:
                     f"{transcript.limit}. Start a new conversation, or shorten the message."
                 ),
             )
-        return offer, messages
+        # Again: the system prompt has what a cut took from the messages.
+        return self._agent_model.offer(self.dialogue, selected), messages
 
     def _request(
         self,
@@ -212,7 +213,7 @@ class Turns:
         call_runner = self._call_runner
         calls = self._admitted(round_)
         if calls:
-            caller = self._agent_model.offers.at(round_.selected).caller
+            caller = self._agent_model.offer(self.dialogue, round_.selected).caller
             timer: asyncio.TimerHandle | None = None
             if call_runner.may_take_long(calls):
                 # Readers see a slow call before it ends; a quick one costs no commit of its own.
@@ -234,8 +235,7 @@ class Turns:
     def take_back(self, *, closing: bool) -> None:
         """Record that the parts of a reply that were streamed are void."""
         iteration = self.dialogue.iteration + (not closing)
-        restarted = ReplyRestarted(iteration=iteration, closing=closing)
-        self._ledger.add(restarted, self.dialogue.path)
+        self._ledger.add(ReplyRestarted(iteration=iteration, closing=closing), self.dialogue.path)
 
     @property
     def blocked(self) -> int:
@@ -382,7 +382,7 @@ def open_turns(
     return Turns(
         agent_model,
         call_runner,
-        transcript_for(agent_model, dialogue, agent_model.offers.at(selected)),
+        transcript_for(agent_model, dialogue, agent_model.offer(dialogue, selected)),
         world=world,
         bus=bus,
         # Pieces may have been shown only if an earlier activation was asking the model here.

@@ -8,11 +8,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.core.call import SKILL_READ, Effect
+from penstock.agents.prompt import skill_prompt
+from penstock.core.call import SKILL_READ, SKILL_TEXT, Effect, Origin
 from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.events.events import SkillsSelected
+from penstock.core.json_values.json_text import compact
 from penstock.core.json_values.schema import Problem
 from penstock.core.stored_changes import WorkspaceChange
 from penstock.manifest.files import TOO_LARGE, UnreadReason, read_bounded
@@ -56,22 +58,29 @@ async def list_available_skills(input: Json, invocation: Invocation) -> Any:
 
 
 @builtin(
-    "Activate a skill for the rest of the conversation: its instructions and its tools are there "
-    "from your next turn on.",
+    "Activate a skill for the rest of the conversation: returns its instructions; its tools are "
+    "there from your next turn on.",
     {"skill_id": SKILL},
     effect=Effect.WRITE,
 )
 async def activate_skill(input: Json, invocation: Invocation) -> Any:
     """Select a skill and the skills it requires."""
     skill_id, caller = input["skill_id"], invocation.caller
-    task = caller.skills
+    task, before = caller.skills, caller.newest().skills
     skill = task.skills.find(skill_id) if task is not None else None
-    if skill_id not in caller.newest().skills:
-        if task is None or skill is None or not task.is_visible(skill):
-            raise _no_such_skill(skill_id, task)
-        selected = SkillsSelected(skill_ids=(skill_id,))
-        invocation.ledger.add(selected, invocation.call.path)
-    return {"skill_id": skill_id, "selected_skill_ids": list(caller.newest().skills)}
+    if skill_id in before:
+        return {"skill_id": skill_id, "selected_skill_ids": list(before)}
+    if task is None or skill is None or not task.is_visible(skill):
+        raise _no_such_skill(skill_id, task)
+    invocation.ledger.add(SkillsSelected(skill_ids=(skill_id,)), invocation.call.path)
+    now = caller.newest().skills
+    activated = {"skill_id": skill_id, "selected_skill_ids": list(now)}
+    # A model reads the instructions in this outcome: in the system prompt they would change the
+    # beginning of its requests. Only if they do not fit, the system prompt has them.
+    added = Selection(skills=tuple(each for each in now if each not in before))
+    told = activated | {SKILL_TEXT: skill_prompt(task.skills, added)}
+    is_read = caller.origin is Origin.MODEL
+    return told if is_read and len(compact(told)) <= (caller.clip_at or MAX_TEXT) else activated
 
 
 @builtin(

@@ -24,7 +24,7 @@ from penstock.agents.output_loop import (
     output_loop,
     until_passed,
 )
-from penstock.agents.prompt import skill_prompt, system_prompt
+from penstock.agents.prompt import SKILLS_ARE_ORDERS, skill_prompt, system_prompt
 from penstock.agents.tool_offer import (
     AgentModel,
     OutputOffers,
@@ -85,14 +85,15 @@ class FrameOffers(TaskOffers):
         super().__init__(agent, invoker, caller, fixed=fixed)
         self._dialogue = dialogue
 
-    def at(self, selected: tuple[str, ...]) -> ToolOffer:
+    def at(self, selected: tuple[str, ...], told: tuple[str, ...] = ()) -> ToolOffer:
         """Return the offer with the skills that this agent selected; `selected` has others."""
-        return super().at(self._dialogue.selected)
+        return super().at(self._dialogue.selected, told)
 
     def _system(self, selection: Selection) -> str:
         skills, system = self._caller.skills, self._dialogue.system
         text = skill_prompt(skills.skills, selection) if skills and selection.skills else ""
-        return f"{system}\n\n{text}" if text else system
+        system = f"{system}\n\n{text}" if text else system
+        return f"{system} {SKILLS_ARE_ORDERS}" if self._may_activate else system
 
 
 class AgentCalls:

@@ -68,7 +68,10 @@ async def shorten_for_task(
     history = task.main.messages
     if task.main.iteration or history.shortened_for == task.task_id or not history.earlier:
         return
-    agent, seen = offers.agent, offers.at(ledger.held.state.selected)
+    agent, seen = (
+        offers.agent,
+        offers.at(ledger.held.state.selected, ledger.task.main.messages.told),
+    )
     if contract is not None:
         typed = OutputOffers(offers, contract.for_model(model.card))
         seen = typed.at(ledger.held.state.selected)

@@ -8,11 +8,12 @@ rebuilds the same messages. Shown by tests/engine/test_dialogue.py.
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from penstock.core.call import CallPath, ToolCall
+from penstock.core.call import ACTIVATE_SKILL, SKILL_TEXT, CallPath, ToolCall
 from penstock.core.events.events import CallSettled, ReplyReceived
 from penstock.core.events.history_events import Summarised
 from penstock.core.events.hook_events import HookDecided
@@ -115,6 +116,8 @@ class MessageList(Struct):
     """The newest task when the messages were shortened last."""
     tools: tuple[str, ...] = ()
     """The tools that were offered, in the order in which requests list them."""
+    told: tuple[str, ...] = ()
+    """The skills whose instructions the messages have, so that system prompts need not."""
     cached: CachedRequest | None = None
     """The newest request whose input a provider read from its cache or wrote to it."""
     is_refused: bool = False
@@ -157,6 +160,11 @@ class MessageList(Struct):
         """Return the tools of a task in the order of earlier tasks: caches begin with them."""
         return tuple([each for each in self.tools if each in tools])
 
+    def tell(self, output: Any) -> None:
+        """Record the skill that such an outcome of a call activated, if it has its instructions."""
+        if isinstance(output, dict) and output.get(SKILL_TEXT):
+            self.told = (*self.told, output["skill_id"])
+
     def edit_last(self, content: str) -> None:
         """Replace the text of the newest message, if it is a person's; a run of a flow has none."""
         newest = self.entries[-1] if self.entries else None
@@ -175,6 +183,7 @@ class MessageList(Struct):
         self.entries, self.boundaries, self.files = short.entries, short.boundaries, short.files
         self.tokens, self.requests, self.previews = short.tokens, short.requests, short.previews
         self.gone, self.summarised, self.cached = short.gone, short.summarised, None
+        self.told = ()
         self.shortened_for = self.boundaries[-1].task_id
 
     def shortened(self, event: Summarised) -> "MessageList":
@@ -243,7 +252,7 @@ class MessageList(Struct):
             is_later = task_id in self.gone and boundary.task_id != SUMMARY
             if boundary.task_id == task_id or is_later:
                 del self.entries[boundary.index :], self.boundaries[number:]
-                self.tokens = boundary.tokens
+                self.tokens, self.told = boundary.tokens, ()
                 while self.files and self.files[-1].index >= boundary.index:
                     self.files.pop()
                 while self.requests and self.requests[-1][0] > boundary.index:
@@ -349,6 +358,8 @@ class Dialogue(Struct):
                 ok = done.envelope.error is None
                 outcome = ToolMessage(call.call_id, call.name, text, ok, shown)
                 self.messages.add(outcome, text)
+                if call.name == ACTIVATE_SKILL and ok:
+                    self.messages.tell(done.envelope.output)
                 if shown:
                     self.messages.add_files(shown, is_of_tool=True)
                 if shown or len(text) > PREVIEW_CHARACTERS:

@@ -157,6 +157,11 @@ class TaskSkills(Struct, eq=False):
             self._newest = self._select(selected)
         return self._newest
 
+    def untold(self, selected: tuple[str, ...], told: tuple[str, ...]) -> Selection:
+        """Return the grants without the skills that the messages have, which stay selected."""
+        rest = tuple([each for each in selected if each not in told])
+        return self._select(rest)
+
     def visible(self) -> list[SkillManifest]:
         """Return the skills that may be selected, sorted by id."""
         return sorted(filter(self.is_visible, self.skills), key=lambda each: each.skill_id)

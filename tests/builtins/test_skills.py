@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from penstock.builtins.skill_manifests import SKILLS
 from penstock.builtins.skills import HANDBOOK_TOOLS, TOOLS, with_handbooks
-from penstock.core.call import Effect
+from penstock.core.call import Effect, Origin
 from penstock.core.envelope import Status
 from penstock.core.events.events import SkillsSelected
 from penstock.core.ids import LogId
@@ -96,8 +96,33 @@ async def test_an_activated_skill_is_selected_with_its_requirements(
 ) -> None:
     desk = await at_work(skills)
     made = await desk.made("activate_skill", skill_id="plus")
+    text = made.pop("instructions")
     assert made == {"skill_id": "plus", "selected_skill_ids": ["plus", "docs"]}
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        *("## Skill: Plus (plus)", "## Skill: Docs (docs)")
+    ]
+    assert "- resource.1: a.txt (text/plain, 8 bytes)" in text
     assert desk.bench.ledger.held.state.selected == ("plus",)
+
+
+@pytest.mark.parametrize(
+    ("clip_at", "origin", "has_text"),
+    [
+        (None, Origin.MODEL, True),
+        (9_000, Origin.MODEL, True),
+        (500, Origin.MODEL, False),
+        (None, Origin.SCRIPT, False),
+    ],
+)
+async def test_a_model_reads_the_instructions_in_the_outcome_if_they_fit(
+    skills: Skills, clip_at: int | None, origin: Origin, *, has_text: bool
+) -> None:
+    """A clipped outcome would have a part of them; a script has no use for them."""
+    skills.renew({"s": skill("s", instruction="Mind the gap. " * 50)})
+    desk = await at_work(skills)
+    caller = replace(desk.bench.model, clip_at=clip_at, origin=origin)
+    envelope = await desk.bench.call("activate_skill", {"skill_id": "s"}, caller=caller)
+    assert ("instructions" in envelope.output) is has_text
 
 
 @pytest.mark.parametrize(("named", "again"), [((), "plus"), ((), "docs"), (("docs",), "docs")])

@@ -1,9 +1,13 @@
 """One agent's messages: results follow in the order of the calls, once all have settled."""
 
+from copy import deepcopy
+from typing import Any
+
 import pytest
 from msgspec import structs
 
 from penstock.core.call import CallPath, ToolCall
+from penstock.core.call_errors import Interrupted
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import (
@@ -147,6 +151,40 @@ def test_only_the_reply_of_one_agent_is_reset() -> None:
     assert task is not None
     assert task.agents[DRAFT].reply is None
     assert task.agents[REVIEW].reply is not None
+
+
+def activated(**output: Any) -> CallSettled:
+    """The outcome of a call of activate_skill."""
+    envelope = Envelope.success({"skill_id": "s", **output})
+    return CallSettled(
+        tool_id="activate_skill", envelope=envelope, call_id=CallId("tc_1"), context="…"
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (activated(instructions="Mind it."), ("s",)),
+        (activated(), ()),
+        (structs.replace(activated(instructions="x"), envelope=Interrupted().envelope()), ()),
+    ],
+)
+def test_a_skill_is_told_if_the_messages_have_its_instructions(
+    outcome: CallSettled, told: tuple[str, ...]
+) -> None:
+    """Not any more if a cut may have left them out, or its message was replaced."""
+    dialogue = Dialogue(MessageList())
+    messages = dialogue.messages
+    messages.begin(TaskId("task_1"))
+    asked = ToolCall(CallId("tc_1"), "activate_skill", {"skill_id": "s"})
+    dialogue.add_reply(structs.replace(reply(1), calls=(asked,)), ())
+    dialogue.settle(CallId("tc_1"), outcome)
+    assert messages.told == told
+    short = deepcopy(messages)
+    short.shorten(Summarised(results=1))
+    assert short.told == ()
+    assert messages.forget(TaskId("task_1"))
+    assert messages.told == ()
 
 
 def test_an_agent_that_is_reminded_is_asked_again() -> None:

@@ -70,8 +70,8 @@ async def test_a_skill_that_an_inner_agent_activates_is_its_own(project: Project
         reply = await runtime.chat("Go", agent=writer)
         records = await runtime.parts.storage.log.read(LogId(reply.session))
     assert tools_of(inner) == [set(), {"t_req"}, {"t_req"}, set()]
-    assert "Mind skill b." in inner.requests[1].system
-    assert inner.requests[1].system.startswith(inner.requests[0].system)
+    assert "Mind skill b." in inner.requests[1].messages[-1].content
+    assert len({each.system for each in inner.requests}) == 1
     assert tools_of(outer) == [set()] * 3
     (selected,) = [each for each in records if isinstance(each.event, SkillsSelected)]
     assert selected.path is not None

@@ -63,6 +63,8 @@ class FakeAnthropic:
     mode: str
     calls: int = 5
     """How many calls a task makes before it has its answer."""
+    asks: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """The tools and arguments of calls other than `look`, by the number of the reply."""
     answers_with: str = ""
     """The tool that ends a task when a note follows the results: first with wrong arguments."""
     refuses_carries: bool = False
@@ -174,7 +176,8 @@ class FakeAnthropic:
         elif is_over or not request.get("tools"):
             blocks.append(_text(f"Answer {number}."))
         else:
-            blocks += [_text("Let me look."), _call(number, "look", f'{{"n": {number}}}')]
+            asked = self.asks.get(number, ("look", f'{{"n": {number}}}'))
+            blocks += [_text("Let me look."), _call(number, *asked)]
         for index, (opened, deltas) in enumerate(blocks):
             yield {"type": "content_block_start", "index": index, "content_block": opened}
             for delta in deltas:

@@ -124,8 +124,8 @@ async def test_n03_a_model_sees_its_activated_skill_at_its_next_turn(
     assert errors == {("activate_skill", True), ("t_other", False), ("t_other", True)}
     assert "t_other" not in names(model, 0)
     assert "t_other" in names(model, 1)
-    assert "Mind skill c." not in model.requests[0].system
-    assert "Mind skill c." in model.requests[1].system
+    assert "Mind skill c." not in model.requests[0].messages[-1].content
+    assert "Mind skill c." in model.requests[1].messages[-2].content
 
 
 @pytest.mark.parametrize("origin", ["S", "S2", "D", "D0", "H"])

@@ -84,8 +84,8 @@ class SessionOffer:
     def __init__(self, offer: ToolOffer) -> None:
         self._offer = offer
 
-    def at(self, selected: tuple[str, ...]) -> ToolOffer:
-        """Return the offer. Sessions have no skills to select, so `selected` has no effect."""
+    def at(self, selected: tuple[str, ...], told: tuple[str, ...] = ()) -> ToolOffer:
+        """Return the offer. Sessions have no skills to select, so both have no effect."""
         return self._offer
 
     def close(self) -> None:
