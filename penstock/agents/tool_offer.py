@@ -23,7 +23,7 @@ from penstock.agents.reply_reader import OutputWatch
 from penstock.core.call import ACTIVATE_SKILL, ASK_USER, Origin
 from penstock.core.events.events import MessageReceived
 from penstock.core.messages import Message, UserMessage
-from penstock.core.profile import Profile
+from penstock.core.profile import LOCAL, Profile
 from penstock.engine.bus import Bus, LiveReply
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.ledger import Ledger
@@ -224,11 +224,28 @@ def request_settings(agent: AnyAgent, ledger: Ledger) -> ModelSettings:
     return settings
 
 
+def user_of(ledger: Ledger) -> str | None:
+    """Return the id by which a provider knows whose task it is; None for the local profile."""
+    opened = ledger.held.state.opened
+    if opened is None or opened.profile_id in {None, LOCAL}:
+        return None
+    return ledger.pseudonym(opened.profile_id)
+
+
 class AgentModel:
     """The model of a task, with its offers, settings and hooks."""
 
     __slots__ = (
-        *("_conversation", "_wanted", "hooks", "max_tokens", "model", "offers", "settings"),
+        *(
+            "_conversation",
+            "_user",
+            "_wanted",
+            "hooks",
+            "max_tokens",
+            "model",
+            "offers",
+            "settings",
+        ),
         "watched",
     )
 
@@ -249,6 +266,7 @@ class AgentModel:
         self._wanted = wanted = request_settings(agent, ledger)
         """Settings of the message over those of the agent."""
         self._conversation = f"{agent.name} {ledger.held.state.log_id}"
+        self._user = user_of(ledger)
         most = settings.llm_max_tokens or model.card.reply_tokens or REPLY_TOKENS
         self.max_tokens = wanted.max_tokens or most
         self.watched: Callable[[Bus, LiveReply], OutputWatch] | None = None
@@ -283,6 +301,7 @@ class AgentModel:
             max_tokens=reserved.max_tokens,
             loop_start=loop_start,
             conversation=self._conversation,
+            user=self._user,
             estimated_tokens=reserved.tokens,
         )
         if self._wanted is not NOTHING_SET:

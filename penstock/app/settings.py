@@ -199,6 +199,7 @@ class Settings(BaseModel):
             keys=keys,
             defaults=ModelDefaults(
                 settings=self.model_settings.model_settings,
+                user_ids=self.models.user_ids,
                 prices=cache(partial(open_prices, self.price_files)),
             ),
         )

@@ -185,6 +185,8 @@ class ModelSection(BaseModel):
     model_config = ConfigDict(**{**STRICT, "extra": "allow"})
     __pydantic_extra__: dict[str, ModelEntry] = Field(init=False)
 
+    user_ids: bool = True
+    """Whether requests tell providers, by a keyed hash, which of them are for the same profile."""
     default: str = "offline"
     """A name from `[models.NAME]`, or `provider:model`."""
     roles: dict[str, str] = Field(default_factory=dict)

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from penstock.agents.catalog import FindModel
 from penstock.agents.output_contract import OutputContract
-from penstock.agents.tool_offer import AgentModel, OutputOffers, TaskOffers
+from penstock.agents.tool_offer import AgentModel, OutputOffers, TaskOffers, user_of
 from penstock.agents.transcript import room
 from penstock.agents.turn import transcript_for
 from penstock.core.errors import ModelError
@@ -68,15 +68,12 @@ async def shorten_for_task(
     history = task.main.messages
     if task.main.iteration or history.shortened_for == task.task_id or not history.earlier:
         return
-    agent, seen = (
-        offers.agent,
-        offers.at(ledger.held.state.selected, ledger.task.main.messages.told),
-    )
-    if contract is not None:
-        typed = OutputOffers(offers, contract.for_model(model.card))
-        seen = typed.at(ledger.held.state.selected)
+    agent = offers.agent
+    source = offers if contract is None else OutputOffers(offers, contract.for_model(model.card))
+    agent_model = AgentModel(model, source, agent, ledger)
+    seen = agent_model.offer(task.main, ledger.held.state.selected)
     # As the first request counts itself: else that one would leave tasks out without a summary.
-    transcript = transcript_for(AgentModel(model, offers, agent, ledger), task.main, seen)
+    transcript = transcript_for(agent_model, task.main, seen)
     transcript.messages()
     event = transcript.cut(seen.definitions) if transcript.is_crowded else None
     if event is None:
@@ -117,6 +114,7 @@ async def _summarised(
         max_tokens=size,
         conversation=f"summary of {ledger.held.state.log_id}",
         estimated_tokens=tokens,
+        user=user_of(ledger),
     )
     cost = spent(model.card, tokens, size).cost_usd
     if not budget.reserve_model(tokens, cost):

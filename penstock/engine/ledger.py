@@ -37,6 +37,7 @@ from penstock.core.events.events import (
     QuestionAsked,
     StateWritten,
 )
+from penstock.core.ids import ProfileId
 from penstock.core.json_values.json_text import canonical
 from penstock.core.stored_changes import Change
 from penstock.core.task import Question, QuestionStatus
@@ -123,6 +124,15 @@ class Ledger:
         A script that draws random numbers must make the same calls again when it is replayed.
         """
         return blake2b(path.encode(), digest_size=32, key=self._key, person=b"seed").digest()
+
+    def pseudonym(self, profile_id: ProfileId) -> str:
+        """Return an id of a profile for providers of models.
+
+        It is the same in each task of this project, tells nothing about the profile, and differs
+        from that of any other project.
+        """
+        name = profile_id.encode()
+        return blake2b(name, digest_size=16, key=self._key, person=b"model user").hexdigest()
 
     def start(self, call: Call, *, again: bool) -> Awaitable[None]:
         """Commit that a write is about to run; await the result before it runs.

@@ -34,7 +34,13 @@ class ConfiguredModel:
     """A model behind its settings and limits."""
 
     def __init__(
-        self, model: Model, settings: ModelSettings, limiter: Limiter, clock: Clock
+        self,
+        model: Model,
+        settings: ModelSettings,
+        limiter: Limiter,
+        clock: Clock,
+        *,
+        user_ids: bool = True,
     ) -> None:
         self.card = model.card
         self.model = model
@@ -42,6 +48,7 @@ class ConfiguredModel:
         self.limiter = limiter
         self._settings = settings
         self._clock = clock
+        self._user_ids = user_ids
         self._warned: set[str] = set()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
@@ -91,6 +98,8 @@ class ConfiguredModel:
     def _prepared(self, request: ModelRequest) -> ModelRequest:
         """Return the request with the settings of the entry that are possible."""
         request = completed(request, self._settings)
+        if request.user is not None and not self._user_ids:
+            request = replace(request, user=None)
         left_out = dict(_impossible(request, self.card))
         for name, (_, why) in left_out.items():
             if name not in self._warned:

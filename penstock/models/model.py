@@ -102,7 +102,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True, gc=False):
     cache_ttl: str | None = None
     """How long the provider keeps the prefix: `5m` or `1h`."""
     user: str | None = None
-    """An opaque id of the person, for the provider's abuse checks."""
+    """An opaque id of the person, for the provider's abuse checks; None for the local profile."""
     timeout: float | None = None
     """The seconds that the reply may take."""
     extra: Mapping[str, Any] = field(default_factory=dict)

@@ -61,6 +61,8 @@ class ModelDefaults(Struct, frozen=True, kw_only=True):
     prices: Callable[[], PriceTable] = shipped_prices
     """Returns the table of known models; called when the first of them is used."""
     clock: Clock = SystemClock()
+    user_ids: bool = True
+    """Whether requests name the person that they are for by an opaque id."""
 
 
 class ModelRegistry:
@@ -218,7 +220,8 @@ class ModelRegistry:
         place = config.provider, config.wire, config.base_url, config.model, config.api_key
         limiter = limiter_of(place, config.limits, clock)
         model = self._adapter(replace(config, on_headers=limiter.heed))
-        return ConfiguredModel(model, config.settings, limiter, clock)
+        shows_user = self._defaults.user_ids
+        return ConfiguredModel(model, config.settings, limiter, clock, user_ids=shows_user)
 
     def _adapter(self, config: ModelConfig) -> Model:
         if config.wire is None:

@@ -3,13 +3,17 @@
 library.md 8.3. Those of a program are in tests/chat/python/test_conversations.py.
 """
 
+import re
 from typing import Any
 
 import pytest
 
+from penstock import Agent, Profile
 from penstock.models.scripted import ScriptedModel, say
 from penstock.models.settings import ModelSettings
 from penstock.server.routes.chat import SETTINGS
+from penstock.testing.runtime import memory_runtime
+from tests.kit.project import ProjectFolder
 from tests.kit.server import CHAT, served
 
 
@@ -77,3 +81,26 @@ async def test_only_an_admin_adds_members_to_the_body_of_a_request(
             headers={"authorization": f"Bearer {key}"},
         )
     assert (answer.status_code, len(model.requests)) == (status, int(status == 200))
+
+
+async def test_a_request_names_its_person_by_an_id_that_tells_nothing(
+    project: ProjectFolder,
+) -> None:
+    """Equal in all requests of a profile, also after a restart; other in another project."""
+    ann, bob = Profile.named("ann@example.com"), Profile.named("bob@example.com")
+    model = ScriptedModel([say("Hello.")] * 6)
+    agents = [Agent("assistant", model=model)]
+    async with project.opened(agents=agents) as runtime:
+        for profile in (ann, bob, None):
+            await runtime.chat("Hi", profile=profile)
+    async with project.opened(agents=agents) as runtime:
+        await runtime.chat("Hi", profile=ann)
+    async with memory_runtime(agents=agents) as runtime:
+        await runtime.chat("Hi", profile=ann)
+        await runtime.chat("Hi")
+    first, second, local, again, elsewhere, unnamed = (each.user for each in model.requests)
+    assert first
+    assert first == again
+    assert len({first, second, elsewhere}) == 3
+    assert (local, unnamed) == (None, None)
+    assert re.fullmatch(r"[0-9a-f]{32}", first)

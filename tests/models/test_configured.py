@@ -57,6 +57,18 @@ async def test_a_request_has_the_settings_of_the_entry() -> None:
     assert (inner.requests[0].temperature, inner.requests[0].seed) == (0.3, 4)
 
 
+@pytest.mark.parametrize(("user_ids", "sent"), [(True, "u-1"), (False, None)])
+async def test_an_operator_may_leave_out_the_ids_of_people(
+    *, user_ids: bool, sent: str | None
+) -> None:
+    clock = FakeClock()
+    inner = ScriptedModel([say("Hello")])
+    limiter = Limiter(NO_LIMITS, clock)
+    asked = ConfiguredModel(inner, NOTHING_SET, limiter, clock, user_ids=user_ids)
+    await events(asked, replace(ASKED, user="u-1"))
+    assert inner.requests[0].user == sent
+
+
 @pytest.mark.parametrize(
     ("card", "given", "left"),
     [
