@@ -72,7 +72,7 @@ def looping(body: dict[str, Any]) -> Reply:
 async def serving(provider: str) -> AsyncIterator[Any]:
     if provider in {"anthropic", BINDING}:
         mode = BINDING if provider == BINDING else MANUAL
-        async with fake_anthropic(mode, calls=CALLS, whole_signatures=True) as fake:
+        async with fake_anthropic(mode, calls=CALLS) as fake:
             yield fake
         return
     server = FakeGoogle() if provider == "google" else FakeResponses()

@@ -75,8 +75,6 @@ class FakeAnthropic:
     """How the bytes of replies arrive."""
     faults: list[Fault] = field(default_factory=list)
     """Errors to answer first, one for each request that is not refused."""
-    whole_signatures: bool = False
-    """Send each signature in one piece: Pydantic AI keeps only the last piece."""
     url: str = ""
     bodies: list[bytes] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
@@ -224,8 +222,7 @@ class FakeAnthropic:
         thought = f"hm {number}" if number % 2 else ""
         pieces = [{"type": "thinking_delta", "thinking": each} for each in thought]
         signature = self.sign(thought, before)
-        signatures = [signature] if self.whole_signatures else halves(signature)
-        signed = [{"type": "signature_delta", "signature": each} for each in signatures]
+        signed = [{"type": "signature_delta", "signature": each} for each in halves(signature)]
         yield {"type": "thinking", "thinking": "", "signature": ""}, [*pieces, *signed]
         yield {"type": "redacted_thinking", "data": self.sign("redacted", before)}, []
 

@@ -50,6 +50,7 @@ TOO_MANY_PIXELS = "image_dimensions_too_large"
 """The code of an error about the size of an image."""
 _REQUEST_IDS = ("request-id", "x-request-id")
 _ID_CHARS = 80
+_HINTS = {"true": True, "false": False}
 _UNPAID = {"insufficient_quota", "billing_error"}
 _UNPAID_WORDS = ("credit balance is too low", "exceeded your current quota")
 _HEADERS = {
@@ -197,13 +198,8 @@ class Endpoint:
             error = refused(text, code)
         if TOO_MANY_PIXELS in body and (side := _max_side(body)) is not None:
             error.details = {MAX_SIDE: side}
-        match response.headers.get("x-should-retry", "").lower():
-            case "true" if not isinstance(error, ModelUnavailable):
-                return ModelUnavailable(text, retry_after=_retry_after(response))
-            case "false" if isinstance(error, ModelUnavailable):
-                return ModelRefused(text)
-            case _:
-                return error
+        hint = _HINTS.get(response.headers.get("x-should-retry", "").lower())
+        return hinted(error, hint=hint, retry_after=_retry_after(response))
 
     async def _error_body(self, response: httpx2.Response) -> str:
         body = b""
@@ -317,6 +313,15 @@ def request_name(headers: Mapping[str, str]) -> str:
     """Return the provider's id of a request, which its support asks for; or an empty text."""
     names = (headers.get(name, "") for name in _REQUEST_IDS)
     return next((f" (request {cut(name, _ID_CHARS)})" for name in names if name), "")
+
+
+def hinted(error: ModelError, *, hint: bool | None, retry_after: float | None) -> ModelError:
+    """Return the error as the provider's `x-should-retry` has it, which wins over the status."""
+    is_retried = isinstance(error, ModelUnavailable)
+    if hint is None or hint is is_retried:
+        return error
+    text = str(error)
+    return ModelUnavailable(text, retry_after=retry_after) if hint else ModelRefused(text)
 
 
 def _url(config: ModelConfig, ending: str) -> httpx2.URL:

@@ -50,9 +50,9 @@ from penstock.models.model import (
 )
 from penstock.models.providers import CONNECT_SECONDS, PROVIDERS, ModelConfig
 from penstock.models.wires.carries import has_carries, refuses_carry
-from penstock.models.wires.http import WITH_CARRY, request_name
+from penstock.models.wires.http import WITH_CARRY, hinted, request_name
 from penstock.models.wires.pydantic_ai_history import History, carry_of_reply
-from penstock.models.wires.pydantic_ai_settings import LibrarySettings, offered_tools
+from penstock.models.wires.pydantic_ai_settings import SIGNED, LibrarySettings, offered_tools
 from penstock.models.wires.sse import TOO_LARGE, error_text, refused, without_key
 from penstock.models.wires.wire_names import WireNames
 
@@ -168,6 +168,8 @@ class PydanticAIModel:
         prefix: str,
     ) -> Finished:
         reply = response.get()
+        if self._config.provider in SIGNED:
+            reading.sign(reply)
         details = reply.provider_details or {}
         # The library fills in a reason for a stream that just ended. Only the details hold the
         # provider's own.
@@ -218,7 +220,11 @@ class PydanticAIModel:
             is_about_carry = error.status_code in WITH_CARRY and refuses_carry(f"{code} {words}")
             if has_carry and is_about_carry:
                 return CarryRefused(text)
-        return _converted(error, text)
+        converted = _converted(error, text)
+        if not isinstance(error, exceptions.ModelHTTPError) or _is_unpaid(error):
+            return converted
+        hint, wait = error.provider_retry_hint, error.retry_after
+        return hinted(converted, hint=hint, retry_after=wait)
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -247,23 +253,37 @@ class _Reading:
         self._most = most
         self.calls: dict[int, int] = {}
         """Maps the index of a part to the index of its call."""
+        self.signatures: dict[int, str] = {}
+        """The signature of each thinking part. The library keeps its last piece alone."""
         self.chars = 0
 
     def read(self, event: Any) -> Iterator[ModelEvent]:
         match event:
             case messages.PartStartEvent(part=messages.TextPart(content=text)) if text:
                 yield self._text(text)
-            case messages.PartStartEvent(part=messages.ThinkingPart(content=text)) if text:
-                yield self._thought(text)
+            case messages.PartStartEvent(index=index, part=messages.ThinkingPart() as part):
+                self.signatures[index] = part.signature or ""
+                if part.content:
+                    yield self._thought(part.content)
             case messages.PartStartEvent(index=index, part=messages.ToolCallPart() as call):
                 self.calls[index] = len(self.calls)
                 yield self._call(index, call.tool_name, call.args)
             case messages.PartDeltaEvent(delta=messages.TextPartDelta(content_delta=text)) if text:
                 yield self._text(text)
-            case messages.PartDeltaEvent(delta=messages.ThinkingPartDelta(content_delta=str(text))):
-                yield self._thought(text)
+            case messages.PartDeltaEvent(index=index, delta=messages.ThinkingPartDelta() as delta):
+                before = self.signatures.get(index, "")
+                self.signatures[index] = before + (delta.signature_delta or "")
+                if delta.content_delta is not None:
+                    yield self._thought(delta.content_delta)
             case messages.PartDeltaEvent(index=index, delta=messages.ToolCallPartDelta() as delta):
                 yield self._call(index, "", delta.args_delta)
+
+    def sign(self, reply: messages.ModelResponse) -> None:
+        """Give the thinking of a reply its whole signatures, which may arrive in pieces."""
+        parts = (part for part in reply.parts if isinstance(part, messages.ThinkingPart))
+        whole = (self.signatures[index] for index in sorted(self.signatures))
+        for part, signature in zip(parts, whole, strict=False):
+            part.signature = signature or None
 
     def _text(self, text: str) -> TextDelta:
         self._count(text)
@@ -282,6 +302,10 @@ class _Reading:
         self.chars += len(text)
         if self.chars > self._most:  # a compressed body may be much longer than its bytes
             raise ModelRefused(TOO_LARGE)
+
+
+def _is_unpaid(error: Exception) -> bool:
+    return isinstance(error, exceptions.ModelQuotaExceededError)
 
 
 def _converted(error: Exception, text: str) -> ModelError:

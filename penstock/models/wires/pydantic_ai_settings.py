@@ -31,11 +31,11 @@ _LEVELS: dict[str, ThinkingEffort] = {
     "high": "high",
     "xhigh": "xhigh",
 }
-_SIGNED = {"anthropic", "bedrock"}
+SIGNED = {"anthropic", "bedrock"}
 """Providers that may refuse to continue a loop of calls without the thinking before it."""
 _STORING = ("azure", "openai")
 """Providers that store replies unless a request says otherwise."""
-_COUNTS_THOUGHTS = {*_SIGNED, "google", "google-cloud"}
+_COUNTS_THOUGHTS = {*SIGNED, "google", "google-cloud"}
 """Providers whose limit of output tokens includes reasoning."""
 
 
@@ -81,6 +81,9 @@ class LibrarySettings:
         settings: dict[str, Any] = {}
         if self._config.provider.startswith(_STORING):
             settings["openai_store"] = False
+        elif "cache" not in self._ignored:
+            # Cache points, where the provider wants them: tools, instructions, the last message.
+            settings["cache"] = request.cache_ttl or True
         if request.max_tokens is not None:
             settings["max_tokens"] = request.max_tokens
         if request.temperature is not None:
@@ -125,14 +128,14 @@ class LibrarySettings:
                     self._leave_out("thinking", "has no levels of thinking")
                 return
             is_manual = not profile.get("anthropic_supports_adaptive_thinking", False)
-            if self._config.provider in _SIGNED and is_manual and lacks_thinking:
+            if self._config.provider in SIGNED and is_manual and lacks_thinking:
                 # All thinking of the current task or none: the provider refuses a part of it.
                 level = OFF
             settings["thinking"] = False if level == OFF else _LEVELS[level]
             thinks = level != OFF
         if not thinks:
             return
-        if self._config.provider in _SIGNED:
+        if self._config.provider in SIGNED:
             for name in ("temperature", "top_p"):
                 if settings.pop(name, None) is not None:
                     self._leave_out(name, "accepts no sampling settings while it thinks")
@@ -152,7 +155,7 @@ class LibrarySettings:
         can_force = profile.get("supports_forced_tool_choice", True) and profile.get(
             "anthropic_supports_forced_tool_choice", True
         )
-        if self._config.provider in _SIGNED and settings.get("thinking"):
+        if self._config.provider in SIGNED and settings.get("thinking"):
             can_force = False
         if not can_force:
             self._leave_out("tool_choice", "cannot be forced to call a tool")

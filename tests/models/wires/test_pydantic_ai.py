@@ -77,19 +77,8 @@ def _loaded() -> None:
 def _model(provider: str, url: str, **config: Any) -> Model:
     make = late("penstock.models.wires.pydantic_ai:PydanticAIModel")
     address = url.removesuffix("/v1") if provider == "anthropic" else url
-    made: Model = make(
-        ModelConfig(
-            **{
-                "name": "mine",
-                "provider": provider,
-                "model": "m",
-                "base_url": address,
-                "api_key": KEY,
-                **config,
-            }
-        ),
-        Limits(),
-    )
+    usual = {"name": "mine", "provider": provider, "model": "m", "base_url": address}
+    made: Model = make(ModelConfig(**{**usual, "api_key": KEY, **config}), Limits())
     return made
 
 
@@ -195,7 +184,7 @@ async def test_the_whole_conversation_is_sent() -> None:
         await heard(server, "anthropic", *HISTORY, max_tokens=9, config={"extra": {"top_k": 3}})
         await heard(server, "anthropic", *HISTORY, closing=True)
     body, closing = server.bodies
-    assert (body["system"], body["max_tokens"], body["top_k"]) == ("Be brief.", 9, 3)
+    assert (body["system"][0]["text"], body["max_tokens"], body["top_k"]) == ("Be brief.", 9, 3)
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
     assert body["messages"][1]["content"][1]["input"] == {"a": 1}
     assert body["messages"][2]["content"][0]["type"] == "tool_result"
@@ -233,6 +222,8 @@ def _error(kind: str) -> dict[str, Any]:
         ("anthropic", Canned([b'{"error": {"message": "no"}}'], 400), ModelRefused, "no"),
         ("anthropic", Canned([], 529, headers={"retry-after": "3"}), ModelUnavailable, ""),
         ("anthropic", Canned([], 400, headers={"request-id": "r7"}), ModelRefused, "(request r7)"),
+        ("anthropic", Canned([], 500, headers={"x-should-retry": "false"}), ModelRefused, ""),
+        ("openai-chat", Canned([], 400, headers={"x-should-retry": "true"}), ModelUnavailable, ""),
         (
             "openai-chat",
             Canned([TOO_LONG], 400, "application/json"),

@@ -247,6 +247,17 @@ async def test_claude_follows_what_it_can(caplog: pytest.LogCaptureFixture) -> N
     ]
 
 
+@pytest.mark.parametrize(("asked", "ttl"), [(None, "5m"), ("1h", "1h")])
+async def test_claude_gets_cache_points(asked: str | None, ttl: str) -> None:
+    """After tools and instructions, and at the last message; OpenAI's caches need none."""
+    body = await claude(tools=[LOOK], cache_ttl=asked)
+    point = {"type": "ephemeral", "ttl": ttl}
+    assert body["tools"][-1]["cache_control"] == point
+    assert body["system"][-1]["cache_control"] == point
+    assert body.get("cache_control") or body["messages"][-1]["content"][-1]["cache_control"]
+    assert "cache" not in str(await chat(tools=[LOOK], cache_ttl=asked))
+
+
 async def test_a_model_without_levels_gets_none(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "penstock"):
         body = await chat(thinking="high", temperature=0.5)
