@@ -132,7 +132,8 @@ class Turns:
 
     def _messages(self) -> tuple[ToolOffer, Sequence[Message]]:
         """Return the offer and the messages of the next request. Raises ContextTooLarge."""
-        transcript, selected = self._transcript, self._ledger.held.state.selected
+        transcript, told = self._transcript, self.dialogue.messages.told
+        selected = self._ledger.held.state.selected
         offer = self._agent_model.offer(self.dialogue, selected)
         transcript.begin(offer.system)
         messages = transcript.messages()
@@ -146,8 +147,9 @@ class Turns:
                     f"{transcript.limit}. Start a new conversation, or shorten the message."
                 ),
             )
-        # Again: the system prompt has what a cut took from the messages.
-        return self._agent_model.offer(self.dialogue, selected), messages
+        if self.dialogue.messages.told is not told:  # the system prompt has what a cut took
+            offer = self._agent_model.offer(self.dialogue, selected)
+        return offer, messages
 
     def _request(
         self,
@@ -157,12 +159,9 @@ class Turns:
         reserved: ReservedModelCall,
         closing: bool,
     ) -> ModelRequest:
+        start = self._transcript.loop_start
         request = self._agent_model.request(
-            offer,
-            messages,
-            loop_start=self._transcript.loop_start,
-            reserved=reserved,
-            closing=closing,
+            offer, messages, loop_start=start, reserved=reserved, closing=closing
         )
         return replace(request, has_previews=True) if self.dialogue.has_previews else request
 

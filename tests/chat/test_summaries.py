@@ -1,29 +1,35 @@
 """Long conversations: previews, then one summary, between tasks and never twice."""
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Annotated, Any
 
 import pytest
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from penstock import Agent, ChatSettings, Limits, ModelSettings
+from penstock import Agent, ChatSettings, Limits, ModelSettings, tool
 from penstock.agents.transcript import TARGET_SHARE
+from penstock.app.runtime import Runtime
+from penstock.chat.requests import NewMessage, TaskReply
 from penstock.core.errors import ConfigError
 from penstock.core.events.events import NoteEmitted, TaskEnded
 from penstock.core.events.history_events import Summarised
-from penstock.core.ids import LogId
+from penstock.core.ids import LogId, SessionId
 from penstock.core.messages import ToolMessage
 from penstock.engine.dialogue import PREVIEW_CHARACTERS, SUMMARY_HEAD
 from penstock.models.model import ModelRequest
 from penstock.models.prices import Prices
 from penstock.models.scripted import SCRIPTED, ScriptedModel, ScriptedReply, call, fail, say
+from penstock.store.projections import Page
+from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from tests.kit.dying_log import DyingLog, live
 
 LIMIT = 2_000
 SETTINGS = ChatSettings(context_max_tokens=LIMIT, llm_max_tokens=100)
 
 
+@tool(effect="read")
 def look(n: int) -> str:
     """Look."""
     return f"result {n} " + "x" * 800
@@ -32,8 +38,14 @@ def look(n: int) -> str:
 class Talk:
     """A conversation whose every message runs in a process of its own."""
 
-    def __init__(self, *, summary: ScriptedReply | None = None, **options: Any) -> None:
-        self.place = MemoryStorage(limits=Limits(shutdown_seconds=0))
+    def __init__(
+        self,
+        *,
+        summary: ScriptedReply | None = None,
+        place: MemoryStorage | None = None,
+        **options: Any,
+    ) -> None:
+        self.place = place or MemoryStorage(limits=Limits(shutdown_seconds=0))
         self.summary = summary or say("They talked about tea.")
         self.last = say("It is there. " + "y" * 300)
         self.model = ScriptedModel(self.answer)
@@ -115,6 +127,67 @@ async def test_one_step_leaves_at_most_half_of_the_limit() -> None:
     ]
     assert min(sizes) < LIMIT / 2
     assert max(sizes) < LIMIT
+
+
+async def killed_at(write: int, *, sent: int) -> tuple[Talk, DyingLog]:
+    """Send messages, and one more whose process dies at a write; the next process ends its task."""
+    clock = FakeClock()
+    log = DyingLog(clock, writes=-1, before=False)
+    talk = Talk(place=MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0)))
+    await talk.send(sent)
+    before = log.writes
+    log.die_at(before + write)
+    while True:
+        async with memory_runtime(
+            model=talk.model, agents=[talk.agent], place=talk.place
+        ) as runtime:
+            if await live(runtime, log, ending(runtime, talk, sent)) is not None:
+                log.writes -= before
+                return talk, log
+        log.revive()
+        clock.advance(talk.place.limits.lease_seconds + 1)
+
+
+async def ending(runtime: Runtime, talk: Talk, sent: int) -> TaskReply:
+    """Send a message unless it is there, and wait for its reply."""
+    tasks, _ = await runtime.parts.storage.projections.tasks(page=Page())
+    if len(tasks) == sent:
+        session = SessionId(talk.session or "")
+        message = NewMessage(content=f"message {sent}", agent="clerk", session_id=session)
+        task_id = (await runtime.requests.send(message)).task_id
+    else:
+        task_id = tasks[0].task_id
+    reply = await runtime.requests.wait(task_id)
+    assert reply is not None
+    return reply
+
+
+async def test_a_crash_around_a_summary_leads_to_the_same_requests() -> None:
+    """The summary is on disk before the first reply is asked for, and is not written again."""
+    whole = Talk()
+    await whole.send(24)
+    asked = whole.model.requests
+    first = next(number for number, each in enumerate(asked) if whole.is_summary(each))
+    sent = sum(not isinstance(each.messages[-1], ToolMessage) for each in asked[:first])
+    uncut, log = await killed_at(-1, sent=sent)
+    expected = uncut.model.requests[first:]
+    assert [whole.is_summary(each) for each in expected] == [True, False, False]
+    counts = []
+    for write in range(1, log.writes + 1):
+        talk, _ = await killed_at(write, sent=sent)
+        rest = talk.model.requests[first:]
+        counts.append(sum(map(whole.is_summary, rest)))
+        seen = [contents(each) for each in rest if not whole.is_summary(each)]
+        assert [each for each, _ in groupby(seen)] == [*map(contents, expected[1:])], write
+        assert len([each for each in await talk.events(Summarised) if each.text]) == 1
+    # A process that dies before it has stored the summary has asked for it already.
+    assert counts == sorted(counts, reverse=True)
+    assert {*counts} == {1, 2}
+
+
+def contents(request: ModelRequest) -> list[str]:
+    """Return what a model reads, which ids of tasks and messages do not change."""
+    return [request.system, *[each.content for each in request.messages]]
 
 
 @pytest.mark.parametrize("summary", [fail(400, "no"), say(" ")])

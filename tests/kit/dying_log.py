@@ -35,7 +35,11 @@ class DyingLog(MemoryLog):
 
     def die_next(self) -> None:
         """Die at the next write."""
-        self._left = self.writes + 1
+        self.die_at(self.writes + 1)
+
+    def die_at(self, writes: int) -> None:
+        """Die at this write, counted from the first one of the log."""
+        self._left = writes
 
     async def send(
         self,
