@@ -23,6 +23,7 @@ from typer.main import get_command
 from penstock.cli.terminal.exit_codes import FAILED, FINE, WRONG_USAGE
 from penstock.cli.terminal.output import clean_logs, note
 from penstock.core.errors import PenstockError
+from penstock.core.exhaustion import is_full
 from penstock.core.late import late
 
 NAME = "penstock"
@@ -143,6 +144,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ended.code if isinstance(ended.code, int) else FAILED
     except PenstockError as error:
         note(f"Error: {error}{NEXT_STEPS.get(error.code, '')}")
+        return FAILED
+    except OSError as error:
+        if not is_full(error):
+            raise
+        note(f"Error: cannot write: {error.strerror}")
         return FAILED
     except UnicodeEncodeError:
         # Python turns argument bytes that are not UTF-8 into lone surrogates, and the first print

@@ -1,8 +1,11 @@
 """The table of commands."""
 
+import errno
+import io
 import shlex
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from typing import Any
 
 import pytest
@@ -40,6 +43,22 @@ def test_every_command_has_its_own_help(row: object, capsys: pytest.CaptureFixtu
     name = getattr(row, "name", "")
     assert main([name, "--help"]) == 0
     assert f"Usage: penstock {name}" in capsys.readouterr().out
+
+
+class FullFile(io.StringIO):
+    """A file on a disk without space."""
+
+    def write(self, text: str, /) -> int:
+        """Fail."""
+        raise OSError(errno.ENOSPC, "No space left on device", text[:0])
+
+
+def test_a_full_disk_behind_stdout_is_one_line_on_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with redirect_stdout(FullFile()):
+        assert main(["version"]) == 1
+    assert capsys.readouterr().err == "Error: cannot write: No space left on device\n"
 
 
 WRONG_USAGE = [
