@@ -1,4 +1,11 @@
-"""Links that open one conversation in a browser: used once, stored as hashes."""
+"""Links that open one conversation in a browser.
+
+A link is a random token, and only its hash is stored. Two requests with one token may come at once,
+to two processes: the transaction that deletes the row creates the key, and the other one is
+refused. All refusals have the same message, so that a guess learns nothing.
+
+Shown by tests/accounts/test_web_links.py.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +55,7 @@ class WebLinks:
     async def make(self, session_id: SessionId, profile: Profile) -> str:
         """Create a link to a conversation of this profile; return its token."""
         token, now = url_safe(self._secret()), self._clock.now()
-        over = web_links.delete().where(web_links.c.until <= now)
+        expired = web_links.delete().where(web_links.c.until <= now)
         row = {
             "sha256": hash_of(token),
             "session_id": session_id,
@@ -58,7 +65,7 @@ class WebLinks:
         }
 
         def unit(connection: Connection) -> None:
-            connection.execute(over)
+            connection.execute(expired)
             connection.execute(web_links.insert(), row)
 
         await self._database.write(unit)
@@ -73,8 +80,8 @@ class WebLinks:
 
         def unit(connection: Connection) -> OpenedLink | None:
             used = web_links.delete().where(web_links.c.sha256 == link.sha256)
-            whose = select(sessions.c.agent).where(sessions.c.session_id == link.session_id)
-            agent = connection.execute(whose).scalar()
+            of_session = sessions.c.session_id == link.session_id
+            agent = connection.execute(select(sessions.c.agent).where(of_session)).scalar()
             if connection.execute(used).rowcount != 1 or agent is None:
                 return None
             opened = OpenedLink(session_id=link.session_id, agent=agent)

@@ -3,7 +3,7 @@
 A name may occur in several tiers. The project's own agents hide those of packages, and these hide
 the built-in ones. Agents of a program (`penstock.open`, `chat`) hide agents of packages and
 built-in ones, and stay when the files are read again; a name that one of the project's files has is
-refused (`claim`). Flows see only agents that have a file.
+refused (`check_free`). Flows see only agents that have a file.
 """
 
 import builtins
@@ -76,7 +76,7 @@ class Catalog:
         # Kept apart, because an agent that a program added must not hide a file's from flows.
         self._of_files = {agent.name: agent for agent in agents if agent.has_file}
 
-    def take(self, files: AgentFiles) -> None:
+    def replace_files(self, files: AgentFiles) -> None:
         """Replace the agents of all files by the ones that were read now."""
         self._package = tuple(files.packaged)
         self._builtin = (*BUILTIN, *files.built_in)
@@ -91,15 +91,15 @@ class Catalog:
         """Return the agents, by name."""
         return [self._agents[name] for name in sorted(self._agents)]
 
-    def of_files(self) -> Sequence[AnyAgent]:
+    def list_from_files(self) -> Sequence[AnyAgent]:
         """Return the agents that flows may name, by name. Agents without a file hide none."""
         return [self._of_files[name] for name in sorted(self._of_files)]
 
-    def find(self, name: str) -> AnyAgent | None:
+    def find_in_files(self, name: str) -> AnyAgent | None:
         """Return the agent with a file of this name, or None."""
         return self._of_files.get(name)
 
-    def worker(self, name: str) -> AnyAgent:
+    def get_from_files(self, name: str) -> AnyAgent:
         """Return the agent that a flow names. Raises NotFound with the nearest name."""
         return self._of_files.get(name) or _missing(name, self._of_files)
 
@@ -107,7 +107,7 @@ class Catalog:
         """Return the agent. Raises NotFound with the nearest name."""
         return self._agents.get(name) or _missing(name, self._agents)
 
-    def look_up(self, name: str) -> AnyAgent | None:
+    def find(self, name: str) -> AnyAgent | None:
         """Return the agent, or None: conversations may outlive their agent."""
         return self._agents.get(name)
 
@@ -119,12 +119,12 @@ class Catalog:
     def admit(self, agent: AnyAgent) -> AnyAgent:
         """Add an agent of the program, which conversations then know by its name. Return it.
 
-        Raises NameTaken as `claim` does, and ConfigError as `put` does.
+        Raises NameTaken as `check_free` does, and ConfigError as `put` does.
         """
         known = self._added.get(agent.name)
         if known is agent:
             return agent
-        self.claim(agent)
+        self.check_free(agent)
         if self._warns and known is None and not _is_notebook():
             log.warning(
                 "after a restart no process knows the agent %r of this conversation: pass it to "
@@ -133,7 +133,7 @@ class Catalog:
             )
         return self.put(agent)
 
-    def claim(self, agent: AnyAgent) -> None:
+    def check_free(self, agent: AnyAgent) -> None:
         """Raise NameTaken if the program or a file of the project has another agent of this name.
 
         In IPython it may replace that one: there, cells run again. Agents of packages and built-in
@@ -226,7 +226,7 @@ class ModelSelector:
             return model
         return around_each(model, partial(ThinkingModel, level=level))
 
-    def remark(self, agent: AnyAgent, requested: str | None) -> str:
+    def role_warning(self, agent: AnyAgent, requested: str | None) -> str:
         """Return a warning if the model is a role without a model, or an empty text."""
         role = self._names.unset(model_name(agent, requested))
         if not role:
@@ -270,7 +270,7 @@ def _is_notebook() -> bool:
 def catalog_entries(catalog: Catalog) -> list[Json]:
     """Return the entries of `agent_catalog`: agents with files, by tier and name."""
     by_tier = sorted(
-        catalog.of_files(), key=lambda each: (_TIERS.index(each.profile.tier), each.name)
+        catalog.list_from_files(), key=lambda each: (_TIERS.index(each.profile.tier), each.name)
     )
     return [_entry(each) for each in by_tier]
 

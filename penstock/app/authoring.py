@@ -54,7 +54,7 @@ class ProjectAgents:
     def read(self, root: Path) -> AgentFiles:
         """Read all files again, and put what they declare into the catalog."""
         files = load_agents(root, self.known, self._packages)
-        self.catalog.take(files)
+        self.catalog.replace_files(files)
         return files
 
 
@@ -80,7 +80,7 @@ class DryRuns(Struct, frozen=True, kw_only=True):
         if read.flow is None:
             return DryRun(), ()
         context = DryRunContext(
-            get_agent=self.agents.worker,
+            get_agent=self.agents.get_from_files,
             library=self.flows,
             world=self.world,
             config=self.config,
@@ -160,7 +160,7 @@ class ProjectAuthoring:
             flows = self._flows.files()
         diagnostics = [*agents.diagnostics, *flows.diagnostics]
         report: Json = {
-            "agents": [each.name for each in self.agents.catalog.of_files()],
+            "agents": [each.name for each in self.agents.catalog.list_from_files()],
             "flows": sorted(flows.files),
             "diagnostics": [str(each) for each in diagnostics[:_MAX_REPORTED]],
         }

@@ -29,7 +29,7 @@ def flows_of(settings: Settings, agents: Catalog, packages: Sequence[Path] = ())
 
     def check_context() -> CheckContext:
         return CheckContext(
-            agents=cards_of(agents.of_files()),
+            agents=cards_of(agents.list_from_files()),
             broken_agents=agents.broken,
             has_shell=settings.flows.shell,
             unheeding=unheeding,
@@ -56,14 +56,14 @@ def code_environment_of(settings: Settings, project: Project) -> CodeEnvironment
 def project_flows(settings: Settings, project: Project) -> ProjectFlows:
     """Return the library of a project that was read but not opened."""
     agents = Catalog()
-    agents.take(project.agent_files)
+    agents.replace_files(project.agent_files)
     return flows_of(settings, agents, project.plugins.flows_dirs)
 
 
 def dry_runs_of(settings: Settings, project: Project) -> DryRuns:
     """Return the dry runs for a project that was read but not opened."""
     agents = Catalog()
-    agents.take(project.agent_files)
+    agents.replace_files(project.agent_files)
     return DryRuns(
         agents=agents,
         flows=flows_of(settings, agents, project.plugins.flows_dirs),

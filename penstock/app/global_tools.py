@@ -5,7 +5,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from penstock.builtins.families import FAMILIES, ProjectFeatures, family_of, why_poorer, why_useless
+from penstock.builtins.families import (
+    FAMILIES,
+    ProjectFeatures,
+    family_of,
+    why_partial,
+    why_useless,
+)
 from penstock.core.diagnostics import Diagnostic, Severity, nearest
 from penstock.manifest.fields import quoted
 from penstock.manifest.references import MCP
@@ -55,7 +61,7 @@ def check_families(
                 line=line,
                 suggestion=_suggestion(family),
             )
-        elif why := _shortage(family, features):
+        elif why := _why_incomplete(family, features):
             yield Diagnostic(
                 code="useless-tool-family",
                 message=f"{subject} {why}",
@@ -65,10 +71,10 @@ def check_families(
             )
 
 
-def _shortage(family: str, features: ProjectFeatures) -> str:
+def _why_incomplete(family: str, features: ProjectFeatures) -> str:
     if why := why_useless(family, features):
         return f"offers nothing: {why}"
-    why = why_poorer(family, features)
+    why = why_partial(family, features)
     return why and f"offers only some of its tools: {why}"
 
 

@@ -326,10 +326,10 @@ def _agents_of(settings: Settings, project: Project, added: Additions) -> Declar
     for model in added.models:
         models.add(model)
     models.get()  # a wrong default is reported when the project is opened
-    catalog.take(project.agent_files)
+    catalog.replace_files(project.agent_files)
     hooks = project.plugins.hooks
     for agent in added.agents:
-        catalog.claim(agent)
+        catalog.check_free(agent)
         hooks.select(catalog.add(agent).name, agent.hooks)
     return DeclaredAgents(
         catalog=catalog,

@@ -80,7 +80,7 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
         parts = self.runtime.parts
         parts.tools.invoker.renew(registry)
         parts.chat.participants.skills.renew(project.every_skill)
-        parts.chat.agents.take(project.agent_files)
+        parts.chat.agents.replace_files(project.agent_files)
         broken = project.bundle.broken_nouns
         if "prompts" not in broken:
             parts.chat.participants.renew(project.prompt_prefix)

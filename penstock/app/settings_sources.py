@@ -1,4 +1,11 @@
-"""The source of each setting: the program, the environment, or a line of the file."""
+"""The sources of settings: the program, the environment, and the file, in this order.
+
+`Sources` merges them, and finds the source of a value again for messages: the name of a variable,
+or the line of the file. tomllib reports no lines, so `_line` searches the text for the section and
+the key; a wrong guess shows another line and changes no value.
+
+Shown by tests/app/test_settings_sources.py.
+"""
 
 import json
 import re

@@ -161,7 +161,7 @@ class Assembly:
         catalog = self._project.agents.catalog
 
         def of_agent(name: str) -> DepsSource | None:
-            agent = catalog.look_up(name)
+            agent = catalog.find(name)
             if agent is None:  # it may be a tool of another one
                 inner = with_inner(catalog.list())
                 agent = next((each for each in inner if each.name == name), None)
@@ -227,10 +227,10 @@ class Assembly:
     @cached_property
     def _agent_runner(self) -> AgentRunner:
         environment = AgentEnvironment(
-            get_agent=self._project.agents.catalog.worker,
+            get_agent=self._project.agents.catalog.get_from_files,
             model=self._models.choose,
             materials=self._materials,
-            remark=self._models.remark,
+            role_warning=self._models.role_warning,
         )
         return AgentRunner(environment, self._invoker, world=self._world, bus=self._bus)
 
@@ -294,7 +294,7 @@ class Assembly:
         needs = Requirements(
             self._participants,
             self._project.tools.registry,
-            self._project.agents.catalog.worker,
+            self._project.agents.catalog.get_from_files,
         )
         notifier = RunNotifier(self._storage.log, self._wake)
         body = TaskBody(

@@ -112,7 +112,7 @@ def why_useless(family: str, features: ProjectFeatures) -> str:
     return ""
 
 
-def why_poorer(family: str, features: ProjectFeatures) -> str:
+def why_partial(family: str, features: ProjectFeatures) -> str:
     """Return why a family offers only some of its tools in a project, or an empty text."""
     if family == "sheets" and not features.has_workbooks:
         return "excel_* need openpyxl, which is not installed; pip install 'penstock[sheets]'"

@@ -83,7 +83,7 @@ class SeenByModel(Struct, frozen=True):
     """The result of each call, whole or as a preview."""
 
     @classmethod
-    def of(cls, messages: MessageList) -> "SeenByModel":
+    def from_messages(cls, messages: MessageList) -> "SeenByModel":
         """Return how a model reads these messages."""
         entries, boundaries = messages.entries, messages.boundaries
         firsts = [(each, entries[each.index]) for each in boundaries if each.index < len(entries)]
@@ -165,7 +165,7 @@ class History:
         total, is_reached = 0, requested.before is None
         counts, seen = await self._count(session_id, requested), AS_STORED
         if requested.view is HistoryView.FULL:
-            seen = SeenByModel.of((await self._folded(LogId(session_id))).messages)
+            seen = SeenByModel.from_messages((await self._folded(LogId(session_id))).messages)
         async for task_messages in self._tasks(session_id):
             messages = self._fitting(task_messages, requested, seen)
             total += len(messages)

@@ -23,7 +23,7 @@ from penstock.evals.dataset import Dataset
 from penstock.evals.recorded import add_case, case_of
 from penstock.evals.report import Attempt, Report
 from penstock.evals.run import evaluate
-from penstock.evals.runs import RunRecord, Runs, plan_of
+from penstock.evals.stored_runs import RunRecord, StoredRuns, plan_of
 from penstock.evals.views import print_report, to_junit, to_markdown
 
 
@@ -79,7 +79,7 @@ def run_file(options: Options) -> None:
     settings = read_settings(options.project)
     for file in (options.junit, options.markdown):
         _check_place(file)
-    runs, dataset = Runs(settings.data_path), Dataset.from_file(options.file)
+    runs, dataset = StoredRuns(settings.data_path), Dataset.from_file(options.file)
     earlier = runs.get(options.since) if options.since else runs.last(dataset.name)
     if options.only_failed:
         dataset = _failed_cases(dataset, earlier)
@@ -201,7 +201,7 @@ def add(
 
 def list_runs(*, project: ProjectFolder = None, as_json: AsJson = False) -> None:
     """List the runs of the project, newest first."""
-    records = Runs(read_settings(project).data_path).records()
+    records = StoredRuns(read_settings(project).data_path).records()
     if as_json:
         reports = [(each.report, each.is_finished) for each in records]
         print_json({"runs": [_summary(report) | {"isFinished": done} for report, done in reports]})

@@ -154,7 +154,7 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
         """Return the names of the cases of which an attempt did not pass."""
         return list(dict.fromkeys(each.case for each in self.attempts if not each.passed))
 
-    def of(self, case: str, model: str) -> Sequence[Attempt]:
+    def attempts_at(self, case: str, model: str) -> Sequence[Attempt]:
         """Return the attempts at a case with a model."""
         return self._groups.get((case, model), ())
 

@@ -92,10 +92,10 @@ def _rows(report: Report) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     heads = ["case", *(model or "passed" for model in models), "tokens", "cost", "why not"]
     rows = []
     for case in dict.fromkeys(each.case for each in report.attempts):
-        attempts = [each for model in models for each in report.of(case, model)]
+        attempts = [each for model in models for each in report.attempts_at(case, model)]
         usage = sum_usage(attempts)
         reasons = next((each.reasons for each in attempts if not each.passed), "")
-        passed = [_passed(report.of(case, model)) for model in models]
+        passed = [_passed(report.attempts_at(case, model)) for model in models]
         tokens = f"{usage.input_tokens + usage.output_tokens:,}"
         rows.append([case, *passed, tokens, _cost(usage), cut(reasons, REASON)])
     return heads, rows

@@ -85,7 +85,7 @@ class FlowWork(Struct, kw_only=True):
     @property
     def _hooks(self) -> AgentHooks | None:
         selected = self.hooks.select("", ())
-        return selected if selected is not None and selected.of(ON_INPUT) else None
+        return selected if selected is not None and selected.overriding(ON_INPUT) else None
 
     async def refusal(self, brief: FlowRequested) -> Rejection | None:
         """Return why a run would be rejected now, or None."""

@@ -61,7 +61,7 @@ class DetachedCalls:
                         raise
                     envelope = self._suspended(detached)
                 self._record(call, envelope)
-                if self._invocation.spec.is_cut_short:
+                if self._invocation.spec.is_ambiguous_when_cut:
                     await self._mark_continued(call)
                 return envelope
         return await self._invocation.pass_on(call)
@@ -100,7 +100,7 @@ class DetachedCalls:
         before = self._values.find(PARTITION, name)
         if isinstance(written, StateWritten) and (before is None or before.value != value):
             self._ledger.put(call.path, written)
-        if self._invocation.spec.is_cut_short:
+        if self._invocation.spec.is_ambiguous_when_cut:
             self._mark_waiting(call)
 
     def _mark_waiting(self, call: Call) -> None:

@@ -116,7 +116,7 @@ def may_wait(spec: ToolSpec, error: CallError) -> bool:
     A write can be repeated if it did not start, such as a process that could not be created.
     """
     lack = exhaustion_of(error)
-    repeats = spec.idempotent or not spec.is_cut_short
+    repeats = spec.idempotent or not spec.is_ambiguous_when_cut
     return lack is not None and (repeats or lack.is_unstarted)
 
 
@@ -145,7 +145,7 @@ def out_of_time(spec: ToolSpec, seconds: float, left: float) -> CallError:
     """Return the error of a call whose time is up: its own (`seconds`) or its task's (`left`)."""
     if left < seconds:
         text = "the seconds of this task's budget were used up during the call"
-        if spec.is_cut_short:
+        if spec.is_ambiguous_when_cut:
             return Interrupted(f"{text}: it may or may not have happened")
         return BudgetExceeded(text)
     return ToolTimeout(f'"{spec.tool_id}" did not finish within {spec.timeout_ms / 1000:g} s')

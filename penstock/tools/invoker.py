@@ -331,7 +331,7 @@ class Edition:
 
     def _cut(self, active_call: ActiveCall) -> None:
         """Settle a nested write that its calling tool cancelled, so that it never runs again."""
-        if active_call.spec.is_cut_short and active_call.call.depth:
+        if active_call.spec.is_ambiguous_when_cut and active_call.call.depth:
             tool_id = active_call.spec.tool_id
             message = f'"{tool_id}" was cancelled while it ran: it may or may not have happened'
             settled = CallSettled(tool_id=tool_id, envelope=Interrupted(message).envelope())

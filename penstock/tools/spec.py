@@ -31,24 +31,25 @@ class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
     offered_schema: Json | None = None
     """The input schema for models, if the tool also takes a form for scripts or an old name."""
     timeout_ms: int = 60_000
-    """Of one attempt with its nested calls. Time spent waiting for people does not count."""
+    """The longest time of one attempt with its nested calls; waiting for people does not count."""
     effect: Effect = Effect.WRITE
     """After a crash a write is not run again; every other tool is."""
     idempotent: bool = False
-    """A write that may run again after a crash, with the same idempotency key."""
+    """Whether a write may run again after a crash, with the same idempotency key."""
     is_frame: bool = False
-    """Acts only through nested calls: it runs again after a crash, and they decide what repeats."""
+    """Whether it acts only through nested calls: after a crash it runs again, and they decide what
+    repeats."""
     is_transactional: bool = False
-    """A write to the runtime's own stores, in one transaction with the record of its outcome."""
+    """Whether it writes only to the runtime's own stores, in one transaction with its outcome."""
     is_global: bool = False
-    """Every model may call it, whatever its agent's settings and skills grant."""
+    """Whether every model may call it, whatever its agent's settings and skills grant."""
     is_offered: bool = True
-    """Models are offered it by default; other tools come with skills or an agent's settings. For
-    built-in tools the project decides (`builtins/families.py`)."""
+    """Whether models are offered it by default; other tools come with skills or the settings of an
+    agent. For built-in tools the project decides (`builtins/families.py`)."""
     is_broken: bool = False
     """Whether only its id could be read. A call reports its errors."""
     direct_call: bool = False
-    """Callable by `/call`, by programs, and by any script."""
+    """Whether `/call`, programs, and any script may call it."""
     script_tools: frozenset[str] = frozenset()
     """Tools that its own script may call when it is the direct call."""
     requires_permissions: frozenset[str] = frozenset()
@@ -84,6 +85,6 @@ class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
         return self.input_schema if self.offered_schema is None else self.offered_schema
 
     @property
-    def is_cut_short(self) -> bool:
-        """Whether a call that was cut off leaves it unknown if its effect happened."""
+    def is_ambiguous_when_cut(self) -> bool:
+        """Whether the effect of a call that was cut off may or may not have happened."""
         return self.effect is Effect.WRITE and not (self.is_frame or self.is_transactional)

@@ -57,11 +57,11 @@ def test_an_agent_added_by_a_program_hides_no_agent_file_from_flows(tmp_path: Pa
     catalog.add(Agent("scout", description="of a program"))
     catalog.add(Agent("other"))
     assert catalog.get("scout").description == "of a program"
-    assert catalog.worker("scout").description == "Finds topics."
+    assert catalog.get_from_files("scout").description == "Finds topics."
     assert [each["name"] for each in catalog_entries(catalog)][:1] == ["scout"]
     for name in ("other", "assistant"):
         with pytest.raises(NotFound):
-            catalog.worker(name)
+            catalog.get_from_files(name)
 
 
 FULL = """---
@@ -83,7 +83,7 @@ def catalog_of(root: Path, **files: str) -> Catalog:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     catalog = Catalog()
-    catalog.take(load_agents(root, packages=[root / "package"]))
+    catalog.replace_files(load_agents(root, packages=[root / "package"]))
     return catalog
 
 
@@ -147,11 +147,11 @@ def test_agents_are_listed_by_tier_and_name_and_local_ones_with_their_path(tmp_p
 def test_a_reload_replaces_the_earlier_agents(tmp_path: Path) -> None:
     catalog = catalog_of(tmp_path, agents__a="---\nname: a\n---\n", package__b=FULL)
     catalog.add(Agent("kept"))
-    assert catalog.find("a") is not None
+    assert catalog.find_in_files("a") is not None
     (tmp_path / "agents/a.md").write_text("---\nname: a\nmax_turns: 0\n---\n")
     (tmp_path / "package/b.md").unlink()
-    catalog.take(load_agents(tmp_path, packages=[tmp_path / "package"]))
-    assert (catalog.find("a"), catalog.find("scout")) == (None, None)
+    catalog.replace_files(load_agents(tmp_path, packages=[tmp_path / "package"]))
+    assert (catalog.find_in_files("a"), catalog.find_in_files("scout")) == (None, None)
     assert catalog.broken == {"a": "agents/a.md"}
     assert catalog.get("kept").name == "kept"
 
@@ -161,7 +161,7 @@ def test_a_flow_may_name_only_agents_of_files(tmp_path: Path) -> None:
     catalog = catalog_of(tmp_path, agents__a="---\nname: a\n---\n")
     catalog.add(Agent("made-by-a-program"))
     names = ("a", "flow-decision", "assistant", "made-by-a-program", "none")
-    assert [name for name in names if catalog.find(name)] == ["a", "flow-decision"]
+    assert [name for name in names if catalog.find_in_files(name)] == ["a", "flow-decision"]
 
 
 OWN = ScriptedModel([])
@@ -202,8 +202,8 @@ def test_the_level_of_thinking_in_a_file_goes_with_the_model() -> None:
 def test_an_unknown_model_and_a_role_without_one_are_named() -> None:
     with pytest.raises(ConfigError, match="nowhere"):
         selector().choose(Agent("a", model="nowhere"), None)
-    assert selector().remark(Agent("a"), None) == ""
-    assert "the model role @fast" in selector().remark(Agent("a", model="@fast"), None)
+    assert selector().role_warning(Agent("a"), None) == ""
+    assert "the model role @fast" in selector().role_warning(Agent("a", model="@fast"), None)
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ async def test_the_hand_offs_of_an_agent_that_is_added_later_are_checked() -> No
             await runtime.chat("Hello", agent=Agent("triage", handoffs=["biling"]))
         with pytest.raises(ConfigError, match="there is no agent 'nobody'"):
             runtime.put_agent(Agent("billing", handoffs=["nobody"]))
-        assert runtime.requests.known.agents.look_up("triage") is None
+        assert runtime.requests.known.agents.find("triage") is None
         runtime.put_agent(Agent("triage", handoffs=["billing"]))
 
 

@@ -22,9 +22,9 @@ def over(root: Path, known: KnownNames) -> tuple[ProjectAuthoring, Catalog]:
 def test_a_written_agent_is_known_after_reading_again(tmp_path: Path) -> None:
     authoring, catalog = over(tmp_path, KnownNames(tools=["look"]))
     assert authoring.write_agent("scout", AGENT)["written"]
-    assert catalog.find("scout") is None
+    assert catalog.find_in_files("scout") is None
     report = authoring.rediscover()
-    assert catalog.find("scout") is not None
+    assert catalog.find_in_files("scout") is not None
     assert ("scout" in report["agents"], "n" in report["flows"]) == (True, False)
     assert authoring.callbacks.write_flow("n", FLOW)["written"]
     assert "n" in authoring.rediscover()["flows"]

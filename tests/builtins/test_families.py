@@ -11,7 +11,7 @@ from penstock.builtins.families import (
     core,
     family_of,
     offer_builtins,
-    why_poorer,
+    why_partial,
     why_useless,
 )
 from penstock.tools.policy import AUTHORING
@@ -80,8 +80,10 @@ def test_without_the_extra_sheets_csv_tools_are_offered_and_excel_tools_are_not(
     tables = {"csv_inspect", "csv_read", "csv_create", "csv_edit_cells"}
     assert offered("sheets", **there) == core(EVERYTHING) | tables
     assert why_useless("sheets", ProjectFeatures(**there)) == ""
-    assert why_poorer("sheets", ProjectFeatures(**there)).endswith("pip install 'penstock[sheets]'")
-    assert [name for name in FAMILIES if why_poorer(name, EVERYTHING)] == []
+    assert why_partial("sheets", ProjectFeatures(**there)).endswith(
+        "pip install 'penstock[sheets]'"
+    )
+    assert [name for name in FAMILIES if why_partial(name, EVERYTHING)] == []
 
 
 def test_a_family_that_does_not_exist_offers_nothing() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.cli import eval as command
 from penstock.evals.report import Attempt
-from penstock.evals.runs import Runs
+from penstock.evals.stored_runs import StoredRuns
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -76,7 +76,7 @@ def test_the_next_run_is_compared_with_the_last_one(run: Run, project: Path, cas
     code, out, _ = run("eval", cases)
     assert code == 0
     assert "better another: 0% -> 100%" in out
-    first = Runs(project / ".penstock").records()[-1]
+    first = StoredRuns(project / ".penstock").records()[-1]
     out = run("eval", cases, "--since", first.report.run_id)[1]
     assert f"compared with {first.report.run_id}" in out
 
@@ -123,7 +123,7 @@ def test_a_run_that_was_cut_goes_on_and_asks_no_finished_case_again(
         patched.setattr(command.ProgressBar, "show", cut)
         with pytest.raises(Killed):
             run("eval", cases, "--concurrency", "1")
-    (current,) = Runs(project / ".penstock").records()
+    (current,) = StoredRuns(project / ".penstock").records()
     assert not current.is_finished
     tasks = json.loads(run("tasks", "list", "--json")[1])["tasks"]
     report, err = _json(run, "eval", cases, "--min-pass", "0")

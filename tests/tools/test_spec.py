@@ -17,7 +17,7 @@ from tests.kit.tools import Act
 
 
 @pytest.mark.parametrize(
-    ("expected", "is_cut_short"),
+    ("expected", "is_ambiguous_when_cut"),
     [
         ({"effect": Effect.READ}, False),
         ({"effect": Effect.NONE}, False),
@@ -27,10 +27,10 @@ from tests.kit.tools import Act
     ],
 )
 def test_only_a_write_to_the_world_may_have_happened(
-    expected: dict[str, Any], is_cut_short: bool
+    expected: dict[str, Any], is_ambiguous_when_cut: bool
 ) -> None:
     spec = ToolSpec(tool_id="t", description="", input_schema=ANY_INPUT, **expected)
-    assert spec.is_cut_short is is_cut_short
+    assert spec.is_ambiguous_when_cut is is_ambiguous_when_cut
 
 
 SILENT = (

@@ -358,7 +358,7 @@ class Conversations(Archive):
     def _form(self, agent: AnyAgent) -> RecordedTask:
         """Return what reads the outputs of an agent, and of those that it hands off to."""
         if agent.handoffs:
-            return form_of(agent, self.requests.known.agents.look_up)
+            return form_of(agent, self.requests.known.agents.find)
         return RecordedTask((), agent.contract) if agent.contract else _TEXT
 
 

@@ -326,7 +326,7 @@ def _board(runtime: Runtime, options: RunOptions) -> RunBoard:
     parts = runtime.parts
 
     def card_of(name: str) -> DisplayCard:
-        agent = parts.chat.agents.find(name)
+        agent = parts.chat.agents.find_in_files(name)
         return agent.profile.card if agent is not None else DisplayCard()
 
     console = Console(highlight=False, stderr=True, quiet=options.as_json)

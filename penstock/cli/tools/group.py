@@ -250,7 +250,7 @@ def _is_wanted(spec: ToolSpec, options: ListOptions, granted: Collection[str] | 
 def _list_offered(read: ReadProject, name: str, among: Sequence[Tool], *, as_json: bool) -> None:
     """Show the tools in the first request of a chat with an agent, built by the code of chats."""
     agents = Catalog()
-    agents.take(read.project.agent_files)
+    agents.replace_files(read.project.agent_files)
     shelf = ProjectTools(
         registry=Registry(read.project.every_tool),
         rules=RuleSet(entry.rule() for entry in read.settings.rules),

@@ -62,14 +62,14 @@ _REPLY_SHARE = 4
 """A reply may fill at most a quarter of the model's context window."""
 GetAgent = Callable[[str], Agent]
 """Returns an agent by name. Raises NotFound."""
-Remark = Callable[[Agent, str | None], str]
+RoleWarning = Callable[[Agent, str | None], str]
 """Returns a warning about the chosen model for this agent; empty if there is none."""
 BriefingOf = Callable[[Agent], Briefing | VisitOutcome]
 """Returns the briefing of a visit, or why it fails. Called once, when the session starts."""
 _SETTINGS = ChatSettings.__struct_fields__
 
 
-def no_remark(agent: Agent, model: str | None) -> str:
+def no_role_warning(agent: Agent, model: str | None) -> str:
     """Return no warning."""
     return ""
 
@@ -98,7 +98,7 @@ class AgentEnvironment(Struct, frozen=True, kw_only=True):
     model: FindModel
     materials: Materials = field(default_factory=Materials)
     """Handbooks, context files and input files."""
-    remark: Remark = no_remark
+    role_warning: RoleWarning = no_role_warning
 
 
 class AgentRunner:
@@ -110,7 +110,7 @@ class AgentRunner:
         self._get_agent = environment.get_agent
         self.materials = environment.materials
         self._model = environment.model
-        self._remark = environment.remark
+        self._role_warning = environment.role_warning
         self._invoker = invoker
         self._world = world
         self._bus = bus
@@ -166,8 +166,8 @@ class AgentRunner:
             if isinstance(briefing, VisitOutcome):
                 return briefing
             self._start(visit, ledger, model=model, guard=guard, briefing=briefing)
-            if remark := self._remark(agent, visit.model):
-                warn_once(ledger, visit.frame, remark)
+            if warning := self._role_warning(agent, visit.model):
+                warn_once(ledger, visit.frame, warning)
         dialogue = task.agents[visit.frame]
         contract = compiled(visit.contract)
         plain = self._offer(visit, guard, contract, system=dialogue.system, hooks=selected)

@@ -34,7 +34,7 @@ class Subagents:
         Raises InvalidInput for an unknown agent, ToolFailed if the agent ended without a valid
         `finish`, BudgetExceeded, and Suspend if it waits for a person.
         """
-        agent = self._catalog.find(request.agent)
+        agent = self._catalog.find_in_files(request.agent)
         if (started := ledger.task.started_agents.get(request.path)) is not None:
             agent = kept_agent(started, agent)
         if agent is None:
@@ -71,7 +71,7 @@ class Subagents:
         return briefing
 
     def _unknown(self, name: str) -> str:
-        known = [each.name for each in self._catalog.of_files()]
+        known = [each.name for each in self._catalog.list_from_files()]
         message = f'there is no agent "{name}"'
         if file := self._catalog.broken.get(name):
             return f"{message} that works: fix {file} first"

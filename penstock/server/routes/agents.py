@@ -148,7 +148,7 @@ async def read_metrics(
 
 def _definitions(chat: ChatParts, agent_id: str) -> dict[str, int]:
     """Return the tokens of each tool's definition; none for an agent that does not exist."""
-    agent, sizes = chat.agents.look_up(agent_id), dict[str, int]()
+    agent, sizes = chat.agents.find(agent_id), dict[str, int]()
     if agent is None:
         return sizes
     for tool in chat.participants.invoker(agent).registry:

@@ -108,7 +108,7 @@ class TaskHooks:
         """
         question: str | None = None
         decisions, is_new = self._ledger.task.records.decisions, False
-        for hook in self.selected.of(subject.method):
+        for hook in self.selected.overriding(subject.method):
             decided = decisions.get((subject.path, subject.method, hook.name, subject.turn))
             if decided is None:
                 is_new = True
@@ -168,7 +168,7 @@ class TaskHooks:
 
         Raises NotPermitted if one refuses or fails, HookFailed if one does not return.
         """
-        if not self.selected.of(BEFORE_CALL):
+        if not self.selected.overriding(BEFORE_CALL):
             return call, None
         try:
             subject, shown = Subject(BEFORE_CALL, call.path, turn), _shown(call)
@@ -185,7 +185,7 @@ class TaskHooks:
 
     async def after_call(self, call: Call, envelope: Envelope) -> Envelope:
         """Return the outcome of a call as the hooks leave it. Raises ModelRetry, HookFailed."""
-        for hook in self.selected.of(AFTER_CALL):
+        for hook in self.selected.overriding(AFTER_CALL):
             copied = replace(envelope, output=own_copy(envelope.output))
             answer = await self.ask(hook, AFTER_CALL, _shown(call), copied)
             subject = Subject(AFTER_CALL, call.path)
@@ -225,7 +225,7 @@ class TaskHooks:
         for (at, method, _, _), decided in self._ledger.task.records.decisions.items():
             if at == path and method not in OF_CALLS and decided.verdict is Verdict.REFUSE:
                 raise HookRefused(decided.text, details={"hook": decided.hook})
-        if not (self.selected.of(ON_INPUT) and dialogue.iteration == 0):
+        if not (self.selected.overriding(ON_INPUT) and dialogue.iteration == 0):
             return
         newest, brief = dialogue.messages.entries[-1], self._ledger.task.brief
         message_id = brief.message_id if isinstance(brief, MessageReceived) else ""
@@ -261,7 +261,7 @@ class TaskHooks:
         """
         decisions = self._ledger.task.records.decisions
         turn = self.count_retries(ON_OUTPUT, path) if turn is None else turn
-        for hook in self.selected.of(ON_OUTPUT):
+        for hook in self.selected.overriding(ON_OUTPUT):
             decided = decisions.get((path, ON_OUTPUT, hook.name, turn))
             if decided is None:
                 answer = await self.ask(hook, ON_OUTPUT, own_copy(output))

@@ -206,12 +206,12 @@ class AgentHooks:
         self._owners: dict[Hooks[Any], str] = {}
         if outer is not None:
             for method in OF_CALLS:
-                around, own = outer.of(method), self._by_method[method]
+                around, own = outer.overriding(method), self._by_method[method]
                 self._by_method[method] = tuple(dict.fromkeys((*around, *own)))
                 others = (hook for hook in around if hook not in hooks)
                 self._owners.update((hook, outer.owner(hook)) for hook in others)
 
-    def of(self, method: str) -> tuple[Hooks[Any], ...]:
+    def overriding(self, method: str) -> tuple[Hooks[Any], ...]:
         """Return the hooks that override a method, in their order."""
         return self._by_method[method]
 

@@ -44,12 +44,12 @@ class ReplyHooks:
         self._hooks = hooks
         self._ledger = ledger
         self._path = path
-        self.withholds = bool(hooks.selected.of(AFTER_REPLY))
+        self.withholds = bool(hooks.selected.overriding(AFTER_REPLY))
         """Whether replies are not shown while they stream."""
 
     async def before_model(self, request: ModelRequest, iteration: int) -> ModelRequest:
         """Return the request as the hooks leave it. Raises HookRefused and HookFailed."""
-        if not self._hooks.selected.of(BEFORE_MODEL):
+        if not self._hooks.selected.overriding(BEFORE_MODEL):
             return request
         subject = Subject(BEFORE_MODEL, self._path, self._turn(iteration, closing=request.closing))
         return (await self._hooks.decide(subject, request, _REQUEST))[0]
@@ -76,7 +76,7 @@ class ReplyHooks:
         subject = Subject(
             AFTER_REPLY, self._path, self._turn(reply.iteration, closing=reply.closing)
         )
-        for hook in self._hooks.selected.of(AFTER_REPLY):
+        for hook in self._hooks.selected.overriding(AFTER_REPLY):
             answer = await self._hooks.ask(hook, AFTER_REPLY, _shown(left))
             decided = decision(hook, subject, answer, before=left, how=_REPLY)
             if decided.verdict is Verdict.PASS:

@@ -202,7 +202,7 @@ async def test_plugins_are_called_once_for_all_editions(project: ProjectFolder) 
     async with project.opened(plugins=[calls.append]) as runtime:
         [api] = calls
         api.register_agents_dir(folder)
-        assert runtime.parts.chat.agents.find("mover") is not None
+        assert runtime.parts.chat.agents.find_in_files("mover") is not None
         api.unregister_agents_dir(folder)
-        assert runtime.parts.chat.agents.find("mover") is None
+        assert runtime.parts.chat.agents.find_in_files("mover") is None
     assert len(calls) == 1

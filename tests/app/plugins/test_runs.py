@@ -295,7 +295,7 @@ async def test_rediscover_finds_what_a_plugin_wrote(project: ProjectFolder) -> N
     async with opened(project) as (api, runtime):
         project.write("agents/mover.md", SCOUT.replace("scout", "mover"))
         report = await asyncio.to_thread(api.flows.rediscover)
-        assert runtime.parts.chat.agents.find("mover") is not None
+        assert runtime.parts.chat.agents.find_in_files("mover") is not None
     assert set(report) == {"agents", "flows", "diagnostics"}
     assert {"mover", "scout"} <= set(report["agents"])
 

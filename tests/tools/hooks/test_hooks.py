@@ -79,7 +79,7 @@ def test_hooks_of_the_project_come_first_and_only_overridden_methods_count() -> 
     idle = Idle()
     selected = HookRegistry([first, second, idle]).select("a", (third, idle))
     assert selected is not None
-    asked = {method: [hook.name for hook in selected.of(method)] for method in METHODS}
+    asked = {method: [hook.name for hook in selected.overriding(method)] for method in METHODS}
     assert {method: names for method, names in asked.items() if names} == {
         "before_call": ["first", "Watch"],
         "on_output": ["other"],
@@ -95,7 +95,7 @@ def test_one_instance_may_serve_several_agents_and_is_asked_once() -> None:
     registry = HookRegistry([watch])
     selected = registry.select("a", (watch,))
     assert selected is not None
-    assert selected.of("before_call") == (watch,)
+    assert selected.overriding("before_call") == (watch,)
     assert registry.select("b", (watch,)) is not None
 
 
@@ -117,7 +117,7 @@ def test_an_agent_that_is_defined_again_may_use_the_names_of_its_hooks_again() -
     registry.select("a", (Watch(),))
     selected = registry.select("a", again)
     assert selected is not None
-    assert selected.of("before_call") == again
+    assert selected.overriding("before_call") == again
 
 
 def test_what_is_selected_once_is_kept_until_hooks_are_added() -> None:
@@ -127,7 +127,7 @@ def test_what_is_selected_once_is_kept_until_hooks_are_added() -> None:
     registry.add([Other()])
     again = registry.select("a", own)
     assert again is not None
-    assert [len(again.of(each)) for each in ("before_call", "on_output")] == [1, 1]
+    assert [len(again.overriding(each)) for each in ("before_call", "on_output")] == [1, 1]
 
 
 class Pooled(Hooks[dict[str, int]]):

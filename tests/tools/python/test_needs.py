@@ -135,7 +135,7 @@ async def test_an_agent_that_is_given_later_is_checked_before_anything_runs() ->
                 assert message in str(caught.value)
                 with pytest.raises(ConfigError):
                     runtime.put_agent(outer)
-                assert runtime.requests.known.agents.look_up(outer.name) is None
+                assert runtime.requests.known.agents.find(outer.name) is None
             assert await runtime.sessions() == []
     assert not model.requests
 

@@ -2,7 +2,7 @@
 
 A run is written down before its first case is asked, and again with its report when it has ended.
 Between the two the log keeps the attempts, so the file needs only the id under which they are
-found. Shown by tests/evals/test_runs.py.
+found. Shown by tests/evals/test_stored_runs.py.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     report: Report
 
 
-class Runs:
+class StoredRuns:
     """The runs in a project's data folder."""
 
     def __init__(self, data_folder: Path) -> None:
