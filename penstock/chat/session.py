@@ -171,13 +171,13 @@ class ChatWork:
         arrivals_before = task.waits.arrivals
         try:
             is_new = task.started is None
-            outcome = await self._turns(held, task, is_new=is_new)
+            outcome = await self._run_agent(held, task, is_new=is_new)
             while isinstance(outcome, Transfer):
                 agent = self._participants.agent(outcome.agent)
                 if agent.toolsets:
                     agent = await self._equipped(held, task, agent, is_new=True)
                 self._hand_off(held, task, agent)
-                outcome = await self._turns(held, task, agent, is_new=True)
+                outcome = await self._run_agent(held, task, agent, is_new=True)
         except Suspend:
             park(held, task, arrivals_before=arrivals_before)
             return
@@ -223,10 +223,10 @@ class ChatWork:
         scope = scope_of(held, task, profile_of(held.state, _message(task)), agent.name)
         return await self._participants.toolsets.equip(agent, held, scope, is_new=is_new)
 
-    async def _turns(
+    async def _run_agent(
         self, held: HeldLog, task: TaskState, agent: Agent | None = None, *, is_new: bool
     ) -> End:
-        """Run the turns of an agent; by default of the one that has the conversation."""
+        """Run an agent to the end of its turns; by default the one that has the conversation."""
         message = _message(task)
         if agent is None:
             replaces = message is not None and message.supersedes
@@ -243,7 +243,7 @@ class ChatWork:
             note_change(held, task, agent)
         model = self._participants.readable(model, agent, held.state)
         offers = await self._offers(held, task, message, agent)
-        return await self._outcome(held, task, model, offers, is_new=is_new)
+        return await self._run_loop(held, task, model, offers, is_new=is_new)
 
     def _hand_off(self, held: HeldLog, task: TaskState, agent: Agent) -> None:
         """Add the event by which another agent takes over, with its model and its tools."""
@@ -261,7 +261,7 @@ class ChatWork:
             started = replace(started, agent=agent.name)
         held.add(started, task.task_id)
 
-    async def _outcome(
+    async def _run_loop(
         self, held: HeldLog, task: TaskState, model: Model, offers: TaskOffers, *, is_new: bool
     ) -> End:
         """Run the loop of the task: to an answer in text, or to an output that fits."""
@@ -279,8 +279,8 @@ class ChatWork:
             find_model = self._participants.model
             await shorten_for_task(ledger, model, offers, contract, find_model=find_model)
         if contract is not None:
-            run_typed = partial(self._output, ledger, model, offers, is_new=is_new, hooks=hooks)
-            return await with_output(contract, model.card, ledger, run_typed)
+            run = partial(self._run_typed, ledger, model, offers, is_new=is_new, hooks=hooks)
+            return await with_output(contract, model.card, ledger, run)
         call_runner = CallRunner(self._participants.invoker(agent), ledger, settings)
         reply_hooks = None if hooks is None else ReplyHooks(hooks, ledger)
         agent_model = AgentModel(model, offers, agent, ledger, hooks=reply_hooks)
@@ -291,7 +291,7 @@ class ChatWork:
         run = partial(loop, turns, task, max_iterations=most, transfers=transfers)
         return await run() if hooks is None else await until_passed(hooks, turns, run)
 
-    async def _output(
+    async def _run_typed(
         self,
         ledger: Ledger,
         model: Model,

@@ -16,7 +16,7 @@ Proof: tests/cli/terminal/test_timeline.py, and the burst in tests/cli/tools/tes
 import asyncio
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -156,7 +156,8 @@ HOPS: Mapping[str, str] = {
 class Trace:
     """Records hops of this process while `watch` is active."""
 
-    def __init__(self) -> None:
+    def __init__(self, among: Collection[str] = HOPS) -> None:
+        self._among = among
         self.hops: list[str] = []
         """The entered functions, in the order of their first entry."""
 
@@ -189,5 +190,5 @@ class Trace:
             return
         place = path.relative_to(PACKAGE).with_suffix("").as_posix()
         name = f"{place}.{frame.f_code.co_name}"
-        if name in HOPS and name not in self.hops:
+        if name in self._among and name not in self.hops:
             self.hops.append(name)
