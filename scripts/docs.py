@@ -211,6 +211,8 @@ KINDS = (
     (r"Literal\[([^]]*)\]", r"one of \1"),
     (r"tuple\[one of (.*), \.\.\.\]", r"list of \1"),
     (r"Union\[(.*), one of (.*)\]", r"\1, or \2"),
+    (r"Optional\[(.*)\]", r"\1"),
+    (r"\bpydantic\.types\.SecretStr\b|\bSecretStr\b", "text"),
 )
 
 

@@ -2,7 +2,7 @@
 
 The body of the file is the instructions of the agent. `parse_agent` never raises: each mistake is a
 finding with its line, and a file with an error yields no agent. It checks in this order: the syntax
-of the front matter; the shape of each field (`file_fields`); the names that fields use; the inputs
+of the front matter; the shape of each field (`agent_fields`); the names that fields use; the inputs
 that the body reads. Names are checked against `KnownNames`, which the caller fills with what the
 project has; a kind that is None is not checked.
 

@@ -1,4 +1,4 @@
-"""The part of an agent file that chats do not use: flows, guards and catalogs read it."""
+"""The part of an agent file that only flows and catalogs read."""
 
 from enum import StrEnum
 

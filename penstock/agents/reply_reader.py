@@ -53,7 +53,7 @@ class WorkTime(Struct):
     budget: Budget
     waited_ms: int = 0
 
-    def heed(self, event: Waiting) -> None:
+    def pause_or_resume(self, event: Waiting) -> None:
         """Stop the clock, or start it again after the time of the event."""
         if event.seconds is None:
             self.limit.pause()
@@ -109,7 +109,7 @@ class ReplyReader:
                     self._reasoning.append(event.text)
                     bus.say(live, DeltaKind.REASONING, event.text)
                 elif isinstance(event, Waiting):
-                    self._work.heed(event)
+                    self._work.pause_or_resume(event)
                 else:
                     return self._whole(event, closing)
         raise ModelUnavailable("the model's reply ended in the middle")

@@ -60,7 +60,7 @@ class ModelSettingsSection(BaseModel):
     cache_ttl: str | None = None
     """How long the provider keeps the beginning of a request: `5m` or `1h`."""
     extra: dict[str, Any] = Field(default_factory=dict)
-    """Members to add to the body of every request; `null` removes one."""
+    """Members to add to the body of every request."""
 
     @model_validator(mode="after")
     def _are_possible(self) -> "ModelSettingsSection":

@@ -1,4 +1,4 @@
-"""The results of a run: for a terminal, as JSON, JUnit XML and Markdown, and compared with others.
+"""The results of a run, as JSON, and compared with those of another run.
 
 An attempt is one task: a case, asked once with one model. A case that is repeated has several, and
 its pass rate comes with the interval in which the true rate lies, because three passes of three say

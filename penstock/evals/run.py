@@ -5,7 +5,7 @@ the model and the number, and the log accepts a key once. A run with the id of a
 therefore reads the finished attempts from the log, waits for those under way, and asks only what is
 missing. Verdicts of a `Judge` are tasks with keys, too.
 
-Relies on `Runtime.send` for the key, which also refuses a case whose input has changed since (the
+Relies on `Runtime.start` for the key, which also refuses a case whose input has changed since (the
 run then needs another id). Shown by tests/evals/test_run.py, which kills runs in the middle.
 """
 

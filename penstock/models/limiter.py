@@ -149,7 +149,7 @@ class Limiter:
         self._throttled = min(self._throttled + 1, MAX_HOLD_SECONDS)
         self._hold(seconds)
 
-    def heed(self, headers: Mapping[str, str]) -> None:
+    def hold_if_spent(self, headers: Mapping[str, str]) -> None:
         """Hold the queue if the headers of an answer report that nothing is left."""
         seconds = [_reset_seconds(headers, *names) for names in _names_of(headers)]
         if longest := max(seconds, default=0.0):

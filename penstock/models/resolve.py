@@ -219,7 +219,7 @@ class ModelRegistry:
         clock = self._defaults.clock
         place = config.provider, config.wire, config.base_url, config.model, config.api_key
         limiter = limiter_of(place, config.limits, clock)
-        model = self._adapter(replace(config, on_headers=limiter.heed))
+        model = self._adapter(replace(config, on_headers=limiter.hold_if_spent))
         shows_user = self._defaults.user_ids
         return ConfiguredModel(model, config.settings, limiter, clock, user_ids=shows_user)
 

@@ -225,10 +225,10 @@ async def test_waiting_for_the_limits_of_a_model_is_no_time_of_work() -> None:
     limit = Deadline(asyncio.current_task(), 0.01)
     waits = WorkTime(limit, budget)
     with limit:
-        waits.heed(Waiting())
+        waits.pause_or_resume(Waiting())
         clock.advance(100)
         await SystemClock().sleep(0.03)
-        waits.heed(Waiting(100.0))
+        waits.pause_or_resume(Waiting(100.0))
         assert not limit.is_over
     assert (budget.seconds_left(), waits.waited_ms) == (30, 100_000)
 

@@ -203,7 +203,7 @@ async def test_headers_of_an_empty_limit_hold_the_queue(
 ) -> None:
     clock = FakeClock()
     queue = limiter(clock)
-    queue.heed(headers)
+    queue.hold_if_spent(headers)
     assert (queue.try_enter(1) is None) is (seconds > 0)
     clock.advance(seconds)
     assert queue.try_enter(1) is not None
@@ -226,7 +226,7 @@ async def test_headers_of_an_empty_limit_hold_the_queue(
 def test_any_headers_hold_a_queue_for_a_bounded_time(headers: dict[str, str]) -> None:
     clock = FakeClock()
     queue = limiter(clock)
-    queue.heed(headers)
+    queue.hold_if_spent(headers)
     clock.advance(MAX_HOLD_SECONDS)
     assert queue.try_enter(1) is not None
 
