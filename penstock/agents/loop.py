@@ -32,6 +32,7 @@ from penstock.models.model import ModelCard
 from penstock.models.structured.fitted import SCHEMA_REFUSED
 
 Ended = TypeVar("Ended")
+BUDGET_EXCEEDED = "budget_exceeded"
 BUDGET_NOTICE = "I stopped because the budget of this task is used up."
 EMPTY_NOTICE = "I could not produce an answer."
 
@@ -80,7 +81,7 @@ async def loop(
                 break
             reply = await turns.think()
             if reply is None:
-                closing = "budget_exceeded"
+                closing = BUDGET_EXCEEDED
                 break
         # A task that resumes here runs the calls that a crash left open before anything else.
         if reply.calls:
@@ -106,7 +107,7 @@ def ending_of(
         return transfer  # before the budget: the call says that the other agent has it
     # A nested budget error ends the task like its own budget: a closing call may still fit.
     if turns.is_spent or any(error.code == BudgetExceeded.code for error in final):
-        return "budget_exceeded"
+        return BUDGET_EXCEEDED
     return final[0] if final else None
 
 

@@ -1,10 +1,11 @@
 """Agents that work for a call of another agent: their loop in a frame of the caller's log.
 
-It guarantees that such an agent uses the budget, the profile and the questions of the task that it
-works for, that it may do nothing that its caller must not, that it continues from its dialogue
-after a crash or a wait, and that agents do not call each other without end. Its system prompt and
-its tools are fixed in AgentStarted, as those of a task are in TaskStarted; skills that it selects
-follow them. Shown by tests/chat/test_agent_calls.py and tests/journeys/test_inner_agents.py.
+It guarantees that such an agent uses the profile and the questions of the task that it works for,
+and the budget of the task, within an own one; that it may do nothing that its caller must not; that
+it continues from its dialogue after a crash or a wait, and that agents do not call each other
+without end. Its system prompt and its tools are fixed in AgentStarted, as those of a task are in
+TaskStarted; skills that it selects follow them. Shown by tests/chat/test_agent_calls.py and
+tests/journeys/test_inner_agents.py.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from penstock.agents.agent import AnyAgent
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.handoffs import Transfer
-from penstock.agents.loop import End, FinalReply, loop, with_output
+from penstock.agents.loop import BUDGET_EXCEEDED, End, FinalReply, loop, with_output
 from penstock.agents.output_contract import OutputContract, OutputMode
 from penstock.agents.output_loop import (
     OutputCallRunner,
@@ -49,6 +50,7 @@ from penstock.core.errors import (
 from penstock.core.events.flow_events import AgentStarted
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.limits import World
+from penstock.engine.budget import PartialBudget
 from penstock.engine.bus import Bus
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.ledger import Ledger
@@ -127,15 +129,31 @@ class AgentCalls:
             model = self._participants.model(agent, started.model if started else None)
             if started is None:
                 await self._start(request, ledger, model)
-            outcome = await self._answer(request, ledger, model, is_new=is_new)
+            budget = self._budget(request, ledger)
+            part = ledger.with_budget(budget)
+            outcome = await self._answer(request, part, model, is_new=is_new)
         except _FAILURES as error:
             raise_exhaustion(error)
             raise ToolFailed(f"the agent {agent.name} failed: {error}") from error
         if isinstance(outcome, ErrorDetail):
-            raise _failure(agent, outcome)
+            raise _failure(agent, outcome, budget)
         if outcome.output is not None and request.is_typed:
             return outcome.output.value
+        # A notice that the budget is used up is not an answer.
+        if outcome.reply is None and outcome.finish == BUDGET_EXCEEDED:
+            raise _out_of_budget(agent, budget)
         return outcome.text
+
+    def _budget(self, request: AgentRequest, ledger: Ledger) -> PartialBudget:
+        """Return the budget of the agent, within that of its caller."""
+        task = ledger.task
+        return PartialBudget(
+            request.agent.settings.allowance,
+            (task.parts or {})[request.path],
+            self._world.clock,
+            outer=ledger.budget,
+            active_ms=task.spent.active_ms,
+        )
 
     async def _start(self, request: AgentRequest, ledger: Ledger, model: Model) -> None:
         agent, held, profile = request.agent, ledger.held, request.caller.profile
@@ -255,8 +273,20 @@ def _caller(
     return replace(own, session=outer.session, hooks=hooks).within(outer)
 
 
-def _failure(agent: AnyAgent, error: ErrorDetail) -> ToolFailed | BudgetExceeded:
+def _failure(
+    agent: AnyAgent, error: ErrorDetail, budget: PartialBudget
+) -> ToolFailed | BudgetExceeded:
     if error.code == BudgetExceeded.code:
-        return BudgetExceeded(error.message)
+        return _out_of_budget(agent, budget, error.message)
     message = f"the agent {agent.name} failed: {error.message}"
     return ToolFailed(message, details={"code": error.code})
+
+
+def _out_of_budget(
+    agent: AnyAgent, budget: PartialBudget, *message: str
+) -> ToolFailed | BudgetExceeded:
+    if not budget.has_refused:
+        return BudgetExceeded(*message)
+    # The caller has a budget left, so it may continue without this agent.
+    spent = f"the agent {agent.name} has used up its own budget (`budget_…` in its settings)"
+    return ToolFailed(spent, details={"code": BudgetExceeded.code})

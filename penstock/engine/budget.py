@@ -7,6 +7,9 @@ work. No await may separate the release of a reservation from the event with the
 the release comes first: in such a gap another call could spend the same remainder. In the other
 order both count for a moment, so a limit may be reached early but is not exceeded.
 
+An agent that works for a call has a budget of its own within that of its caller (`PartialBudget`):
+work reserves in both, the outer one first. What such an agent used is in the fold, too.
+
 Seconds count only while the task is in an activation. The end is moved back by the active time from
 earlier activations, and forward by the waits that the runtime's own retries ask for.
 Shown by tests/engine/test_budget.py.
@@ -17,7 +20,7 @@ from msgspec import Struct
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError
-from penstock.engine.task_state import Spent
+from penstock.engine.task_state import PartSpent, Spent
 
 NO_PRICE = (
     "budget_cost_usd limits what a task may cost, but its model has no price: set input_price and "
@@ -126,3 +129,82 @@ class Budget:
     def seconds_left(self) -> float:
         """Return how many seconds the task may still work."""
         return self.ends_at - self._clock.monotonic()
+
+
+class PartialBudget(Budget):
+    """The budget of an agent that works for a call: its own allowance, within its caller's budget.
+
+    `spent` is what it used with everything below it. Its seconds begin when it starts, and count
+    while its task is in an activation.
+    """
+
+    __slots__ = ("_outer", "_own_end", "has_refused")
+
+    def __init__(
+        self, allowance: Allowance, spent: PartSpent, clock: Clock, *, outer: Budget, active_ms: int
+    ) -> None:
+        self._outer = outer
+        super().__init__(allowance, spent, clock)
+        worked = (active_ms - spent.since_ms) / 1000
+        self.ends_at = clock.monotonic() - worked + allowance.seconds
+        self.has_refused = False
+        """Whether its own allowance ended work that its caller's budget would have allowed."""
+
+    def reserve_call(self) -> None:
+        """Reserve one tool call in both budgets, or raise BudgetExceeded."""
+        self._outer.reserve_call()
+        try:
+            super().reserve_call()
+        except BudgetExceeded:
+            self._outer.settle_call()
+            self.has_refused = True
+            raise
+
+    def settle_call(self) -> None:
+        """Release the reservation of a tool call in both."""
+        super().settle_call()
+        self._outer.settle_call()
+
+    def spent(self) -> bool:
+        """Return whether any limit of either is used up."""
+        if self._outer.spent():
+            return True
+        is_spent = super().spent()
+        self.has_refused = self.has_refused or is_spent
+        return is_spent
+
+    def reserve_model(self, tokens: int, cost_usd: float | None = None) -> bool:
+        """Reserve one model call in both; return False if it exceeds a limit of either.
+
+        Raises ConfigError as Budget does.
+        """
+        if not self._outer.reserve_model(tokens, cost_usd):
+            return False
+        fits = False
+        try:
+            fits = super().reserve_model(tokens, cost_usd)
+        finally:
+            if not fits:
+                self._outer.settle_model(tokens, cost_usd)
+                self.has_refused = True
+        return fits
+
+    def settle_model(self, tokens: int, cost_usd: float | None = None) -> None:
+        """Release the reservation of a model call in both."""
+        super().settle_model(tokens, cost_usd)
+        self._outer.settle_model(tokens, cost_usd)
+
+    def rest(self, seconds: float) -> None:
+        """Exclude seconds in which the agent only waited for a retry."""
+        self._own_end += seconds
+        self.rested += seconds
+        self._outer.rest(seconds)
+
+    @property
+    def ends_at(self) -> float:
+        """When the time of the agent or of its caller is up, on the monotonic clock."""
+        return min(self._own_end, self._outer.ends_at)
+
+    @ends_at.setter
+    def ends_at(self, moment: float) -> None:
+        self._own_end = moment

@@ -20,6 +20,7 @@ import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Awaitable
+from copy import copy
 from hashlib import blake2b
 from typing import Any
 
@@ -87,22 +88,26 @@ class Occurrences:
 class Ledger:
     """Reads and records the calls and questions of one task."""
 
-    __slots__ = ("_key", "budget", "claims", "held", "outcome_chars", "step_in", "task", "turns")
+    __slots__ = ("_key", "budget", "claims", "held", "open_step", "task", "turns")
 
     def __init__(self, held: HeldLog, task: TaskState, budget: Budget, key: bytes) -> None:
         self.held = held
         self.task = task
         self.budget = budget
         """Limits of the task, including everything that its calls start."""
-        self.outcome_chars = sum(len(settled.context or "") for settled in task.settled.values())
-        """Characters in all outcomes of the task. All are kept in memory, so the sum is bounded."""
         self._key = key
         self.turns: defaultdict[CallPath, asyncio.Lock] = defaultdict(asyncio.Lock)
         """Locks of detached calls: several callers may resume such a call, one at a time."""
         self.claims: defaultdict[str, set[str]] = defaultdict(set)
         """Amounts of limited resources that running calls have claimed, by the resource's name."""
-        self.step_in: CallPath | None = None
+        self.open_step: list[CallPath] = []
         """The call that has a step open; a task has at most one."""
+
+    def with_budget(self, budget: Budget) -> "Ledger":
+        """Return this ledger for a part of its task, which has a budget of its own."""
+        part = copy(self)
+        part.budget = budget
+        return part
 
     def find(self, path: CallPath) -> CallSettled | None:
         """Return the recorded outcome of the call, if it has one."""
@@ -158,7 +163,6 @@ class Ledger:
 
         Pass `is_awaited=True` if you commit next: that commit also writes this event.
         """
-        self.outcome_chars += len(settled.context or "")
         self.held.add(settled, self.task.task_id, path)
         if is_awaited:
             return
@@ -174,7 +178,6 @@ class Ledger:
         The outcome is committed when this returns. If the change cannot be applied, the call fails.
         Raises LeaseLost with nothing changed.
         """
-        self.outcome_chars += len(settled.context or "")
         self.held.add_change(settled, change, self.task.task_id, path)
         await self.held.commit()
         return self.task.settled[path]

@@ -8,7 +8,7 @@ with the history. `tick` numbers order what has no place in the log yet.
 Shown by tests/engine/test_task_state.py and test_session_state.py.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -101,6 +101,13 @@ class Spent(Struct):
         )
 
 
+class PartSpent(Spent):
+    """Usage of an agent that works for a call, with everything below it."""
+
+    since_ms: int = 0
+    """The active time of the task when the agent started."""
+
+
 AS_TOOL = "as_tool"
 """The member of the charter of an agent in a frame that is a tool of the agent that calls it."""
 
@@ -127,6 +134,10 @@ class TaskState(Struct):
     waits: Waits = field(default_factory=lambda: NO_WAITS)
     """To be read; `own_waits` is for changes."""
     spent: Spent = field(default_factory=Spent)
+    parts: dict[CallPath, PartSpent] | None = None
+    """The usage of agents that are tools, by frame: their own budgets bound it. Often None."""
+    outcome_chars: int = 0
+    """Characters in the outcomes of all calls. All are kept in memory, so the sum is bounded."""
     records: ToolRecords = field(default_factory=lambda: NO_RECORDS)
     """To be read; `own_records` is for changes."""
     is_suspended: bool = False
@@ -232,12 +243,23 @@ class TaskState(Struct):
             self.main.rounds.append(Round(reply, selected=selected))
             return
         self.spent.add(reply.usage)
+        if self.parts:
+            for part in self._parts_around(frame):
+                part.add(reply.usage)
         dialogue, usage = self.dialogue_at(frame), reply.usage
         dialogue.add_reply(reply, selected)
         if usage.cached_tokens or usage.cache_write_tokens:
             started = self.started if frame is None else self.started_agents[frame]
             model = reply.model or (started.model if started else None)
             dialogue.messages.cached = CachedRequest(usage.input_tokens, at, model or "")
+
+    def _parts_around(self, path: CallPath | None) -> Iterator[PartSpent]:
+        """Yield the usage of the agents at this path and around it."""
+        place: str = path or ""
+        while place and self.parts:
+            if (part := self.parts.get(CallPath(place))) is not None:
+                yield part
+            place = place.rpartition("/")[0]
 
     def instruct_agent(self, event: AgentStarted | AgentReminded, frame: CallPath | None) -> None:
         """Start an agent in a frame, or add a reminder to it or to the main agent."""
@@ -247,6 +269,9 @@ class TaskState(Struct):
         if frame is None:
             return
         self.started_agents[frame] = event
+        if AS_TOOL in event.charter:
+            self.parts = self.parts or {}
+            self.parts[frame] = PartSpent(since_ms=self.spent.active_ms)
         self.agents[frame] = dialogue = Dialogue(MessageList(), frame, event.system)
         dialogue.messages.add(UserMessage(event.message), event.message)
 
@@ -267,8 +292,13 @@ class TaskState(Struct):
                 self.own_records().delivered[path] = (tick, settled.clock_ms)
             if self.waits.parked:
                 self.waits.parked.pop(path, None)
+        self.outcome_chars += len(settled.context or "")
         if settled.ran:
             self.spent.tool_calls += 1
+            # The call of an agent itself is a call of its caller.
+            if self.parts and path is not None:
+                for part in self._parts_around(frame_above(path)):
+                    part.tool_calls += 1
         if settled.call_id is not None:
             self.dialogue_of(path).settle(settled.call_id, settled)
 

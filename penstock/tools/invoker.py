@@ -217,7 +217,7 @@ class Edition:
         ):
             max_calls = self.world.limits.nested_calls
             raise BudgetExceeded(f"one call made more than {max_calls} nested calls")
-        if active_call.ledger.outcome_chars > (max_chars := self.world.limits.outcome_chars):
+        if active_call.ledger.task.outcome_chars > (max_chars := self.world.limits.outcome_chars):
             size = f"over {max_chars} characters (limits.outcome_chars)"
             raise BudgetExceeded(f"the outcomes of this task's calls have {size}")
         active_call.ledger.budget.reserve_call()

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.errors import ConfigError
-from penstock.engine.budget import Allowance, Budget
-from penstock.engine.task_state import Spent
+from penstock.engine.budget import Allowance, Budget, PartialBudget
+from penstock.engine.task_state import PartSpent, Spent
 from penstock.testing.clock import FakeClock
 
 
@@ -131,3 +131,77 @@ def test_no_call_begins_when_the_seconds_are_used_up(active_ms: int, fits: bool)
         return
     with pytest.raises(BudgetExceeded, match="10 seconds"):
         budget.reserve_call()
+
+
+# ---- the budget of an agent that works for a call ----
+
+
+def part_of(
+    outer: Budget, allowance: Allowance, spent: PartSpent | None = None, active_ms: int = 0
+) -> PartialBudget:
+    """Return the budget of an agent that works within another budget."""
+    used = spent or PartSpent()
+    return PartialBudget(allowance, used, FakeClock(), outer=outer, active_ms=active_ms)
+
+
+@pytest.mark.parametrize(
+    ("outer", "own", "is_own"),
+    [
+        (Allowance(tool_calls=1), Allowance(tool_calls=9), False),
+        (Allowance(tool_calls=9), Allowance(tool_calls=1), True),
+        (Allowance(tool_calls=1), Allowance(tool_calls=1), False),
+    ],
+)
+def test_a_call_counts_in_both_budgets(outer: Allowance, own: Allowance, *, is_own: bool) -> None:
+    task = Budget(outer, Spent(), FakeClock())
+    part = part_of(task, own)
+    part.reserve_call()
+    with pytest.raises(BudgetExceeded, match="1 tool calls"):
+        part.reserve_call()
+    assert part.has_refused is is_own
+    part.settle_call()
+    part.reserve_call()
+    part.settle_call()
+    for _ in range(outer.tool_calls):
+        task.reserve_call()
+
+
+@pytest.mark.parametrize(
+    ("outer", "own", "fits"),
+    [
+        (Allowance(tokens=100), Allowance(), True),
+        (Allowance(tokens=99), Allowance(), False),
+        (Allowance(), Allowance(tokens=99), False),
+        (Allowance(cost_usd=1), Allowance(), True),
+        (Allowance(cost_usd=0.5), Allowance(), False),
+        (Allowance(), Allowance(cost_usd=0.5), False),
+        (Allowance(), Allowance(model_calls=0), False),
+    ],
+)
+def test_a_model_call_must_fit_both_budgets_and_is_released_in_both(
+    outer: Allowance, own: Allowance, *, fits: bool
+) -> None:
+    task = Budget(outer, Spent(), FakeClock())
+    part = part_of(task, own)
+    assert part.reserve_model(100, 1.0) is fits
+    assert part.has_refused is (not fits and outer == Allowance())
+    if fits:
+        part.settle_model(100, 1.0)
+    assert task.reserve_model(100, 1.0) is (fits or outer == Allowance())
+
+
+def test_a_part_whose_cost_is_limited_reserves_nothing_for_a_model_without_a_price() -> None:
+    task = Budget(Allowance(model_calls=1), Spent(), FakeClock())
+    with pytest.raises(ConfigError, match="no price"):
+        part_of(task, Allowance(cost_usd=1)).reserve_model(1)
+    assert task.reserve_model(1)
+
+
+def test_the_seconds_of_a_part_begin_when_it_starts() -> None:
+    task = Budget(Allowance(seconds=100), Spent(active_ms=50_000), FakeClock())
+    part = part_of(task, Allowance(seconds=30), PartSpent(since_ms=40_000), 50_000)
+    assert part.seconds_left() == 20
+    part.rest(5)
+    assert (part.seconds_left(), task.seconds_left()) == (25, 55)
+    long = part_of(task, Allowance(seconds=300), PartSpent(since_ms=40_000), 50_000)
+    assert (long.seconds_left(), long.spent()) == (55, False)

@@ -353,8 +353,8 @@ async def test_characters_of_outcomes_are_counted_also_after_a_restart() -> None
     ledger = await a_ledger()
     ledger.settle(path_of("a"), outcome("a", context="12345"))
     ledger.settle(path_of("b"), outcome("b", context=None))
-    assert ledger.outcome_chars == 5
-    assert ledger_of(ledger.held).outcome_chars == 5
+    assert ledger.task.outcome_chars == 5
+    assert ledger_of(ledger.held).task.outcome_chars == 5
 
 
 async def test_a_failed_attempt_and_an_author_s_event_are_in_the_log() -> None:

@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
+from penstock.core.call import CallPath, frame_above
+from penstock.core.envelope import Envelope
 from penstock.core.events.events import (
+    CallSettled,
     CancelRequested,
     Event,
     ParkedCall,
@@ -12,10 +15,10 @@ from penstock.core.events.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.events.flow_events import FlowNotified, RunEnded
+from penstock.core.events.flow_events import AgentStarted, FlowNotified, RunEnded
 from penstock.core.ids import TaskId
 from penstock.core.messages import Usage
-from penstock.engine.task_state import TaskState
+from penstock.engine.task_state import AS_TOOL, TaskState
 from tests.kit.folded_sessions import ASKED, folded
 from tests.kit.session_events import ONE, answered, message, outcome, path_of, reply, withdrawn
 
@@ -81,6 +84,37 @@ def test_a_task_waits_while_none_of_its_runs_has_ended(
     state = folded(message(), TaskStarted(), *events)
     assert state.current
     assert (state.current.is_suspended, set(state.current.waits.awaited)) == (waits, awaited)
+
+
+def nested(tool_id: str) -> CallSettled:
+    """Return the outcome of a call that no model made."""
+    return CallSettled(tool_id=tool_id, envelope=Envelope.success(1))
+
+
+def test_each_agent_that_works_for_a_call_counts_itself_and_what_is_below_it() -> None:
+    """The call of an agent is a call of its caller; a subagent has no budget of its own."""
+    state = folded(message(), TaskStarted(), reply(1, "a"))
+    task = state.current
+    assert task
+    outer = path_of("a")
+    inner, subagent = CallPath(f"{outer}/1/b#1"), CallPath(f"{outer}/2/c#1")
+    for frame, charter in ((outer, {AS_TOOL: True}), (inner, {AS_TOOL: True}), (subagent, {})):
+        task.spent.active_ms += 100
+        state.apply(AgentStarted(agent="x", message="m", system="", charter=charter), ONE, frame, 9)
+        used = Usage(input_tokens=10, output_tokens=1)
+        state.apply(reply(1, text="x", usage=used), ONE, frame, 9)
+        below = CallPath(f"{frame}/1/look#1")
+        state.apply(nested("look"), ONE, below, 9)
+        state.apply(nested("nested"), ONE, CallPath(f"{below}/nested#1"), 9)
+    for frame in (subagent, inner, outer):
+        state.apply(nested("x"), ONE, frame, 9)
+    found = {
+        frame: (each.model_calls, each.input_tokens, each.tool_calls, each.since_ms)
+        for frame, each in (task.parts or {}).items()
+    }
+    assert found == {outer: (3, 30, 8, 107), inner: (1, 10, 2, 207)}
+    assert task.spent.tool_calls == 9
+    assert frame_above(inner) == outer
 
 
 def test_tasks_share_no_part() -> None:

@@ -6,7 +6,7 @@ running again; a failed attempt is retried as its `retry` says, and reuses the s
 earlier attempts; a step that used up its attempts throws an equal error in each entry, because all
 entries make it from the stored one; a step with the same name and other arguments is refused.
 
-One step is open at a time in the whole task (`Ledger.step_in`), because host calls inside it get
+One step is open at a time in the whole task (`Ledger.open_step`), because host calls inside it get
 their paths from the open attempt. Before a retry the count of equal calls is reset to the start of
 the step, so that the retry requests the same paths. Paths inside a settled step are stored with it,
 so that a later entry, which skips the callback, is not reported as diverged.
@@ -61,7 +61,7 @@ class StepCalls:
         """Return the stored output, or the number of the attempt for which to run the callback."""
         name = _name(arguments)
         check_key(self._invocation.caller.secrets, arguments["key"], str(arguments["version"]))
-        if self._invocation.ledger.step_in is not None:
+        if self._invocation.ledger.open_step:
             raise TypeError(
                 f"{_label(arguments)}: another step is open; a task runs one step at a time, "
                 "and none inside another"
@@ -121,7 +121,7 @@ class StepCalls:
 
     def _begin(self, name: str, attempt: int) -> None:
         self._open, self._recording.step = name, StepAttempt(attempt)
-        self._invocation.ledger.step_in = self._invocation.call.path
+        self._invocation.ledger.open_step.append(self._invocation.call.path)
 
     def _end(self, step: dict[str, Any]) -> None:
         """Store the paths inside the step, which no later entry requests again."""
@@ -129,7 +129,8 @@ class StepCalls:
         if attempt is not None:
             inside = [*step.get("inside", ()), *attempt.inside]
             step["inside"] = list(dict.fromkeys(inside))[:MAX_INSIDE]
-        self._open = self._recording.step = self._invocation.ledger.step_in = None
+        self._open = self._recording.step = None
+        self._invocation.ledger.open_step.clear()
 
     def _finish(self, name: str, step: dict[str, Any], output: Any) -> HostCallResult:
         self._end(step)

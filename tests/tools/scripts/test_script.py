@@ -153,10 +153,10 @@ async def test_an_ended_script_closes_its_step_and_reports_divergence() -> None:
     bench = await open_workbench(tool_in(Starting()))
     with pytest.raises(Suspend):
         await bench.call("ask")
-    assert bench.ledger.step_in is None
+    assert not bench.ledger.open_step
     bench.enter()
     assert (await bench.call("ask")).ok
-    assert bench.ledger.step_in is None
+    assert not bench.ledger.open_step
     notes = [each for each in await bench.events() if isinstance(each, NoteEmitted)]
     assert [each.event_type for each in notes] == ["script.diverged"]
 
