@@ -6,10 +6,11 @@ EXTRAS ?=
 PREFIX ?= $(HOME)/.local
 BIN := .venv/bin
 INSTALL := $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check
+TEST = $(BIN)/python -m pytest -q -n auto
 PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
        --no-emit-index-url --no-header --no-annotate
 SHAPE := $(wildcard tests/test_*.py)
-SUITE := -m "not programs" $(SHAPE:%=--ignore=%)
+REST := $(SHAPE:%=--ignore=%)
 UNIT := $(addprefix tests/,core engine manifest tools)
 CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 
@@ -17,7 +18,7 @@ CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test unit setup blobs check fix bench bench-peers recipes dist fetch layers hops mutants docs site trace pins stress clean
+.PHONY: help install run test unit chaos conformance setup blobs check fix bench bench-peers recipes dist fetch layers hops mutants docs site trace pins stress clean
 
 help:               ## Say what each target does.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
@@ -34,18 +35,28 @@ run: .venv/base blobs  ## Serve the project of examples/ on 127.0.0.1 with the o
 	@echo "Serving examples/ with the offline model on http://127.0.0.1:$(PORT)"
 	@$(BIN)/penstock serve examples --port $(PORT) --watch
 
-test: .venv/dev blobs  ## Run every test: the suite, the same on Postgres, then what starts programs (ARGS= goes to pytest).
+test: .venv/dev blobs  ## Run every test: the suite, then its parts, then what starts programs (ARGS= goes to pytest).
 	@echo "Running the suite"
-	@$(BIN)/python -m pytest -q -n auto -k "not postgres" $(SUITE) $(ARGS)
-	@echo "Running what there is of it on Postgres"
-	@$(BIN)/python -m pytest -q -n auto -k postgres $(SUITE) $(ARGS)
+	@$(TEST) -k "not postgres" -m "not programs and not chaos and not conformance" $(REST) $(ARGS)
+	@echo "Running contracts, promises and wires (marker conformance)"
+	@$(TEST) -k "not postgres" -m "conformance and not programs and not chaos" $(REST) $(ARGS)
+	@echo "Running crashes, damage and hostile input (marker chaos)"
+	@$(TEST) -k "not postgres" -m "chaos and not programs" $(REST) $(ARGS)
+	@echo "Running what there is of all three on Postgres"
+	@$(TEST) -k postgres -m "not programs" $(REST) $(ARGS)
 	@echo "Running what starts or kills programs, or waits for sockets (marker programs)"
-	@$(BIN)/python -m pytest -q -n auto --dist loadfile -m "programs and not alone and not peers" $(SHAPE:%=--ignore=%) $(ARGS)
+	@$(TEST) --dist loadfile -m "programs and not alone and not peers" $(REST) $(ARGS)
 	@echo "Running what measures delays, and therefore runs alone (marker alone)"
-	@$(BIN)/python -m pytest -q -m alone $(SHAPE:%=--ignore=%) $(ARGS)
+	@$(BIN)/python -m pytest -q -m alone $(REST) $(ARGS)
 
 unit: .venv/dev blobs  ## Run the tests of core, engine, manifest and tools.
-	@$(BIN)/python -m pytest -q -n auto $(UNIT) $(ARGS)
+	@$(TEST) $(UNIT) $(ARGS)
+
+conformance: .venv/dev blobs  ## Run the contracts of ports, the promises of pages, the wires by the types of SDKs, what is built.
+	@$(TEST) --dist loadfile -m "conformance and not alone and not peers" $(REST) $(ARGS)
+
+chaos: .venv/dev blobs  ## Run crashes at every write, damaged stores and hostile input.
+	@$(TEST) --dist loadfile -m chaos $(REST) $(ARGS)
 
 stress: .venv/dev   ## Open new projects from several processes at random offsets, 500 times (ARGS='--rounds N --seed N').
 	@$(BIN)/python -m scripts.stress $(ARGS)

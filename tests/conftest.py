@@ -19,6 +19,7 @@ pytest_plugins = [
     "tests.kit.engines",
     "tests.kit.code_environment",
     "tests.kit.reports",
+    "tests.kit.unread",
     "tests.kit.watchdog",
 ]
 

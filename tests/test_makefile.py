@@ -16,6 +16,14 @@ import pytest
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_suite(store): ...
 
+@pytest.mark.chaos
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_chaos(store): ...
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_conformance(store): ...
+
 @pytest.mark.programs
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_programs(store): ...
@@ -30,7 +38,9 @@ import pytest
 
 def pytest_itemcollected(item):
     item.add_marker(pytest.mark.programs)
+    item.add_marker(pytest.mark.chaos)
 """
+KINDS = ("suite", "chaos", "conformance", "programs", "alone")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +62,8 @@ def test_make_install_installs_the_extras_it_is_given(extras: str, expected: str
 def test_make_check_and_make_test_run_every_test_exactly_once(tmp_path: Path) -> None:
     """In a small tree with a test of every kind; the commands are those of the real Makefile."""
     files = {
-        "pytest.ini": "[pytest]\nmarkers =\n  programs\n  alone\naddopts = --import-mode=importlib",
+        "pytest.ini": "[pytest]\nmarkers =\n  programs\n  alone\n  peers\n  chaos\n  conformance\n"
+        "addopts = --import-mode=importlib -p tests.kit.unread",
         "tests/test_shape.py": TESTS,
         "tests/store/test_a.py": TESTS,
         "tests/chaos/conftest.py": FOLDER,
@@ -62,7 +73,7 @@ def test_make_check_and_make_test_run_every_test_exactly_once(tmp_path: Path) ->
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     ran = Counter(test for command in commands(tmp_path) for test in collected(command, tmp_path))
-    kinds = [f"test_{kind}[{store}]" for kind in ("suite", "programs", "alone") for store in STORES]
+    kinds = [f"test_{kind}[{store}]" for kind in KINDS for store in STORES]
     homes = [name for name in files if name.endswith(("_a.py", "_shape.py"))]
     assert ran == {f"{home}::{kind}": 1 for home in homes for kind in kinds}
 
@@ -97,6 +108,6 @@ def collected(command: str, folder: Path) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)},
     )
     return re.findall(r"^tests/\S+::\S+$", done.stdout, re.MULTILINE)

@@ -9,5 +9,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests of this folder, and of no other, as serial."""
+    """Mark the tests of this folder, and of no other."""
     item.add_marker(pytest.mark.programs)
+    item.add_marker(pytest.mark.chaos)

@@ -1,8 +1,9 @@
-"""Fixtures for tests that start and measure whole programs."""
+"""Marks the tests of what is built and served."""
 
 import pytest
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests of this folder, and of no other, as serial."""
+    """Mark the tests of this folder, and of no other: most of them start programs."""
     item.add_marker(pytest.mark.programs)
+    item.add_marker(pytest.mark.conformance)

@@ -36,6 +36,11 @@ LIMITS = Limits(
 )
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of this folder, and of no other, as those of implementations."""
+    item.add_marker(pytest.mark.conformance)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """A log, its projections, the changes made with it, and their common clock."""

@@ -18,6 +18,7 @@ from tests.kit import sample_files
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.tools import Act
 
+pytestmark = pytest.mark.chaos
 CONTENT: Sequence[str | Attachment] = (
     Image(sample_files.image("JPEG", (3000, 300))),
     Document(b"a,b\n"),

@@ -25,6 +25,7 @@ from tests.kit.dying_log import DyingLog, live
 from tests.kit.logs import events
 from tests.kit.tools import Act
 
+pytestmark = pytest.mark.chaos
 Begin = Callable[[Runtime], Awaitable[TaskReply]]
 AGENT = Missing(MissingKind.AGENT, "clerk")
 TOOL = Missing(MissingKind.TOOL, "pay")

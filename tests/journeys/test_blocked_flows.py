@@ -25,6 +25,7 @@ from tests.kit.flows import RUN, by_task, finish, flows_of, steps, worker
 from tests.kit.logs import events
 from tests.kit.tools import Act
 
+pytestmark = pytest.mark.chaos
 SCOUT, WRITER = worker("scout"), worker("writer", tools=("look",))
 LATER = """
   - {id: first, question: "Go on?", branches: {Yes: report, No: report}}

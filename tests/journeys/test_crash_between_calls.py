@@ -14,6 +14,7 @@ from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.tools import Act, calling
 
+pytestmark = pytest.mark.chaos
 # The writes to the log: 1 the message, 2 the task's start, 3 the reply and reserve_stock's start,
 # 4 its outcome, 5 charge_card's start, 6 its outcome, 7 the frame's outcome, 8 the answer.
 ROWS = [

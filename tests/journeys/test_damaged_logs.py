@@ -21,6 +21,7 @@ from tests.kit.flow_server import flow_server
 from tests.kit.server import CHAT, InMemoryServer, served
 from tests.kit.tools import Act
 
+pytestmark = pytest.mark.chaos
 LOST = "UPDATE events SET body = '', blob_id = 'blob_0000' WHERE log_id = :log"
 DAMAGES = {
     "no JSON": ["UPDATE events SET body = '{bro' WHERE log_id = :log"],

@@ -17,6 +17,7 @@ from tests.kit.fakes.provider import (
 )
 from tests.kit.fakes.responses import FakeResponses
 
+pytestmark = pytest.mark.conformance
 Body = dict[str, Any]
 Change = Callable[[Body], object]
 HEAD = "POST /v1/{} HTTP/1.1\r\nauthorization: Bearer k\r\n\r\n"

@@ -6,6 +6,7 @@ from penstock.core.envelope import Status
 from penstock.flows.steps.kind import CodeEnvironment
 from tests.kit.code_environment import place_of, run_code, settled, visit
 
+pytestmark = pytest.mark.chaos
 DO = "export default"
 LATE = """
     export default (input, { signal }) => new Promise((_, reject) => {

@@ -24,6 +24,7 @@ from tests.kit.logs import events
 from tests.kit.server import served
 from tests.kit.tools import Act
 
+pytestmark = pytest.mark.chaos
 TRANSFER = "transfer_to_billing"
 CHAT = "/api/agents/triage/chat"
 

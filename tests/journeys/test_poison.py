@@ -17,6 +17,7 @@ from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live, see_through
 from tests.kit.tools import Act
 
+pytestmark = pytest.mark.chaos
 TOOLS: dict[str, dict[str, Any]] = {
     "a read": {"effect": Effect.READ},
     "a write that may be repeated": {"effect": Effect.WRITE, "idempotent": True},

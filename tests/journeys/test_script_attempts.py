@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from penstock.core.events.events import CallRetried
 from penstock.core.limits import Limits
 from penstock.testing.clock import FakeClock, settle
@@ -10,6 +12,8 @@ from penstock.testing.runtime import MemoryStorage
 from tests.kit.project import ProjectFolder
 from tests.kit.simulated_processes import Stage
 from tests.kit.tools import Act
+
+pytestmark = pytest.mark.chaos
 
 
 async def test_a_crash_in_a_further_attempt_is_followed_by_that_attempt(

@@ -18,6 +18,7 @@ from tests.kit.project import ProjectFolder
 from tests.kit.simulated_processes import Stage
 from tests.kit.visibility import write_skill
 
+pytestmark = pytest.mark.chaos
 WORD, OWN = "s3cr3t-value", Scope(ScopeKind.PROFILE, "local")
 KEEP = """
     export async function run() {

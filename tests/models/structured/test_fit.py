@@ -16,6 +16,7 @@ from penstock.models.structured.fitted import (
 )
 from tests.kit.schema_judges import judge_form
 
+pytestmark = pytest.mark.conformance
 Json = dict[str, Any]
 STRING, INTEGER, NULL = {"type": "string"}, {"type": "integer"}, {"type": "null"}
 CAT = {"type": "object", "properties": {"kind": {"const": "cat"}, "n": INTEGER}}

@@ -25,6 +25,7 @@ from penstock.models.providers import ModelConfig
 from penstock.models.wires.anthropic_request import AnthropicBody, claude_card, to_wire
 from penstock.models.wires.wire_names import WireNames
 
+pytestmark = pytest.mark.conformance
 PROVIDER = "anthropic@h"
 ADD = ToolDefinition(name="add", description="Add", parameters={"type": "object"})
 CALL = ToolCall(CallId("tc_1"), "add", {"a": 1})

@@ -11,6 +11,7 @@ from penstock.models.names import THINKING
 from penstock.models.providers import ModelConfig
 from penstock.models.wires.openai_card import chat_card, effort, is_reasoning, longest, openai_card
 
+pytestmark = pytest.mark.conformance
 NAMES = (
     "gpt-6-astra", "gpt-6.1-sol", "gpt-6.1-terra", "gpt-6-sol", "gpt-6-luna", "gpt-5.6-sol",
     "gpt-5.5-pro", "gpt-5.5", "gpt-5.4-pro", "gpt-5.4", "gpt-5.3-chat-latest", "gpt-5.3-codex",

@@ -26,6 +26,7 @@ from penstock.models.wires.openai_card import chat_card
 from penstock.models.wires.openai_request import to_wire
 from penstock.models.wires.wire_names import WireNames
 
+pytestmark = pytest.mark.conformance
 HOME = "https://api.openai.com/v1"
 PROVIDER = "openai@h"
 PARAMS: TypeAdapter[Any] = TypeAdapter(CompletionCreateParamsStreaming)

@@ -26,6 +26,7 @@ from penstock.models.wires.parts import (
     response_parts,
 )
 
+pytestmark = pytest.mark.conformance
 IMAGE = ImagePart(content=b"PNG", mime_type="image/png")
 PAPER = DocumentPart(content=b"PDF", mime_type="application/pdf", name="a.pdf")
 SOUND = AudioPart(content=b"RIFF", mime_type="audio/wav")

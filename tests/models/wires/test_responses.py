@@ -33,6 +33,7 @@ from penstock.models.wires.wire_names import WireNames
 from tests.kit.fakes.provider import check_strict
 from tests.kit.fakes.responses import PARAMS
 
+pytestmark = pytest.mark.conformance
 Json = dict[str, Any]
 PROVIDER = "openai-responses@api.openai.com"
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}

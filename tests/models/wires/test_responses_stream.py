@@ -14,6 +14,7 @@ from penstock.models.wires.responses_stream import ResponseStream
 from tests.kit.fakes.provider import Asked, Part, Refused, Said, Thought, event, replying
 from tests.kit.fakes.responses import FakeResponses
 
+pytestmark = pytest.mark.conformance
 BODY = {"model": "gpt-6-sol", "input": []}
 PARTS = (Thought("hm yes"), Said("Let me look."), Thought(""), Asked("add", {"a": 1}))
 PING, UNKNOWN = b": ping\n\n", b'data: {"type": "quite.new", "output_index": 0}\n\n'
