@@ -172,8 +172,12 @@ def _blank_error(error: ErrorDetail | None) -> ErrorDetail | None:
     return replace(error, message=GONE, suggestion=None, details=None)
 
 
-SUMMARY = kind_of(Summarised())
-"""The kind of summaries, which quote other tasks than their own."""
+_QUOTING = (
+    kind_of(Summarised()),
+    kind_of(HookDecided(hook="", method="")),
+)
+"""The kinds that may quote other tasks than their own: summaries, and requests as hooks left them.
+"""
 ERASED_TITLE = ""
 """Lists show a conversation with this title as untitled."""
 _OPENED = SessionOpened(profile_id=ProfileId(""), agent="", title="")
@@ -189,8 +193,8 @@ def refuse_if_busy(log_id: LogId, connection: Connection) -> None:
 
 
 def large_bodies(log_id: LogId, task_id: TaskId, connection: Connection) -> Sequence[BlobId]:
-    """Return the blobs with bodies that `overwrite` reads: those of a task, and all summaries."""
-    read = or_(events.c.task_id == task_id, events.c.kind == SUMMARY)
+    """Return the blobs with bodies that `overwrite` reads: of a task, and of what may quote it."""
+    read = or_(events.c.task_id == task_id, events.c.kind.in_(_QUOTING))
     large = (events.c.log_id == log_id, read, events.c.blob_id.is_not(None))
     return connection.execute(select(events.c.blob_id).where(*large)).scalars().all()
 
@@ -222,7 +226,7 @@ def overwrite(
         deltas.delete().where(deltas.c.log_id == log_id, deltas.c.task_id == task_id)
     )
     removed = 0
-    gone |= _overwrite_summaries(connection, of_task, large)
+    gone |= _overwrite_quotes(connection, of_task, large)
     for row in connection.execute(select(events).where(*own)).all():
         event = _event_of(row, large)
         blank = blank_of(event, erased)
@@ -230,7 +234,7 @@ def overwrite(
             continue
         removed += _message_count(event)
         if isinstance(event, MessageReceived):
-            _blank_title(connection, log_id, event.content or event.file_names)
+            _blank_title(connection, log_id, event.heading)
         gone |= {row.blob_id} if row.blob_id else set()
         gone |= files_of(event)
         values = {"kind": kind_of(blank), "body": encode(blank), "blob_id": None}
@@ -246,22 +250,31 @@ def overwrite(
     return gone
 
 
-def _overwrite_summaries(
+def _overwrite_quotes(
     connection: Connection, of_task: tuple[LogId, TaskId], large: dict[BlobId, str]
 ) -> set[BlobId]:
-    """Erase the summaries that replace a task: they may quote it. Return their blobs."""
+    """Erase events of any task that may quote a task. Return their blobs."""
     log_id, task_id = of_task
     gone: set[BlobId] = set()
-    summaries = (events.c.log_id == log_id, events.c.kind == SUMMARY)
-    for row in connection.execute(select(events).where(*summaries)).all():
-        event = _event_of(row, large)
-        if isinstance(event, Summarised) and event.text and task_id in event.tasks:
+    quoting = (events.c.log_id == log_id, events.c.kind.in_(_QUOTING))
+    for row in connection.execute(select(events).where(*quoting)).all():
+        if _quotes(_event_of(row, large), task_id):
             gone |= {row.blob_id} if row.blob_id else set()
             values = {"kind": kind_of(Erased()), "body": encode(Erased()), "blob_id": None}
+            values["path"] = None
             connection.execute(
-                events.update().where(summaries[0], events.c.seq == row.seq).values(values)
+                events.update().where(quoting[0], events.c.seq == row.seq).values(values)
             )
     return gone
+
+
+def _quotes(event: Event, task_id: TaskId) -> bool:
+    """Whether an event of another task may hold a text of this one."""
+    if isinstance(event, Summarised):
+        return bool(event.text) and task_id in event.tasks
+    # A request as a hook left it has messages of earlier tasks. All tasks have ended, and nothing
+    # asks for the decisions of a task after its end.
+    return isinstance(event, HookDecided) and event.method == "before_model"
 
 
 def _event_of(row: Row[Any], large: dict[BlobId, str]) -> Event:

@@ -1,6 +1,6 @@
 """An erase removes a word from every file and every table, whatever tools did with it."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -8,11 +8,13 @@ from typing import Any
 import httpx2
 import psycopg
 import pytest
+from msgspec.structs import replace
 from psycopg.sql import SQL, Identifier
 
-from penstock import ToolContext, tool
+from penstock import Hooks, ToolContext, tool
 from penstock import open as open_project
 from penstock.core.ids import ProfileId
+from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.server.application import create_application
 from tests.kit.server import CHAT, HERE, InMemoryServer
@@ -116,13 +118,19 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 @asynccontextmanager
-async def opened(root: Path, url: str | None) -> AsyncIterator[Place]:
+async def opened(
+    root: Path,
+    url: str | None,
+    *,
+    script: ScriptedModel | None = None,
+    hooks: Sequence[Hooks[Any]] = (),
+) -> AsyncIterator[Place]:
     """Open a project in a folder, its database there or at an address."""
-    script = model()
+    script = script or model()
     settings: dict[str, Any] = {"models": {"default": script.card.model_id}}
     settings |= {"synchronous": "NORMAL"} | ({"database_url": url} if url else {})
     async with open_project(
-        root, tools=[hoard, refuse], models=[script], settings=settings
+        root, tools=[hoard, refuse], models=[script], settings=settings, hooks=hooks
     ) as runtime:
         app = create_application(runtime)
         transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
@@ -171,6 +179,33 @@ async def test_erasing_the_message_of_a_cancelled_task_removes_everything_of_the
     (user,) = (await place.client.get(CHAT, params=shown)).json()["messages"]
     await place.delete(f"/messages/{user['id']}")
     assert place.words() == {SESSION, PROFILE}
+
+
+class Marks(Hooks[Any]):
+    """Marks the messages of requests, the first one, too."""
+
+    async def before_model(self, ctx: Any, request: ModelRequest) -> ModelRequest:
+        marked = [replace(each, content=f"{each.content}!") for each in request.messages]
+        return replace(request, messages=marked)
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+async def test_what_hooks_made_of_later_requests_goes_with_the_messages_in_them(
+    tmp_path: Path, is_large: bool
+) -> None:
+    script = ScriptedModel([say(f"Kept {SAID}."), say("Yes."), say("Again.")])
+    async with opened(tmp_path, None, script=script, hooks=[Marks()]) as place:
+        first = (await place.server.say(ASKED + "x" * 40_000 * is_large)).json()
+        conversation = first["userMessage"]["conversationId"]
+        await place.server.say("Really?", conversationId=conversation)
+        shown = {"conversationId": conversation}
+        history = (await place.client.get(CHAT, params=shown)).json()
+        for message in history["messages"][:2]:
+            await place.delete(f"/messages/{message['id']}")
+        assert place.words() == set()
+        again = (await place.server.say("And now?", conversationId=conversation)).json()
+    assert again["assistantMessage"]["content"] == "Again."
+    assert len(script.requests[2].messages) == 3
 
 
 async def test_erasing_a_conversation_removes_everything_stored_in_it(place: Place) -> None:
