@@ -17,15 +17,17 @@ own prompt fills the window, which no summary makes smaller. Proof: tests/chat/t
 import asyncio
 import logging
 from contextlib import aclosing
+from functools import partial
 
 from msgspec.structs import replace
 
+from penstock.agents.agent import AnyAgent
 from penstock.agents.catalog import FindModel
 from penstock.agents.output_contract import OutputContract
 from penstock.agents.tool_offer import AgentModel, OutputOffers, TaskOffers, user_of
 from penstock.agents.transcript import room
 from penstock.agents.turn import transcript_for
-from penstock.core.errors import ModelError
+from penstock.core.errors import ConfigError, ModelError
 from penstock.core.events.events import NoteEmitted
 from penstock.core.events.history_events import Summarised
 from penstock.core.exhaustion import raise_exhaustion
@@ -35,6 +37,7 @@ from penstock.core.text import CHARACTERS_PER_TOKEN, estimate_tokens
 from penstock.core.text import cut as cut_text
 from penstock.engine.dialogue import SUMMARY
 from penstock.engine.ledger import Ledger
+from penstock.models.fallback import Fallback
 from penstock.models.model import Finished, Model, ModelRequest, TextDelta, spent
 
 log = logging.getLogger(__name__)
@@ -81,11 +84,33 @@ async def shorten_for_task(
     # Previews cost no request. If they are not enough, the summary needs its own room, too.
     size = summary_tokens(transcript.limit)
     if event.tasks and (more := transcript.cut(seen.definitions, spare=size)) is not None:
-        own = agent.history.model
-        writer = find_model(agent, own) if isinstance(own, str) else own or model
-        event = await _summarised(ledger, writer, more, limit=transcript.limit) or event
+        writer = _writer(ledger, model, agent, find_model)
+        if writer is not None:
+            event = await _summarised(ledger, writer, more, limit=transcript.limit) or event
     ledger.add(event)
     await ledger.held.commit()
+
+
+def _writer(ledger: Ledger, model: Model, agent: AnyAgent, find_model: FindModel) -> Model | None:
+    """Return the model that writes summaries; None, with a warning, if there is no such model."""
+    own = agent.history.model
+    try:
+        if isinstance(own, str):
+            return find_model(agent, own)
+        if isinstance(own, Fallback):
+            bound = own.bound(partial(find_model, agent))
+            _ = bound.card  # raises for a name that does not exist
+            return bound
+    except ConfigError as error:
+        _warn(ledger, error)
+        return None
+    return own or model
+
+
+def _warn(ledger: Ledger, why: object) -> None:
+    message = f"the earlier conversation could not be summarised: {why}"
+    log.warning("%s", message)
+    ledger.note(None, NoteEmitted(event_type=SUMMARY_FAILED, message=message, level="warning"))
 
 
 def summary_tokens(limit: int) -> int:
@@ -124,10 +149,7 @@ async def _summarised(
             written, finished = await _asked(model, request)
     except (ModelError, TimeoutError) as error:
         raise_exhaustion(error)
-        why = str(error) or "no time was left"
-        message = f"the earlier conversation could not be summarised: {why}"
-        log.warning("%s", message)
-        ledger.note(None, NoteEmitted(event_type=SUMMARY_FAILED, message=message, level="warning"))
+        _warn(ledger, str(error) or "no time was left")
         return None
     finally:
         budget.settle_model(tokens, cost)

@@ -8,6 +8,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 
 from penstock.core.json_values.json_text import as_stored
+from penstock.core.messages import ToolMessage
 from penstock.models.model import ModelRequest
 from penstock.models.names import THINKING
 
@@ -15,6 +16,8 @@ MAX_STOPS, MAX_STOP_CHARS = 16, 200
 MAX_TOKENS = 1_000_000
 MAX_TIMEOUT_SECONDS = 86_400
 CACHE_TTLS = ("5m", "1h")
+_FREE = ("auto", "none")
+"""The choices that force no call."""
 _MERGED = (
     *("temperature", "top_p", "max_tokens", "seed", "thinking", "parallel_calls", "tool_choice"),
     *("timeout", "cache_ttl"),
@@ -62,7 +65,8 @@ class ModelSettings(
     parallel_calls: bool | None = None
     """Whether one reply may ask for several calls."""
     tool_choice: str | None = None
-    """`auto`, `none`, `required`, or the id of the tool to call."""
+    """`auto`, `none`, `required`, or the id of the tool to call. The last two hold until the model
+    has called: it must be able to answer."""
     timeout: float | None = None
     """How many seconds one reply may take, without the wait for a free slot."""
     cache_ttl: str | None = None
@@ -124,7 +128,8 @@ def completed(request: ModelRequest, settings: ModelSettings) -> ModelRequest:
     """Return the request with these settings where it has none."""
     if settings is NOTHING_SET:
         return request
-    changes = {name: value for name, value in _given(settings) if getattr(request, name) is None}
+    given = _given(settings, request)
+    changes = {name: value for name, value in given if getattr(request, name) is None}
     if settings.stop and not request.stop:
         changes["stop"] = settings.stop
     if settings.extra:
@@ -134,7 +139,7 @@ def completed(request: ModelRequest, settings: ModelSettings) -> ModelRequest:
 
 def overridden(request: ModelRequest, settings: ModelSettings) -> ModelRequest:
     """Return the request with these settings in place of its own."""
-    changes = dict(_given(settings))
+    changes = dict(_given(settings, request))
     if settings.stop is not None:
         changes["stop"] = settings.stop
     if settings.extra:
@@ -142,7 +147,16 @@ def overridden(request: ModelRequest, settings: ModelSettings) -> ModelRequest:
     return replace(request, **changes)
 
 
-def _given(settings: ModelSettings) -> Iterator[tuple[str, Any]]:
+def _given(settings: ModelSettings, request: ModelRequest) -> Iterator[tuple[str, Any]]:
     for name in _MERGED:
-        if (value := getattr(settings, name)) is not None:
-            yield name, value
+        if (value := getattr(settings, name)) is None:
+            continue
+        # A model that must call a tool in each request would never answer.
+        if name == "tool_choice" and value not in _FREE and _has_results(request):
+            continue
+        yield name, value
+
+
+def _has_results(request: ModelRequest) -> bool:
+    """Whether the request follows calls."""
+    return bool(request.messages) and type(request.messages[-1]) is ToolMessage

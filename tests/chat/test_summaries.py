@@ -7,7 +7,7 @@ import pytest
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from penstock import Agent, ChatSettings, Limits, ModelSettings, tool
+from penstock import Agent, ChatSettings, Fallback, Limits, ModelSettings, tool
 from penstock.agents.transcript import TARGET_SHARE
 from penstock.app.runtime import Runtime
 from penstock.chat.requests import NewMessage, TaskReply
@@ -268,6 +268,20 @@ async def test_a_summary_model_is_asked_for_no_more_than_it_reads() -> None:
     sizes = {len(each.messages[0].content) // 4 for each in reader.requests}
     assert 400 < max(sizes) < 1_000
     assert all(each.estimated_tokens > 400 for each in reader.requests)
+
+
+@pytest.mark.parametrize(("name", "has_summary"), [("offline", True), ("nobody", False)])
+async def test_a_fallback_writes_summaries_and_a_wrong_name_in_it_fails_no_task(
+    name: str, has_summary: bool
+) -> None:
+    reader = ScriptedModel(lambda _: say("They talked about tea."))
+    reader.card = replace(SCRIPTED, model_id="small")
+    talk = Talk(summary_model=Fallback(reader, name))
+    await talk.send(12)
+    cuts = {bool(each.text) for each in await talk.events(Summarised) if each.tasks}
+    notes = {each.event_type for each in await talk.events(NoteEmitted)}
+    assert cuts == {has_summary}
+    assert notes == (set() if has_summary else {"summary_failed"})
 
 
 async def test_a_task_without_a_budget_for_a_summary_leaves_its_oldest_tasks_out() -> None:

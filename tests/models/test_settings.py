@@ -1,10 +1,13 @@
 """Settings of requests: their ranges, and which level wins."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
+from penstock.core.ids import CallId
+from penstock.core.messages import Message, ToolMessage, UserMessage
 from penstock.models.model import ModelRequest
 from penstock.models.settings import NOTHING_SET, ModelSettings, completed, overridden
 
@@ -46,6 +49,32 @@ def test_they_survive_the_log() -> None:
     stored = msgspec.to_builtins(settings)
     assert stored == {"temperature": 0.0, "stop": ("END",), "parallel_calls": False}
     assert msgspec.convert(stored, ModelSettings) == settings
+
+
+RESULT = (UserMessage("Look"), ToolMessage(CallId("tc_1"), "look", "seen"))
+
+
+@pytest.mark.parametrize(
+    ("choice", "messages", "sent"),
+    [
+        ("required", RESULT[:1], "required"),
+        ("required", RESULT, None),
+        ("look", RESULT, None),
+        ("look", (*RESULT, UserMessage("Again")), "look"),
+        ("none", RESULT, "none"),
+        ("auto", RESULT, "auto"),
+    ],
+)
+@pytest.mark.parametrize("merged", [completed, overridden])
+def test_a_forced_call_is_forced_once(
+    merged: Callable[[ModelRequest, ModelSettings], ModelRequest],
+    choice: str,
+    messages: tuple[Message, ...],
+    sent: str | None,
+) -> None:
+    """A model that must call a tool in each request would never answer."""
+    request = ModelRequest(system="", messages=messages)
+    assert merged(request, ModelSettings(tool_choice=choice)).tool_choice == sent
 
 
 SETTINGS = ModelSettings(
