@@ -259,7 +259,7 @@ def message_entries(
     )
     if message.session_id is not None:
         return [Entry(received, task_id)]
-    title = title_of(received.heading)
+    title = title_of(received.content or received.file_names)
     opened = SessionOpened(profile_id=profile.profile_id, agent=message.agent, title=title)
     return [Entry(opened), Entry(received, task_id)]
 

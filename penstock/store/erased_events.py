@@ -234,7 +234,7 @@ def overwrite(
             continue
         removed += _message_count(event)
         if isinstance(event, MessageReceived):
-            _blank_title(connection, log_id, event.heading)
+            _blank_title(connection, log_id, event.content or event.file_names)
         gone |= {row.blob_id} if row.blob_id else set()
         gone |= files_of(event)
         values = {"kind": kind_of(blank), "body": encode(blank), "blob_id": None}

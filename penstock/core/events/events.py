@@ -68,9 +68,9 @@ class MessageReceived(Struct, frozen=True, kw_only=True, gc=False):
     """Texts for tools and dependencies, by name. No model reads them."""
 
     @property
-    def heading(self) -> str:
-        """The text, or the names of the files: the title of a conversation is its beginning."""
-        return self.content or ", ".join(each.name or "" for each in self.attachments)
+    def file_names(self) -> str:
+        """The names of the files, from which the title of a message without a text is made."""
+        return ", ".join(each.name or "" for each in self.attachments)
 
     output_schema: Json | None = None
     """JSON Schema of the output that this task must hand in, instead of the agent's."""
