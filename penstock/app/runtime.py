@@ -170,7 +170,12 @@ class Runtime(Conversations):
         opening, self._opening = self._opening, None
         if opening is not None:
             await opening.__aexit__(None, None, None)
-            return
+        else:
+            await self.close_parts()
+
+    async def close_parts(self) -> None:
+        """Close what this runtime consists of, but not the store; `close` closes all."""
+        self._loop = None
         engine = self.parts.engine
         await engine.launcher.close()
         await engine.relay.close()

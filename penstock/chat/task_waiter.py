@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from penstock.chat.requests import TaskReply
 from penstock.chat.task_records import records_of, unfit
-from penstock.core.errors import NotFound
+from penstock.core.errors import NotFound, NotReady
 from penstock.core.events.events import (
     CancelRequested,
     Event,
@@ -39,6 +39,7 @@ from penstock.store.projections import Projections
 
 _TURNING_POINTS = (TaskEnded, TaskSuspended, TaskBlocked, QuestionAnswered, CancelRequested)
 """Events that change the status of a task."""
+STOPPED = "the runtime was closed while the task runs: open the project again and attach to it"
 _WAITING = (TaskStatus.SUSPENDED, TaskStatus.BLOCKED)
 IsBlocked = Callable[[LogId], bool]
 """Return whether the log's task needs something that this process lacks."""
@@ -76,7 +77,10 @@ class TaskWaiter:
         return reply
 
     async def wait(self, task_id: TaskId, seconds: float | None = None) -> TaskReply | None:
-        """Wait until the task has ended or waits for a person; return None on timeout."""
+        """Wait until the task has ended or waits for a person; return None on timeout.
+
+        Raises NotReady if the runtime is closed meanwhile.
+        """
         with EndSignal(self._bus, task_id) as signal:
             if (reply := await self._settled(task_id, signal)) is not None:
                 return reply
@@ -102,6 +106,8 @@ class TaskWaiter:
             reply = await self._settled(task_id, signal)
             if reply is not None or now() >= until:
                 return reply
+            if self._bus.is_closed:
+                raise NotReady(STOPPED)
             pause = min(2 * pause, self._limits.sweep_seconds)
 
     async def _settled(self, task_id: TaskId, signal: "EndSignal") -> TaskReply | None:

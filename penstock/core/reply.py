@@ -5,6 +5,7 @@ follow from the events of the task, which it reads through TaskHistory when it i
 program that only prints `content` does not pay for them.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Generic, Literal, Protocol, Self
 
@@ -135,6 +136,11 @@ class TaskHistory(Protocol):
 
     Contract: pure functions of the task's events, so a Reply is a value.
     """
+
+    @property
+    def records(self) -> Sequence[Any]:
+        """The events of the task, each a Record; events import this file."""
+        ...
 
     def calls(self) -> tuple[ToolCall, ...]:
         """Return the calls of the model, with those inside them."""

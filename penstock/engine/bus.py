@@ -188,12 +188,12 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 class AwaitedTask(Struct):
     """A task whose end is awaited in this process."""
 
-    waiters: list["asyncio.Future[Record]"] = field(default_factory=list)
+    waiters: list["asyncio.Future[Record | None]"] = field(default_factory=list)
     records: list[Record] | None = None
     """Collects its events; None if no waiter reads them."""
 
-    def end(self, record: Record) -> None:
-        """Wake the waiters."""
+    def end(self, record: Record | None) -> None:
+        """Wake the waiters; without an event they look for it themselves."""
         for waiter in self.waiters:
             if not waiter.done():
                 waiter.set_result(record)
@@ -240,25 +240,27 @@ class Bus:
         if not readers:
             self._readers.pop(log_id, None)
 
-    def end_of(self, task_id: TaskId, into: list[Record] | None = None) -> "asyncio.Future[Record]":
+    def end_of(
+        self, task_id: TaskId, into: list[Record] | None = None
+    ) -> "asyncio.Future[Record | None]":
         """Return a future of the event that ends or suspends the task, if committed here.
 
         The events of the task that are committed here until `forget_end` are added to `into`.
         """
-        waiter: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[Record | None] = asyncio.get_running_loop().create_future()
         task = self.watch_end(task_id, waiter)
         if into is not None:
             task.records = into
         return waiter
 
-    def watch_end(self, task_id: TaskId, waiter: "asyncio.Future[Record]") -> AwaitedTask:
+    def watch_end(self, task_id: TaskId, waiter: "asyncio.Future[Record | None]") -> AwaitedTask:
         """Resolve an existing future with the end of this task, too."""
         if (task := self._awaited.get(task_id)) is None:
             task = self._awaited[task_id] = AwaitedTask()
         task.waiters.append(waiter)
         return task
 
-    def forget_end(self, task_id: TaskId, waiter: "asyncio.Future[Record]") -> None:
+    def forget_end(self, task_id: TaskId, waiter: "asyncio.Future[Record | None]") -> None:
         """Stop waiting for the end of a task."""
         if (task := self._awaited.get(task_id)) is not None:
             if waiter in task.waiters:
@@ -315,9 +317,16 @@ class Bus:
         for reader in self._readers.get(log_id, ()):
             reader.close()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more is delivered."""
+        return self._closed
+
     def close(self) -> None:
-        """End every subscription, including future ones."""
+        """End every subscription, including future ones, and wake who waits for a task."""
         self._closed = True
         for readers in self._readers.values():
             for reader in readers:
                 reader.close()
+        for task in self._awaited.values():
+            task.end(None)

@@ -64,8 +64,8 @@ class Launcher(Protocol):
         """Wait until no log is running or queued."""
         ...
 
-    async def close(self) -> None:
-        """Refuse new work, stop what runs, and release every lease."""
+    async def close(self, *, seconds: float | None = None) -> None:
+        """Refuse new work, stop what runs after so many seconds, and release every lease."""
         ...
 
 
@@ -133,8 +133,11 @@ class InlineLauncher:
         while self._running:
             await asyncio.wait([*self._running.values()])
 
-    async def close(self) -> None:
-        """Refuse new work, give running tasks `limits.shutdown_seconds`, and release all leases."""
+    async def close(self, *, seconds: float | None = None) -> None:
+        """Refuse new work, let running tasks continue for a time, and release all leases.
+
+        The time is `limits.shutdown_seconds` if `seconds` is None.
+        """
         self._closing = True
         self._waiting.clear()
         # Logs that `begin` acquired were just dropped from the queue: release their leases.
@@ -144,7 +147,8 @@ class InlineLauncher:
             task.cancel()
         running = [*self._running.values(), *self._refreshing]
         if running:
-            await asyncio.wait(running, timeout=self._limits.shutdown_seconds)
+            grace = self._limits.shutdown_seconds if seconds is None else seconds
+            await asyncio.wait(running, timeout=grace)
         for run in running:
             run.cancel("the process stops")
         await asyncio.gather(*running, *idle, return_exceptions=True)

@@ -10,9 +10,11 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from penstock.core.clock import Clock, SystemClock
-from penstock.core.errors import ModelRefused
+from penstock.core.errors import ModelRefused, RuntimeMisuse
+from penstock.core.events.events import ReplyReceived
 from penstock.core.json_values.schema import Schema
 from penstock.core.messages import AssistantMessage, Message, Usage, UserMessage
+from penstock.core.reply import Reply
 from penstock.models.model import (
     CallDelta,
     Finished,
@@ -216,20 +218,14 @@ class ScriptedModel:
         record: Whether `requests` keeps the requests.
 
     Example:
-        >>> import asyncio
-        >>> from penstock.models.scripted import ScriptedModel, call, say
-        >>> from penstock.testing.runtime import memory_runtime
+        >>> from penstock.testing import ScriptedModel, call, memory_runtime_sync, say
         >>> def price(item: str) -> int:
         ...     '''Return the price of an item in cents.'''
         ...     return 250
         >>> model = ScriptedModel([call("price", item="tea"), say("Tea is 2.50.")])
-        >>> async def main() -> None:
-        ...     async with memory_runtime(model=model, tools=[price]) as runtime:
-        ...         print((await runtime.chat("What is tea?")).content)
-        >>> asyncio.run(main())
-        Tea is 2.50.
-        >>> len(model.requests)
-        2
+        >>> with memory_runtime_sync(model=model, tools=[price]) as runtime:
+        ...     print(runtime.chat("What is tea?").content, len(model.requests))
+        Tea is 2.50. 2
     """
 
     def __init__(
@@ -248,6 +244,24 @@ class ScriptedModel:
         self._choose = _chooser(script)
         self._clock = clock or SystemClock()
         self._record = record
+
+    @staticmethod
+    def from_log(reply: Reply[Any]) -> "ScriptedModel":
+        """Return a model that gives the replies of a recorded task again, in their order.
+
+        Replies that began again count once. Another request than the task had gets the next one.
+
+        Args:
+            reply: The reply of a task, such as `await runtime.attach(task_id).reply()`.
+
+        Raises:
+            RuntimeMisuse: No model answered in the task.
+        """
+        events = [each.event for each in reply.recorded.records]
+        replies = [_recorded(event) for event in events if isinstance(event, ReplyReceived)]
+        if not replies:
+            raise RuntimeMisuse(f"no model answered in {reply.task_id}, so it has no script")
+        return ScriptedModel(replies)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the events of the next reply.
@@ -317,9 +331,10 @@ class _InOrder:
 
     def __call__(self, request: ModelRequest) -> ScriptedReply:
         if self._played == len(self._replies):
+            last = repr(request.messages[-1].content[:80]) if request.messages else "nothing"
             raise ModelRefused(
                 f"the script has {len(self._replies)} replies and was asked for one more, "
-                f"after {_shown(request.messages)}: give ScriptedModel another reply"
+                f"after {last}: give ScriptedModel another reply"
             )
         self._played += 1
         return self._replies[self._played - 1]
@@ -371,9 +386,14 @@ def _place(messages: Sequence[Message]) -> tuple[str, int]:
     return "", turn
 
 
-def _shown(messages: Sequence[Message]) -> str:
-    return repr(messages[-1].content[:80]) if messages else "nothing"
-
-
 def _moved(step: Step, calls: int) -> Step:
     return replace(step, index=step.index + calls) if isinstance(step, CallDelta) else step
+
+
+def _recorded(reply: ReplyReceived) -> ScriptedReply:
+    whole = think(reply.reasoning) if reply.reasoning else ScriptedReply()
+    if reply.text:
+        whole += say(reply.text)
+    for made in reply.calls:
+        whole += raw_call(made.name, json.dumps(made.arguments))
+    return replace(whole, reason=reply.finish, usage=reply.usage)

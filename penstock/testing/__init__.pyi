@@ -6,8 +6,9 @@ from penstock.models.scripted import say as say
 from penstock.models.scripted import think as think
 from penstock.testing.calls import assert_calls as assert_calls
 from penstock.testing.clock import FakeClock as FakeClock
-from penstock.testing.recorded import recorded_model as recorded_model
+from penstock.testing.runtime import MemoryRuntime as MemoryRuntime
 from penstock.testing.runtime import MemoryStorage as MemoryStorage
+from penstock.testing.runtime import SyncMemoryRuntime as SyncMemoryRuntime
 from penstock.testing.runtime import allow_models as allow_models
 from penstock.testing.runtime import memory_runtime as memory_runtime
 from penstock.testing.runtime import memory_runtime_sync as memory_runtime_sync
@@ -15,9 +16,11 @@ from penstock.testing.scripted_test import ScriptedTest as ScriptedTest
 
 __all__ = [
     "FakeClock",
+    "MemoryRuntime",
     "MemoryStorage",
     "ScriptedModel",
     "ScriptedTest",
+    "SyncMemoryRuntime",
     "allow_models",
     "assert_calls",
     "call",
@@ -25,7 +28,6 @@ __all__ = [
     "finish",
     "memory_runtime",
     "memory_runtime_sync",
-    "recorded_model",
     "say",
     "think",
 ]

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Collection, Generator, Mapping, Sequence
 from msgspec import Struct, field
 
 from penstock.core.clock import Clock, Moment
-from penstock.core.errors import NotFound, SessionBusy
+from penstock.core.errors import NotFound, SessionBusy, StoreClosed
 from penstock.core.events.codec import encode
 from penstock.core.events.events import (
     REPEATED,
@@ -59,6 +59,7 @@ class MemoryLog(MemoryProjections):
         """Logs that need a run, now or later."""
         self._listeners: list[Listener] = []
         self._listeners_of_holders: list[Listener] = []
+        self._dead: set[str] = set()
         self.changes = MemoryChanges(limits)
         """State, files and media that calls changed."""
         self.live_text = MemoryLiveText(clock.now, self._epoch_of)
@@ -68,6 +69,11 @@ class MemoryLog(MemoryProjections):
         self._listeners.append(listener)
         if of_holders:
             self._listeners_of_holders.append(listener)
+
+    def bury(self, owner: str) -> None:
+        """Treat an owner as a process that has died, also within its own append."""
+        self._dead.add(owner)
+        self._write_buried(self._held_by(owner))
 
     async def send(
         self,
@@ -112,6 +118,8 @@ class MemoryLog(MemoryProjections):
 
     def _take(self, log_id: LogId, owner: str, *, is_starting: bool = False) -> Lease | None:
         log, now = self._logs.get(log_id), self._clock.now()
+        if owner in self._dead:
+            raise StoreClosed
         if log is None:
             return None
         if log.owner is not None:
@@ -183,6 +191,8 @@ class MemoryLog(MemoryProjections):
         slipped = log.records[known:] if known < len(log.records) else None
         in_time = [entry for entry in entries if not self.is_late(entry.event)]
         records = self._write(log, in_time, self._listeners_of_holders)
+        if log.owner is None:
+            return _Lost(lease.log_id)  # a listener has buried the owner
         self.live_text.drop(lease.log_id, records)
         if _are_repeated(records):
             log.held_from += len(records)
@@ -215,7 +225,7 @@ class MemoryLog(MemoryProjections):
     async def surrender(self, lease: Lease) -> None:
         """Release the lease although work is left to do."""
         log = self._logs[lease.log_id]
-        if log.epoch == lease.epoch:
+        if log.epoch == lease.epoch and log.owner is not None:
             log.owner = None
             log.deaths *= log.standing.is_stuck
             log.wake_at = _IMMEDIATELY

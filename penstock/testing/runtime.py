@@ -1,8 +1,9 @@
 """A complete runtime in memory, for tests of programs that are built on penstock."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Self, TypedDict, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
@@ -22,6 +23,7 @@ from penstock.app.runtime_parts import (
 )
 from penstock.app.wiring import assemble
 from penstock.core.clock import Clock, SystemClock
+from penstock.core.events.events import Record
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits, World
 from penstock.flows.project.library import FlowLibrary, NoFlows
@@ -128,6 +130,105 @@ class MemoryParts(DepsOptions, total=False):
     """Hooks for all agents."""
 
 
+class MemoryRuntime(Runtime):
+    """A runtime in memory, as `memory_runtime` yields it. A test can kill it and open it again.
+
+    Example:
+        >>> import asyncio
+        >>> from penstock import ToolReturned
+        >>> from penstock.testing import ScriptedModel, call, memory_runtime, say
+        >>> def pay(order: int) -> str:
+        ...     '''Pay for an order.'''
+        ...     print("paying", order)
+        ...     return "paid"
+        >>> model = ScriptedModel({"": [call("pay", order=7), say("It is paid.")]})
+        >>> async def main() -> None:
+        ...     async with memory_runtime(model=model, tools=[pay]) as runtime:
+        ...         run = await runtime.start("Pay for order 7")
+        ...         async for event in run:
+        ...             if isinstance(event, ToolReturned):
+        ...                 break
+        ...         runtime.kill()
+        ...         await runtime.reopen()
+        ...         print((await runtime.attach(run.task_id).reply()).content)
+        >>> asyncio.run(main())
+        paying 7
+        It is paid.
+    """
+
+    def __init__(self, assembled: Callable[[], Runtime], log: MemoryLog) -> None:
+        first = assembled()
+        super().__init__(first.parts, first.requests)
+        self._assembled = assembled
+        self._log = log
+        self._writes_left = 0
+        self._end: asyncio.Task[None] | None = None
+        """Cancels what was running; None while the runtime is alive."""
+        self._home = asyncio.get_running_loop()
+        log.listen(self._count)
+
+    def kill(self, *, after: int = 0) -> None:
+        """Abandon the runtime, as the death of its process does.
+
+        From this moment nothing that runs can write to the log. It is cancelled; a function in a
+        thread cannot be stopped, but what it returns is lost. What waits for a task raises
+        PenstockError. Tools, hooks and other threads may call this, too.
+
+        Args:
+            after: How many more writes to the log succeed before that; 0 kills it now.
+        """
+        if after:
+            self._writes_left = after
+        elif _running_loop() is self._home:
+            self._die()
+        else:
+            self._home.call_soon_threadsafe(self._die)
+
+    async def reopen(self) -> Self:
+        """Open the runtime again on the same storage, as the next process does.
+
+        It takes over unfinished tasks at once. A runtime that was not killed is closed first. Runs
+        of the killed runtime show no more events: `attach` to their tasks.
+
+        Returns:
+            The runtime itself.
+        """
+        opening = self._opening
+        await self.end()
+        again = self._assembled()
+        super().__init__(again.parts, again.requests)
+        self._writes_left, self._end, self._opening = 0, None, opening
+        await self.parts.engine.launcher.open()
+        return self
+
+    async def end(self) -> None:
+        """Close what is open: the runtime, or what is left of a killed one."""
+        await (self.close_parts() if self._end is None else self._end)
+
+    def _count(self, records: Sequence[Record]) -> None:
+        if self._writes_left:
+            self._writes_left -= 1
+            if not self._writes_left:
+                self._die()
+
+    def _die(self) -> None:
+        if self._end is None:
+            self._log.bury(self.parts.storage.owner)
+            self._loop = None
+            self._end = self._home.create_task(self._abandon())
+
+    async def _abandon(self) -> None:
+        await self.parts.engine.launcher.close(seconds=0)
+        await self.close_parts()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
 @asynccontextmanager
 async def memory_runtime(
     *,
@@ -138,7 +239,7 @@ async def memory_runtime(
     skills: Skills = NO_SKILLS,
     place: MemoryStorage | None = None,
     **parts: Unpack[MemoryParts],
-) -> AsyncIterator[Runtime]:
+) -> AsyncIterator[MemoryRuntime]:
     """Open a runtime in memory until the block ends. It needs no project and no network.
 
     Args:
@@ -153,7 +254,7 @@ async def memory_runtime(
         **parts: `deps`, `deps_factory`, `overrides` and `hooks`, as for `penstock.open`.
 
     Yields:
-        The runtime.
+        The runtime. Its `kill` and `reopen` simulate a crash.
 
     Example:
         >>> import asyncio
@@ -166,19 +267,53 @@ async def memory_runtime(
     """
     place = place or MemoryStorage()
     hooks, own, chosen = HookRegistry(parts.pop("hooks", ())), tuple(agents), all_as_tools(tools)
-    given = given_deps(parts)
+    given, rule_set = given_deps(parts), RuleSet(rules)
     _check(own, chosen, given, hooks)
-    models = _models(model, own, place.limits)
-    project_parts = place.project_parts(
-        DeclaredTools(registry=Registry(chosen), rules=RuleSet(rules), skills=skills),
-        DeclaredAgents(catalog=Catalog(own, given=given), models=models, deps=given, hooks=hooks),
-    )
-    runtime = assemble(World(place.clock, place.limits, new_id), place.storage(), project_parts)
+
+    def assembled() -> Runtime:
+        models, catalog = _models(model, own, place.limits), Catalog(own, given=given)
+        project_parts = place.project_parts(
+            DeclaredTools(registry=Registry(chosen), rules=rule_set, skills=skills),
+            DeclaredAgents(catalog=catalog, models=models, deps=given, hooks=hooks),
+        )
+        world = World(place.clock, place.limits, new_id)
+        return assemble(world, place.storage(), project_parts)
+
+    runtime = MemoryRuntime(assembled, place.log)
     await runtime.parts.engine.launcher.open()
     try:
         yield runtime
     finally:
-        await runtime.close()
+        await runtime.end()
+
+
+class SyncMemoryRuntime(SyncRuntime):
+    """A runtime in memory without async, as `memory_runtime_sync` opens it.
+
+    A test can kill it and open it again, as MemoryRuntime shows.
+    """
+
+    def __init__(self, opening: Awaitable[Runtime]) -> None:
+        super().__init__(opening)
+        assert isinstance(self._runtime, MemoryRuntime)  # noqa: S101  memory_runtime yields it
+        self._killable = self._runtime
+
+    def kill(self, *, after: int = 0) -> None:
+        """Abandon the runtime, as the death of its process does; see `MemoryRuntime.kill`.
+
+        Args:
+            after: How many more writes to the log succeed before that; 0 kills it now.
+        """
+        self._killable.kill(after=after)
+
+    def reopen(self) -> Self:
+        """Open the runtime again on the same storage, as the next process does.
+
+        Returns:
+            The runtime itself.
+        """
+        self._thread.do(self._killable.reopen())
+        return self
 
 
 def _models(model: Model | None, agents: Iterable[AnyAgent], limits: Limits) -> ModelRegistry:
@@ -195,12 +330,12 @@ def _models(model: Model | None, agents: Iterable[AnyAgent], limits: Limits) -> 
 @overload
 def memory_runtime_sync(
     *, agents: Sequence[Agent[object, Any]] = (), **options: Unpack[MemoryOptions]
-) -> SyncRuntime: ...
+) -> SyncMemoryRuntime: ...
 @overload
 def memory_runtime_sync(
     *, agents: Sequence[Agent[DepsT, Any]], deps: DepsT, **options: Unpack[MemoryOptions]
-) -> SyncRuntime: ...
-def memory_runtime_sync(*, agents: Sequence[AnyAgent] = (), **options: Any) -> SyncRuntime:
+) -> SyncMemoryRuntime: ...
+def memory_runtime_sync(*, agents: Sequence[AnyAgent] = (), **options: Any) -> SyncMemoryRuntime:
     """Open a runtime in memory for tests without async; see `memory_runtime`.
 
     Args:
@@ -216,7 +351,7 @@ def memory_runtime_sync(*, agents: Sequence[AnyAgent] = (), **options: Any) -> S
         ...     print(runtime.chat("Hello").output)
         Good morning.
     """
-    return SyncRuntime(OpeningRuntime(memory_runtime(agents=agents, **options)))
+    return SyncMemoryRuntime(OpeningRuntime(memory_runtime(agents=agents, **options)))
 
 
 def allow_models(allowed: bool) -> None:  # noqa: FBT001  as a switch reads

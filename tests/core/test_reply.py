@@ -14,6 +14,8 @@ LOST = ErrorDetail(code="MODEL_REFUSED", message="no key")
 class Nothing:
     """A task of which nothing is recorded."""
 
+    records = ()
+
     def calls(self) -> tuple[ToolCall, ...]:
         return ()
 

@@ -170,7 +170,9 @@ async def test_the_end_of_a_task_reaches_all_waiters(event: TaskEnded | TaskSusp
     bus.publish([record(1, TaskStarted())])
     assert not first.done()
     bus.publish([record(2, event)])
-    assert (await first).event is event
+    ended = await first
+    assert ended is not None
+    assert ended.event is event
 
 
 async def test_a_waiter_that_left_is_not_notified_of_the_end() -> None:

@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 
 from penstock.core.clock import Moment
-from penstock.core.errors import ModelRefused, ModelUnavailable
+from penstock.core.errors import ModelRefused, ModelUnavailable, RuntimeMisuse
 from penstock.core.ids import CallId
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from penstock.models.model import (
@@ -32,6 +32,8 @@ from penstock.models.scripted import (
     think,
     wait,
 )
+from penstock.testing.runtime import memory_runtime
+from tests.kit.tools import Act
 
 ADD = ToolDefinition(name="add", description="Add numbers", parameters={"type": "object"})
 
@@ -197,3 +199,28 @@ async def test_it_counts_replies_that_were_not_read_to_their_end() -> None:
     assert model.unfinished == 1
     assert await said(model) == "c"
     assert (model.unfinished, model.requests) == (1, [])
+
+
+async def test_a_recorded_task_runs_again_with_the_same_replies() -> None:
+    script = [
+        think("Hm.") + say("Let me ", "look.") + call("look", n=1),
+        say("Done."),
+    ]
+    replies = []
+    model = ScriptedModel(script)
+    for _ in range(2):
+        look = Act("look")
+        async with memory_runtime(model=model, tools=[look]) as runtime:
+            replies.append(await runtime.chat("Look"))
+        assert look.runs == [{"n": 1}]
+        model = ScriptedModel.from_log(replies[0])
+    first, second = replies
+    assert (first.content, first.usage) == (second.content, second.usage)
+    assert [each.tool for each in first.calls] == [each.tool for each in second.calls]
+
+
+async def test_a_task_without_a_reply_of_a_model_has_no_script() -> None:
+    async with memory_runtime(model=ScriptedModel({"": fail(400)})) as runtime:
+        reply = await runtime.chat("Hello")
+    with pytest.raises(RuntimeMisuse, match="so it has no script"):
+        ScriptedModel.from_log(reply)

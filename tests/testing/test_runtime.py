@@ -9,10 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 import penstock
-from penstock import Agent, Hooks
-from penstock.core.errors import ConfigError
+from penstock import Agent, Hooks, tool
+from penstock.core.errors import ConfigError, NotReady, PenstockError, RuntimeMisuse
+from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus
-from penstock.models.scripted import ScriptedModel, call, say
+from penstock.models.scripted import Hold, ScriptedModel, call, say, wait
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import (
     MemoryStorage,
@@ -109,6 +110,96 @@ async def test_a_second_runtime_on_the_same_storage_resumes_the_tasks_of_the_fir
     async with memory_runtime(model=model, tools=[tool], place=place) as second:
         reply = await go_on(second, parked, {"decision": "approve"})
     assert (reply.content, len(tool.runs)) == ("Sent.", 1)
+
+
+def paying(paid: list[int], **options: Any) -> Agent[object, str]:
+    """Return an agent that pays for order 7, and notes it before its own code goes on."""
+
+    @tool(**options)
+    async def pay(order: int) -> str:
+        """Pay for an order."""
+        paid.append(order)
+        return f"{order} is paid"
+
+    model = ScriptedModel({"": [call("pay", order=7), say("Done.")]})
+    return Agent("clerk", model=model, tools=[pay])
+
+
+@pytest.mark.parametrize(
+    ("after", "status"), [(1, "success"), (2, "failed"), (3, "success"), (4, "success")]
+)
+@pytest.mark.parametrize("clock", [None, FakeClock()], ids=["system clock", "fake clock"])
+async def test_a_runtime_that_a_test_kills_continues_when_it_is_opened_again(
+    after: int, status: str, clock: FakeClock | None
+) -> None:
+    """After the write that starts the call, nobody knows whether it ran: it is interrupted."""
+    paid: list[int] = []
+    clerk = paying(paid, effect="write")
+    async with memory_runtime(agents=[clerk], place=MemoryStorage(clock=clock)) as runtime:
+        runtime.kill(after=after)
+        if after < 4:
+            with pytest.raises(PenstockError):
+                await runtime.chat("Pay", agent=clerk, key="order-7")
+            with pytest.raises(RuntimeMisuse, match="this runtime is closed"):
+                await runtime.chat("Pay", agent=clerk)
+        else:
+            await runtime.chat("Pay", agent=clerk, key="order-7")
+        assert await runtime.reopen() is runtime
+        reply = await runtime.chat("Pay", agent=clerk, key="order-7")
+    assert [each.status for each in reply.calls] == [status]
+    assert reply.output == "Done."
+    assert paid == [7] * (status == "success")
+
+
+@pytest.mark.parametrize("effect", ["read", "write"])
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_tool_that_kills_its_runtime_was_cut(effect: Any, is_async: bool) -> None:
+    runs: list[int] = []
+
+    @tool(effect=effect)
+    def look() -> str:
+        """Look."""
+        runs.append(1)
+        if len(runs) == 1:
+            runtime.kill()
+        return "seen"
+
+    @tool(effect=effect, id="look")
+    async def late_look() -> str:
+        """Look."""
+        return look()
+
+    model = ScriptedModel({"": [call("look"), say("Done.")]})
+    clerk = Agent("clerk", model=model, tools=[late_look if is_async else look])
+    with memory_runtime_sync(agents=[clerk]) as runtime:
+        run = runtime.start("Look", agent=clerk)
+        with pytest.raises(NotReady, match="the runtime was closed while the task runs"):
+            run.reply()
+        reply = runtime.reopen().attach(run.task_id, agent=clerk).reply()
+    assert len(runs) == (2 if effect == "read" else 1)
+    (made,) = reply.calls
+    assert made.status == ("success" if effect == "read" else "failed")
+
+
+async def test_a_runtime_that_was_not_killed_is_opened_again_with_its_questions() -> None:
+    model, tools = ScriptedModel({"": [call("mail", to="ann"), say("Sent.")]}), [mail()]
+    async with memory_runtime(model=model, tools=tools) as runtime:
+        asked = await runtime.chat("Mail")
+        await runtime.reopen()
+        assert (await runtime.approve(asked)).output == "Sent."
+
+
+async def test_a_closed_runtime_refuses_messages_and_ends_all_waits() -> None:
+    hold = Hold()
+    place = MemoryStorage(limits=Limits(shutdown_seconds=0))
+    async with memory_runtime(model=ScriptedModel([wait(hold)]), place=place) as runtime:
+        waits = asyncio.create_task(runtime.chat("Hello"))
+        await hold.reached()
+    with pytest.raises(NotReady, match="open the project again and attach to it"):
+        await waits
+    for sent in (runtime.chat("Hello"), runtime.start("Hello")):
+        with pytest.raises(RuntimeMisuse, match="this runtime is closed"):
+            await sent
 
 
 async def test_nothing_is_left_running() -> None:

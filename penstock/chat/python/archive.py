@@ -59,7 +59,8 @@ class Archive(Answering):
     def __init__(self, requests: Requests, new_id: NewId) -> None:
         super().__init__(requests)
         self._new_id = new_id
-        self._loop = asyncio.get_running_loop()
+        self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        """None once the runtime is closed."""
 
     async def sessions(
         self, *, agent: str | AnyAgent | None = None, limit: int = 100

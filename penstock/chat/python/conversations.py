@@ -43,6 +43,7 @@ _OTHER_LOOP = (
     "this runtime belongs to another event loop, whose results would never arrive here: open one "
     "in this loop, or use penstock.open_sync, which works from every thread"
 )
+CLOSED = "this runtime is closed: write `async with penstock.open() as runtime: ...` around its use"
 _AHEAD = 4
 """A slow input lets at most so many times `concurrency` others be started after it."""
 
@@ -110,7 +111,8 @@ class Conversations(Archive):
             SessionBusy: Too many messages wait in the conversation.
             IdempotencyConflict: The key was used for another message.
             NameTaken: The runtime has another agent of this name.
-            RuntimeMisuse: The runtime was opened in another event loop.
+            RuntimeMisuse: The runtime is closed, or was opened in another event loop.
+            NotReady: The runtime was closed meanwhile.
         """
         message, form = await self._message(content, agent, output, options)
         requests = self.requests
@@ -331,7 +333,7 @@ class Conversations(Archive):
     ) -> tuple[NewMessage, RecordedTask]:
         """Return the message, and what reads the output as the program expects it."""
         if asyncio.get_running_loop() is not self._loop:
-            raise RuntimeMisuse(_OTHER_LOOP)
+            raise RuntimeMisuse(_OTHER_LOOP if self._loop else CLOSED)
         form = _TEXT if isinstance(agent, str) else self._form(agent)
         if not options and output is None and isinstance(content, str):
             return NewMessage(content=content, agent=self._agent(agent)), form

@@ -19,6 +19,7 @@ from penstock.chat.python.public_events import Ended, Event, Text
 from penstock.chat.python.recorded_task import RecordedTask
 from penstock.chat.python.run_events import RunEvents
 from penstock.chat.requests import TaskReply, question_of
+from penstock.chat.task_waiter import STOPPED
 from penstock.core.errors import NotReady, RuntimeMisuse
 from penstock.core.events.events import Record, TaskBlocked, TaskEnded, TaskSuspended
 from penstock.core.ids import TaskId
@@ -29,7 +30,6 @@ from penstock.engine.bus import Live
 
 _ITERATE = "write `async for event in run: ...`"
 _WAITS = (TaskSuspended, TaskBlocked)
-_STOPPED = "the runtime was closed while the task runs: open the project again and attach to it"
 
 
 class Run(Generic[OutputT_co]):
@@ -153,6 +153,7 @@ class Run(Generic[OutputT_co]):
         Raises:
             TimeoutError: The time was up first.
             NotFound: There is no such task.
+            NotReady: The runtime was closed while the task runs.
         """
         reply = await self._replies.reply(self.task_id, timeout, self._form)
         self._session = reply.session
@@ -237,7 +238,7 @@ class Run(Generic[OutputT_co]):
             elif (ready := await tail.take_ready()) is None:
                 self._task = None
                 await self._found()
-                raise NotReady(_STOPPED)
+                raise NotReady(STOPPED)
             else:
                 items = ready
             own = [item for item in items if _task_of(item) == self.task_id]
