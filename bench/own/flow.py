@@ -87,7 +87,7 @@ async def begin(lengths: list[int], directory: str | None) -> Context:
         texts = {f"flows/{_name(each)}.yaml": text(each) for each in lengths}
         place = MemoryStorage(flows=MemoryFlows(texts))
         memory = memory_runtime(agents=[_writer(model)], place=place)
-        runtime = await closing.enter_async_context(memory)
+        runtime: Runtime = await closing.enter_async_context(memory)
     else:
         _write(directory, lengths)
         opening = open_runtime(directory, agents=[_writer(model)])

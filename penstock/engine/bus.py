@@ -323,7 +323,7 @@ class Bus:
         return self._closed
 
     def close(self) -> None:
-        """End every subscription, including future ones, and wake who waits for a task."""
+        """End every subscription, including future ones, and wake all that wait for a task."""
         self._closed = True
         for readers in self._readers.values():
             for reader in readers:

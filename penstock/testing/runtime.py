@@ -95,6 +95,10 @@ class MemoryStorage:
             folder=self.project,
         )
 
+    def assembled(self, parts: ProjectParts) -> Runtime:
+        """Return one more runtime on this storage."""
+        return assemble(World(self.clock, self.limits, new_id), self.storage(), parts)
+
     def storage(self) -> Storage:
         """Return the storage for one runtime."""
         return Storage(
@@ -243,14 +247,13 @@ async def memory_runtime(
     """Open a runtime in memory until the block ends. It needs no project and no network.
 
     Args:
-        model: The model of every agent, whatever model it names; an agent that holds a model object
-            keeps it. None is the offline model, which needs no key. No provider is ever asked.
+        model: The model of agents without a model object; None is the offline model. No provider is
+            ever asked.
         tools: Functions with `@tool`, plain functions and other tools.
         agents: Agents in addition to the default one.
         rules: Rules for calls, as `[[rules]]` of a project.
         skills: The skills of the project.
-        place: The storage of logs, files and state. A second runtime on the same storage resumes
-            the tasks of the first. None creates new storage.
+        place: The storage of logs, files and state, for several runtimes; None makes a new one.
         **parts: `deps`, `deps_factory`, `overrides` and `hooks`, as for `penstock.open`.
 
     Yields:
@@ -267,17 +270,13 @@ async def memory_runtime(
     """
     place = place or MemoryStorage()
     hooks, own, chosen = HookRegistry(parts.pop("hooks", ())), tuple(agents), all_as_tools(tools)
-    given, rule_set = given_deps(parts), RuleSet(rules)
-    _check(own, chosen, given, hooks)
+    _check(own, chosen, given := given_deps(parts), hooks)
+    declared = DeclaredTools(registry=Registry(chosen), rules=RuleSet(rules), skills=skills)
 
     def assembled() -> Runtime:
         models, catalog = _models(model, own, place.limits), Catalog(own, given=given)
-        project_parts = place.project_parts(
-            DeclaredTools(registry=Registry(chosen), rules=rule_set, skills=skills),
-            DeclaredAgents(catalog=catalog, models=models, deps=given, hooks=hooks),
-        )
-        world = World(place.clock, place.limits, new_id)
-        return assemble(world, place.storage(), project_parts)
+        known = DeclaredAgents(catalog=catalog, models=models, deps=given, hooks=hooks)
+        return place.assembled(place.project_parts(declared, known))
 
     runtime = MemoryRuntime(assembled, place.log)
     await runtime.parts.engine.launcher.open()

@@ -132,7 +132,7 @@ def paying(paid: list[int], **options: Any) -> Agent[object, str]:
 async def test_a_runtime_that_a_test_kills_continues_when_it_is_opened_again(
     after: int, status: str, clock: FakeClock | None
 ) -> None:
-    """After the write that starts the call, nobody knows whether it ran: it is interrupted."""
+    """Killed after the write that starts the call, it may have run: it is interrupted."""
     paid: list[int] = []
     clerk = paying(paid, effect="write")
     async with memory_runtime(agents=[clerk], place=MemoryStorage(clock=clock)) as runtime:
