@@ -352,8 +352,8 @@ def note_change(held: HeldLog, task: TaskState, agent: Any) -> None:
     """Note in the log that a task continues with another definition of its agent, if it does."""
     now = agent.profile.content_hash[:DIGEST]
     before = task.started.agent_digest if task.started else ""
-    # After a hand-off the start of the task says nothing about the agent that works on it.
-    if not (before and now) or before == now or task.main.handoffs:
+    # Of a hand-off, HandedOff has the digest; those of earlier versions have none.
+    if not (before and now) or before == now:
         return
     message = f"the agent {agent.name!r} was changed since the task started: {before} is now {now}"
     payload = {"agent": agent.name, "started_with": before, "continues_with": now}

@@ -163,6 +163,7 @@ def handed_off(started: TaskStarted, agent: str, previous: str) -> HandedOff:
         model=started.model,
         offered=started.offered,
         agent_schema=started.agent_schema,
+        agent_digest=started.agent_digest,
     )
 
 

@@ -177,7 +177,7 @@ class TaskState(Struct):
         self.main.hand_off()
         self.main.messages.offer(event.offered)
         if self.started is not None:
-            names = ("agent", "model", "offered", "agent_schema")
+            names = ("agent", "model", "offered", "agent_schema", "agent_digest")
             self.started = replace(self.started, **{name: getattr(event, name) for name in names})
 
     def dialogue_at(self, frame: CallPath | None) -> Dialogue:

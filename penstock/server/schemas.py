@@ -133,6 +133,7 @@ FRAMES: dict[str, Schema] = {
         "agentId",
     ),
     "HandedOff": frame("handed_off", _HANDED_OFF),
+    "HandedBackFrame": frame("handed_back", {"conversationId": STRING, "agentId": STRING}),
     "Thinking": frame(
         "thinking",
         {"iteration": INTEGER, "maxIterations": INTEGER, "delta": STRING},
@@ -200,6 +201,7 @@ FRAMES: dict[str, Schema] = {
 MAPPING = {
     "message_start": "MessageStart",
     "handed_off": "HandedOff",
+    "handed_back": "HandedBackFrame",
     "thinking": "Thinking",
     "content_delta": "ContentDelta",
     "content_reset": "ContentReset",

@@ -92,9 +92,13 @@ STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
             model="m",
             offered=("pay",),
             agent_schema={},
+            agent_digest="d1",
         ),
         "handed_off",
-        '{"agent":"billing","previous":"triage","model":"m","offered":["pay"],"agent_schema":{}}',
+        (
+            '{"agent":"billing","previous":"triage","model":"m","offered":["pay"],"agent_schema":{},'
+            '"agent_digest":"d1"}'
+        ),
     ),
     (
         HandedBack(agent="triage", by=ProfileId("ann")),

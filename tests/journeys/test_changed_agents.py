@@ -7,6 +7,8 @@ import pytest
 from penstock import Agent, tool
 from penstock.agents.agent import AnyAgent
 from penstock.core.events.events import NoteEmitted, TaskStarted
+from penstock.core.events.flow_events import HandedOff
+from penstock.core.ids import LogId
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.models.settings import ModelSettings
@@ -76,3 +78,33 @@ async def test_the_same_agent_in_another_process_is_not_a_changed_one() -> None:
     notes, digest, _ = await continued(clerk())
     assert notes == []
     assert len(digest) == 16
+
+
+def pair(**changed: Any) -> list[AnyAgent]:
+    """Return an agent that hands off to another one, which may be changed."""
+    billing: AnyAgent = Agent(
+        "billing", **{"instructions": "Be brief.", "tools": [pay()]} | changed
+    )
+    return [Agent("triage", handoffs=[billing])]
+
+
+@pytest.mark.parametrize("changed", [{}, {"instructions": "Be kind."}], ids=["same", "changed"])
+async def test_after_a_hand_off_the_agent_that_has_the_task_is_compared(
+    changed: dict[str, Any],
+) -> None:
+    place = MemoryStorage()
+    script = [call("transfer_to_billing"), call("pay"), say("Paid.")]
+    model = ScriptedModel({"Pay": script})
+    async with memory_runtime(model=model, agents=pair(), place=place) as runtime:
+        reply = await runtime.chat("Pay", agent="triage")
+    async with memory_runtime(model=model, agents=pair(**changed), place=place) as runtime:
+        reply = await runtime.approve(reply)
+        written = await events(runtime, LogId(reply.session))
+    assert reply.content == "Paid."
+    (handed,) = [each for each in written if isinstance(each, HandedOff)]
+    notes: list[Any] = [each for each in written if isinstance(each, NoteEmitted)]
+    assert len(notes) == len(changed)
+    for note in notes:
+        assert note.payload["agent"] == "billing"
+        assert note.payload["started_with"] == handed.agent_digest
+        assert note.payload["continues_with"] != handed.agent_digest

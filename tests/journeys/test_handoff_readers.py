@@ -93,6 +93,23 @@ async def test_a_history_names_the_agent_of_an_answer() -> None:
     assert answers == ["billing", None]
 
 
+async def test_a_reader_of_the_conversation_sees_that_it_was_handed_back() -> None:
+    """Once, also if it reconnects; a reader of one message does not."""
+    async with served(model=model(say("I am.")), agents=pair(), tools=[Act("look")]) as server:
+        name = (await send(server, "Pay")).headers["x-conversation-id"]
+        for _ in range(2):
+            await hand_back(server, name)
+        only_own = await streamed(server, "Who are you?", conversationId=name)
+        params = {"conversationId": name, "lastEventId": "0"}
+        whole = frames((await server.client.get(f"{CHAT}/stream", params=params)).text)
+    back = {"type": "handed_back", "conversationId": name, "agentId": "triage"}
+    kinds = [frame["type"] for _, frame in whole]
+    assert [frame for _, frame in whole if frame["type"] == "handed_back"] == [back]
+    order = ("message_complete", "handed_back", "message_start")
+    assert [each for each in kinds if each in order] == ["message_start", *order, order[0]]
+    assert "handed_back" not in [each["type"] for each in only_own]
+
+
 async def test_handing_back_twice_is_as_once() -> None:
     async with served(model=model(), agents=pair(), tools=[Act("look")]) as server:
         name = (await send(server, "Pay")).headers["x-conversation-id"]
@@ -132,19 +149,26 @@ async def test_only_its_profile_hands_a_conversation_back() -> None:
     assert other.status_code == 404
 
 
-async def test_a_terminal_shows_each_change_of_the_agent_once() -> None:
+BACK = {"type": "handed_back", "conversationId": "c", "agentId": "triage"}
+FIRST = "The agent that this conversation started with"
+
+
+@pytest.mark.parametrize(("back", "name"), [([], FIRST), ([BACK], "triage")])
+async def test_a_terminal_shows_each_change_of_the_agent_once(back: list[Any], name: str) -> None:
     output = io.StringIO()
     screen = Screen(Console(file=output, width=80))
-    for frame in chain(*await told()):
+    first, second, third = await told()
+    for frame in chain(first, second, back, third, third, first):
         screen.show(frame)
     lines = [line for line in output.getvalue().splitlines() if line.startswith("⇢")]
-    first = "⇢ The agent that this conversation started with answers from here on"
-    assert lines == [LINE, first]
+    assert lines == [LINE, f"⇢ {name} answers from here on", LINE]
 
 
 @pytest.mark.slow("starts deno")
 async def test_the_page_shows_each_change_of_the_agent_once(tmp_path: Path) -> None:
-    said = [[f"{number}", each] for number, each in enumerate(chain(*await told()))]
+    first, second, third = await told()
+    whole = chain(first, second, [BACK], third, third)
+    said = [[f"{number}", each] for number, each in enumerate(whole)]
     (items,) = run_page(tmp_path, {"said": said, "looks": [{}]})["shown"]
     kinds = [
         (each["kind"], each.get("agent")) for each in items if each["kind"] in {"agent", "text"}
@@ -153,7 +177,8 @@ async def test_the_page_shows_each_change_of_the_agent_once(tmp_path: Path) -> N
         ("agent", "billing"),
         ("text", None),
         ("text", None),
-        ("agent", None),
+        ("agent", "triage"),
+        ("text", None),
         ("text", None),
     ]
 

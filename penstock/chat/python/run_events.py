@@ -214,6 +214,7 @@ class RunEvents:
     table: ClassVar[Mapping[type, Row]] = {
         log.TaskStarted: Row(frames=("message_start",)),
         flow_log.HandedOff: Row(_handed_off, (HandedOff,), ("handed_off",)),
+        flow_log.HandedBack: Row(frames=("handed_back",)),
         log.ReplyReceived: Row(
             _reply,
             (Thinking, Text, OutputDelta, ToolCalled),

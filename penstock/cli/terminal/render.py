@@ -55,9 +55,12 @@ class Screen:
         self._has_answered = False
         self._agent: str | None = None
         """The agent that a conversation was handed off to."""
+        self._first: str | None = None
+        """The agent that it was handed back to."""
         self._shows: dict[str, Callable[[Frame], None]] = {
             "message_start": self._start,
             "handed_off": self._hand_off,
+            "handed_back": self._hand_back,
             "thinking": self._thinking,
             "content_delta": lambda frame: self._piece("answer", frame["delta"], ""),
             "content_reset": lambda _: self.line("the answer starts again", "dim"),
@@ -117,10 +120,18 @@ class Screen:
 
     def _start(self, frame: Frame) -> None:
         self._has_answered = False
-        self._hand_off(frame)
+        self._meet(frame.get("agentId") or self._first)
 
     def _hand_off(self, frame: Frame) -> None:
-        agent = frame.get("agentId")
+        self._first = None
+        self._meet(frame["agentId"])
+
+    def _hand_back(self, frame: Frame) -> None:
+        # Frames do not name the agent that a conversation started with; this one does.
+        self._first = frame["agentId"]
+        self._meet(self._first)
+
+    def _meet(self, agent: str | None) -> None:
         if agent != self._agent:
             name = agent or "The agent that this conversation started with"
             self.line(f"⇢ {name} answers from here on", "magenta")

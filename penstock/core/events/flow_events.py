@@ -263,9 +263,10 @@ class HandedOff(Struct, frozen=True, kw_only=True, gc=False):
     """The agent that took over."""
     previous: str
     model: str | None = None
-    """As in TaskStarted, and so are the next two: they apply to the rest of the task."""
+    """As in TaskStarted, and so are the next three: they apply to the rest of the task."""
     offered: tuple[str, ...] = ()
     agent_schema: Json | None = None
+    agent_digest: str = ""
 
 
 class HandedBack(Struct, frozen=True, kw_only=True, gc=False):

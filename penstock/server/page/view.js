@@ -12,13 +12,18 @@ const replyOf = (frame) => (frame.closing ? "closing" : frame.iteration);
 const FOLDS = {
   message_start(view, frame) {
     Object.assign(view, { state: "working", task: frame.taskId, model: frame.model });
-    meet(view, frame.agentId);
+    meet(view, frame.agentId ?? view.first);
     const pending = view.items.find((each) => each.kind === "user" && [frame.userMessageId, null].includes(each.id));
     if (pending) pending.id = frame.userMessageId;
     view.turn = view.items.length;
   },
   handed_off(view, frame) {
-    view.model = frame.model;
+    Object.assign(view, { model: frame.model, first: undefined });
+    meet(view, frame.agentId);
+  },
+  handed_back(view, frame) {
+    // Frames do not name the agent that a conversation started with; this one does.
+    view.first = frame.agentId;
     meet(view, frame.agentId);
   },
   thinking: (view, frame) => grow(view, "thinking", frame.iteration, frame.delta ?? ""),

@@ -42,7 +42,7 @@ from penstock.core.events.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.events.flow_events import HandedOff, RunEnded
+from penstock.core.events.flow_events import HandedBack, HandedOff, RunEnded
 from penstock.core.events.subagent_filter import SubagentFilter
 from penstock.core.ids import CallId, MessageId, SessionId, TaskId
 from penstock.core.task import Question, QuestionStatus, TaskStatus
@@ -143,7 +143,10 @@ class ChatFrames:
         only = self._view.only
         for item in items:
             if isinstance(item, Record):
-                if item.task_id is not None and (only is None or item.task_id == only):
+                if item.task_id is None:
+                    if only is None and isinstance(event := item.event, HandedBack):
+                        self._hand_back(item.seq, event)
+                elif only in {None, item.task_id}:
                     self._record(item, item.task_id)
             elif item.reply.path is not None or only not in {None, item.reply.task_id}:
                 continue  # the reply of a subagent, or of another task
@@ -253,6 +256,10 @@ class ChatFrames:
             "model": event.model,
         }
         self._unseen.add(Position(seq), frame)
+
+    def _hand_back(self, seq: int, event: HandedBack) -> None:
+        frame = {"conversationId": self._view.session_id, "agentId": event.agent}
+        self._unseen.add(Position(seq), {"type": "handed_back"} | frame)
 
     def _iterations_of(self, agent: str) -> int:
         view = self._view

@@ -8,6 +8,7 @@ Proof: tests/tools/python/test_needs.py.
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
@@ -26,12 +27,13 @@ from penstock.resources.dependencies import (
 from penstock.tools.hooks.hooks import Hooks, needs_of_hook
 from penstock.tools.python.function import FunctionTool
 from penstock.tools.python.given_tools import name_of_toolset
+from penstock.tools.python.signature import unreadable_hints
 
 
 def needs_of(function: Callable[..., Any]) -> Any:
     """Return the type of the deps of a function's AgentContext; None if it needs none."""
     with CaughtError():
-        hints = get_type_hints(inspect.unwrap(function))
+        hints = get_type_hints(_written(function))
         for hint in hints.values():
             if get_origin(hint) is AgentContext:
                 (needed,) = get_args(hint)
@@ -39,11 +41,40 @@ def needs_of(function: Callable[..., Any]) -> Any:
     return None
 
 
+def _written(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that an author wrote: without decorators, `partial` and objects."""
+    while isinstance(function, partial):
+        function = function.func
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    written: Callable[..., Any] = inspect.unwrap(function)
+    return written
+
+
+def _check_hints(what: str, function: Callable[..., Any], agent_at: str) -> None:
+    """Raise ConfigError for a hint that cannot be read: it may be that of a context with deps."""
+    written = _written(function)
+    if not getattr(written, "__annotations__", None):
+        return
+    for name, hint, error in unreadable_hints(written):
+        code = getattr(written, "__code__", None)
+        place = f"{code.co_filename}:{code.co_firstlineno}" if code else "unknown code"
+        remedy = ""
+        if isinstance(error, NameError):
+            remedy = "; import it at the top, not under `if TYPE_CHECKING:`"
+        raise ConfigError(
+            f"{what}, at {place}: the hint {hint!r} of {name!r} cannot be read: {error}{remedy} "
+            f"(the agent is made at {agent_at or 'unknown code'})"
+        )
+
+
 class AgentNeeds(Struct, frozen=True, kw_only=True):
     """The needs of the parts of one agent."""
 
     agent: str
     """Its name; empty for the tools of the project."""
+    made_at: str = ""
+    """The file and the line of the program that made it."""
     tools: Sequence[Any] = ()
     toolsets: Sequence[Any] = ()
     hooks: Sequence[Hooks[Any]] = ()
@@ -57,6 +88,7 @@ def needs_of_agent(agent: Any) -> AgentNeeds:
     """Return the needs of an agent's parts, for the check when a project is opened."""
     return AgentNeeds(
         agent=agent.name,
+        made_at=agent.made_at,
         tools=agent.tools or (),
         toolsets=agent.toolsets,
         hooks=agent.hooks,
@@ -83,6 +115,7 @@ def check_needs(
             if isinstance(tool, FunctionTool):
                 _check_tool(f"the tool {tool.tool_id!r} of {whose}", tool, source, given.overrides)
         for what, function, verb in _functions(agent):
+            _check_hints(f"{what} of {whose}", function, agent.made_at)
             if (needed := needs_of(function)) is not None:
                 _check(f"{what} of {whose} {verb} deps of type {name_of(needed)}", needed, source)
         for hook in dict.fromkeys((*hooks, *agent.hooks)):

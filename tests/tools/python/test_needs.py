@@ -1,6 +1,6 @@
 """Dependencies that are missing or do not fit are found when the project is opened."""
 
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -215,3 +215,90 @@ async def test_a_hook_of_the_project_gets_the_dependencies_of_each_agent() -> No
     with pytest.raises(ConfigError, match="'Reader' at work for agent 'wrong' needs deps of type"):
         async with memory_runtime(agents=[wrong], **given):
             pass
+
+
+# ---- hints of functions with an AgentContext ----
+
+
+class Rules:
+    """Instructions in an object, and a toolset."""
+
+    def __call__(self, ctx: AgentContext[Pool]) -> str:
+        return f"Uses {type(ctx.deps).__name__}."
+
+    def tools(self, ctx: AgentContext[Pool]) -> list[Any]:
+        return []
+
+
+def logged(function: Any) -> Any:
+    """Return a function around another one."""
+
+    @wraps(function)
+    async def inner(*given: Any, **named: Any) -> Any:
+        return await function(*given, **named)
+
+    return inner
+
+
+def ends_with(ctx: AgentContext[Pool], end: str) -> str:
+    return f"Uses {type(ctx.deps).__name__}{end}"
+
+
+@pytest.mark.parametrize(
+    "instructions", [Rules(), partial(ends_with, end="."), logged(late_rules), late_rules]
+)
+async def test_the_deps_of_instructions_are_found_around_objects_and_decorators(
+    instructions: Any,
+) -> None:
+    model = ScriptedModel([say("ok")])
+    clerk: Agent[Any, Any] = Agent("clerk", model=model, instructions=instructions)
+    with pytest.raises(ConfigError, match=r"the instructions .* of agent 'clerk' need deps of"):
+        async with memory_runtime(agents=[clerk]):
+            pass
+    async with memory_runtime(agents=[clerk], deps=Pool()) as runtime:
+        await runtime.chat("Go", agent=clerk)
+    assert model.requests[0].system.startswith("Uses Pool.\n")
+
+
+def unreadable() -> tuple[Any, Any]:
+    """Return instructions and a toolset whose hints name a class that is imported for checkers."""
+
+    def strange_rules(ctx: AgentContext[Any]) -> str:
+        return "None."
+
+    class Shelf:
+        def tools(self, ctx: AgentContext[Any]) -> list[Any]:
+            return []
+
+    for function in (strange_rules, Shelf.tools):
+        function.__annotations__["ctx"] = "AgentContext[Nowhere]"
+    return strange_rules, Shelf()
+
+
+STRANGE_RULES, SHELF = unreadable()
+SAID = (
+    r"the {what} of agent 'clerk', at .*test_needs\.py:\d+: the hint 'AgentContext\[Nowhere\]' of "
+    r"'ctx' cannot be read: name 'Nowhere' is not defined; import it at the top, not under "
+    r"`if TYPE_CHECKING:` \(the agent is made at .*test_needs\.py:\d+\)"
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"instructions": STRANGE_RULES}, "instructions '.*strange_rules'"),
+        ({"instructions": ["Be brief.", partial(STRANGE_RULES)]}, "instructions '.*'"),
+        ({"tools": [SHELF]}, "toolset 'Shelf'"),
+    ],
+)
+async def test_a_hint_that_cannot_be_read_names_both_places(
+    options: dict[str, Any], what: str
+) -> None:
+    """Not "no deps": the function would fail when a model first needs it."""
+    clerk: Agent[Any, Any] = Agent("clerk", **options)
+    with pytest.raises(ConfigError, match=SAID.format(what=what)):
+        async with memory_runtime(agents=[clerk]):
+            pass
+    async with memory_runtime() as runtime:
+        with pytest.raises(ConfigError, match=SAID.format(what=what)):
+            await runtime.chat("Go", agent=clerk)
