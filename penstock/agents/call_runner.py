@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock.agents.agent import ChatSettings
 from penstock.agents.loop_guard import LoopGuard
-from penstock.core.call import Call
+from penstock.core.call import Call, ToolCall
 from penstock.core.call_errors import CallError
 from penstock.core.errors import Suspend
 from penstock.engine.ledger import Ledger
@@ -40,6 +40,10 @@ class CallRunner:
     def guarding(self) -> LoopGuard:
         """Return a new guard."""
         return LoopGuard(self._settings)
+
+    def is_guarded(self, calls: Sequence[ToolCall]) -> bool:
+        """Whether the guard may block a call of a reply before it runs."""
+        return bool(calls)
 
     def may_take_long(self, calls: Sequence[Call]) -> bool:
         """Whether readers should see the calls before they end."""

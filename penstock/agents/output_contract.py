@@ -175,7 +175,11 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
 
     def variant(self, tool_id: str) -> Variant:
         """Return the variant that a tool hands in."""
-        return next(each for each in self.variants if each.tool_id == tool_id)
+        return self._variants_by_tool[tool_id]
+
+    @cached_property
+    def _variants_by_tool(self) -> dict[str, Variant]:
+        return {each.tool_id: each for each in self.variants}
 
     def judge(self, variant: Variant, arguments: Json) -> TaskOutput | list[Problem]:
         """Return the output in a model's arguments, or their problems."""
@@ -224,6 +228,8 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
         """
         if not self.types:
             return output.value
+        if len(self.types) == 1:
+            return self.types[0].read(output.value)
         named = [each for each in self.types if each.name == output.type_name]
         read = None
         # A recorded type that is gone may have been renamed: what fits another one is read by it.

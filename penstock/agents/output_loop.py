@@ -16,7 +16,6 @@ the calls still open, because a restart finds only those. Proof: tests/agents/te
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 
 from msgspec.structs import replace
 
@@ -26,7 +25,6 @@ from penstock.agents.handoffs import NO_HANDOFFS, Transfer, is_handoff
 from penstock.agents.loop import End, FinalReply, ending_of
 from penstock.agents.loop_guard import LoopGuard
 from penstock.agents.output_contract import OutputContract, OutputMode
-from penstock.agents.reply_reader import OutputWatch
 from penstock.agents.tool_offer import (
     AgentModel,
     OfferSource,
@@ -98,7 +96,7 @@ class OutputModel(AgentModel):
         super().__init__(model, offers, agent, ledger, hooks=hooks)
         self._contract = contract
         if contract.streams:
-            self.watched = partial(OutputWatch, contract)
+            self.streamed = contract
 
     def request(
         self,
@@ -145,11 +143,16 @@ class OutputCallRunner(CallRunner):
         """Return a new loop guard. Attempts to hand in an output are counted separately."""
         return LoopGuard(self._settings, exempt=self.contract.tool_ids)
 
+    def is_guarded(self, calls: Sequence[ToolCall]) -> bool:
+        """Whether a reply has calls that hand in no output."""
+        return not self.contract.tool_ids.issuperset([call.name for call in calls])
+
     def may_take_long(self, calls: Sequence[Call]) -> bool:
         """Whether a call does more than to judge its arguments."""
         contract = self.contract
-        is_judged = self._hooks is None and not contract.functions
-        return not (is_judged and all(call.tool_id in contract.tool_ids for call in calls))
+        if self._hooks is not None or contract.functions:
+            return True
+        return not contract.tool_ids.issuperset([call.tool_id for call in calls])
 
     def run(self, calls: Sequence[Call], caller: Caller) -> Awaitable[object]:
         """Carry out the calls of one reply. Raises Suspend as CallRunner does."""
@@ -187,7 +190,8 @@ class OutputCallRunner(CallRunner):
     async def _answer(self, call: Call, caller: Caller, *, unused: Sequence[str]) -> None:
         ledger, variant = self.ledger, self.contract.variant(call.tool_id)
         round_ = self._dialogue.rounds[-1]
-        if any(_is_accepted(each, self.contract) for each in round_.settled.values()):
+        settled_before = round_.settled.values()
+        if settled_before and any(_is_accepted(each, self.contract) for each in settled_before):
             self.invoker.refuse(call, ledger, NotPermitted(ANSWERED), "")
             return
         if variant.function is not None:

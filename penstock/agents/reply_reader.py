@@ -7,8 +7,9 @@ recurses into them. Providers send the pieces of several calls interleaved, so t
 their index. Proof: `tests/agents/test_reply_reader.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -45,6 +46,9 @@ from penstock.models.model import (
 )
 from penstock.tools.cancellable import Deadline
 
+CallPieces = tuple[list[str], list[str]]
+"""The pieces of the name and of the arguments of a call."""
+
 
 class WorkTime(Struct):
     """The clock of a task's work, which stops while a request waits for the limits of its model."""
@@ -66,7 +70,10 @@ class WorkTime(Struct):
 class ReplyReader:
     """Collects the pieces of one reply."""
 
-    __slots__ = ("_bus", "_calls", "_live", "_new_id", "_reasoning", "_text", "_watch", "_work")
+    __slots__ = (
+        *("_bus", "_calls", "_contract", "_live", "_new_id", "_reasoning", "_text", "_watch"),
+        "_work",
+    )
 
     def __init__(
         self,
@@ -75,16 +82,21 @@ class ReplyReader:
         live: LiveReply,
         work: WorkTime,
         *,
-        watch: "OutputWatch | None" = None,
+        contract: OutputContract | None = None,
     ) -> None:
         self._work = work
-        self._watch = watch
         self._bus = bus
         self._new_id = world.new_id
         self._live = live
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._calls: dict[int, tuple[list[str], list[str]]] = {}
+        self._calls: dict[int, CallPieces] = {}
+        self._contract = contract
+        """The form of the output to show while it streams; None to show none."""
+        self._watch: OutputWatch | None = None
+        if contract is not None:
+            # Without the reply itself, which would be a cycle for the garbage collector.
+            live.output = partial(output_so_far, contract, self._calls.values(), self._text)
 
     async def listen(
         self, model: Model, request: ModelRequest, closing: str | None
@@ -93,11 +105,9 @@ class ReplyReader:
 
         Raises ModelError. The reply keeps its carry, of any size.
         """
-        bus, live, watch = self._bus, self._live, self._watch
+        bus, live, contract = self._bus, self._live, self._contract
         async with aclosing(model.stream(request)) as events:
             async for event in events:
-                if watch is not None:
-                    watch.take(event)
                 if isinstance(event, TextDelta):
                     self._text.append(event.text)
                     bus.say(live, DeltaKind.TEXT, event.text)
@@ -112,7 +122,21 @@ class ReplyReader:
                     self._work.pause_or_resume(event)
                 else:
                     return self._whole(event, closing)
+                if contract is not None and bus.is_followed(live.log_id):
+                    self._show(contract, event)
         raise ModelUnavailable("the model's reply ended in the middle")
+
+    def _show(self, contract: OutputContract, event: ModelEvent) -> None:
+        """Show the output so far to those who follow; the first of them may have come late."""
+        if (watch := self._watch) is None and (read := self._live.output) is not None:
+            is_text, pieces = contract.mode is OutputMode.NATIVE, self._text
+            if not is_text:
+                pieces = [each for _, arguments in self._calls.values() for each in arguments]
+            size = sum(map(len, pieces[:-1]))
+            watch = OutputWatch(self._bus, self._live, read, is_text=is_text, size=size)
+            self._watch = watch
+        if watch is not None:
+            watch.take(event)
 
     def _whole(self, finished: Finished, closing: str | None) -> ReplyReceived:
         live, new_id = self._live, self._new_id
@@ -174,60 +198,54 @@ def partial_output(contract: OutputContract, text: str, tool_id: str = "") -> An
     return value if contract.fitted is None else contract.fitted.restored(value)
 
 
-class OutputWatch:
-    """Shows the typed output in a reply while it streams.
+def output_so_far(
+    contract: OutputContract, calls: Iterable[CallPieces], texts: Sequence[str]
+) -> Any:
+    """Return the output in the pieces of a reply; UNSET if there is none yet."""
+    if contract.mode is OutputMode.NATIVE:
+        return partial_output(contract, "".join(texts))
+    for names, arguments in calls:
+        # Of several answers in one reply, only the first one counts.
+        if (tool_id := "".join(names)) in contract.tool_ids and (text := "".join(arguments)):
+            return partial_output(contract, text, tool_id)
+    return UNSET
 
-    The text of an output is read again only after it has grown by a share of itself, and only while
-    somebody follows: however small its pieces are, this costs a constant number of times its
-    length.
+
+class OutputWatch:
+    """Shows the typed output in a reply while it streams, to those who follow.
+
+    The output is read again only after its text has grown by a share of itself: however small its
+    pieces are, this costs a constant number of times its length.
     """
 
-    __slots__ = (
-        *("_bus", "_contract", "_index", "_live", "_names", "_next", "_pieces", "_shown", "_size"),
-        "_tool_id",
-    )
+    __slots__ = ("_bus", "_is_text", "_live", "_next", "_read", "_shown", "_size")
 
-    def __init__(self, contract: OutputContract, bus: Bus, live: LiveReply) -> None:
-        self._contract = contract
+    def __init__(
+        self, bus: Bus, live: LiveReply, read: Callable[[], Any], *, is_text: bool, size: int
+    ) -> None:
         self._bus = bus
         self._live = live
-        self._names: dict[int, str] = {}
-        """The names of the reply's calls, as far as they have arrived."""
-        self._index: int | None = None
-        """The call that hands in the output; None before it, or for a text."""
-        self._tool_id = ""
-        self._pieces: list[str] = []
-        self._size = self._next = 0
+        self._read = read
+        self._is_text = is_text
+        """Whether the output is the text of the reply; else the arguments of a call."""
+        self._size = size
+        self._next = 0
         self._shown: Any = UNSET
-        live.output = self._partial
 
     def take(self, event: ModelEvent) -> None:
         """Show the output as far as the reply has it with this event."""
         if type(event) is CallDelta:
-            name = self._names[event.index] = self._names.get(event.index, "") + event.name
-            # Of several answers in one reply, only the first one counts.
-            if self._index is None and event.arguments and name in self._contract.tool_ids:
-                self._index, self._tool_id = event.index, name
-                self._pieces, self._size, self._next = [], 0, 0
-            if event.index == self._index:
-                self._add(event.arguments)
-        elif type(event) is TextDelta and self._contract.mode is OutputMode.NATIVE:
-            self._add(event.text)
-
-    def _partial(self) -> Any:
-        return partial_output(self._contract, "".join(self._pieces), self._tool_id)
-
-    def _add(self, text: str) -> None:
-        self._pieces.append(text)
+            text = "" if self._is_text else event.arguments
+        else:
+            text = event.text if self._is_text and type(event) is TextDelta else ""
         self._size += len(text)
-        live = self._live
-        if self._size <= self._next or not self._bus.is_followed(live.log_id):
+        if not text or self._size <= self._next:
             return
         self._next = self._size + self._size // _GROWTH
-        partial = self._partial()
-        if partial is not UNSET and partial != self._shown:
-            self._shown = partial
-            self._bus.show_output(live, partial)
+        found = self._read()
+        if found is not UNSET and found != self._shown:
+            self._shown = found
+            self._bus.show_output(self._live, found)
 
 
 def _parse(text: str, depth: int) -> tuple[dict[str, Any], str | None]:

@@ -10,7 +10,7 @@ offer again only if the selection changes. A tool that is no longer in the regis
 Proof: tests/agents/test_tool_offer.py.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct, convert
@@ -19,12 +19,10 @@ from msgspec.structs import replace
 from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.output_contract import OutputContract
 from penstock.agents.prompt import SKILLS_ARE_ORDERS, skill_prompt, system_prompt
-from penstock.agents.reply_reader import OutputWatch
 from penstock.core.call import ACTIVATE_SKILL, ASK_USER, Origin
 from penstock.core.events.events import MessageReceived
 from penstock.core.messages import Message, UserMessage
 from penstock.core.profile import LOCAL, Profile
-from penstock.engine.bus import Bus, LiveReply
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.ledger import Ledger
 from penstock.models.model import Model, ModelRequest, ToolDefinition
@@ -246,7 +244,7 @@ class AgentModel:
             "offers",
             "settings",
         ),
-        "watched",
+        "streamed",
     )
 
     def __init__(
@@ -269,8 +267,8 @@ class AgentModel:
         self._user = user_of(ledger)
         most = settings.llm_max_tokens or model.card.reply_tokens or REPLY_TOKENS
         self.max_tokens = wanted.max_tokens or most
-        self.watched: Callable[[Bus, LiveReply], OutputWatch] | None = None
-        """Watches a reply whose output is shown while it streams; None if none is."""
+        self.streamed: OutputContract | None = None
+        """The form of an output that is shown while a reply streams; None if none is."""
 
     def offer(self, dialogue: Dialogue, selected: tuple[str, ...]) -> ToolOffer:
         """Return what is offered in a dialogue while the session has these skills selected."""

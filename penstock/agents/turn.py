@@ -228,8 +228,17 @@ class Turns:
 
     def _end_round(self, round_: Round) -> None:
         calls, registry = round_.reply.calls, self._call_runner.invoker.registry
+        if not self._call_runner.is_guarded(calls):
+            self._count(round_)
         outcomes = [round_.settled[call.call_id] for call in calls]
         self.guard.end_round(calls, outcomes, [registry.effect_of(call.name) for call in calls])
+
+    def _count(self, round_: Round) -> None:
+        """Feed the guard with calls that it did not judge before they ran."""
+        guard = self.guard
+        guard.begin_round()
+        for call in round_.reply.calls:
+            guard.judge(call, spelling(call))
 
     def take_back(self, *, closing: bool) -> None:
         """Record that the parts of a reply that were streamed are void."""
@@ -268,10 +277,8 @@ class Turns:
         """Feed the guard with the rounds that are in the log."""
         for round_ in self.dialogue.rounds:
             if round_.is_settled:
-                guard = self.guard
-                guard.begin_round()
-                for call in round_.reply.calls:
-                    guard.judge(call, spelling(call))
+                if self._call_runner.is_guarded(round_.reply.calls):
+                    self._count(round_)
                 self._end_round(round_)
 
     async def _ask(self, request: ModelRequest, closing: str | None) -> ReplyReceived | None:
@@ -325,15 +332,14 @@ class Turns:
         agent_model, bus, world = self._agent_model, self._bus, self._world
         if agent_model.hooks is not None and agent_model.hooks.withholds:
             bus, live = withheld(live)
-        model, watched = agent_model.model, agent_model.watched
-        watch = None if watched is None else watched(bus, live)
+        model, streamed = agent_model.model, agent_model.streamed
         try:
-            reader = ReplyReader(bus, world, live, work, watch=watch)
+            reader = ReplyReader(bus, world, live, work, contract=streamed)
             return await reader.listen(model, request, closing)
         except CarryRefused:
             # Removing only the block that the error names is not enough: later blocks fail too.
             plain = without_carries(request)
-            reader = ReplyReader(bus, world, live, work, watch=watched and watched(bus, live))
+            reader = ReplyReader(bus, world, live, work, contract=streamed)
             return replace(await reader.listen(model, plain, closing), carry_dropped=True)
 
     def _admitted(self, round_: Round) -> list[Call]:
@@ -342,14 +348,16 @@ class Turns:
         seen = call_runner.ledger.occurrences(
             f"{self.dialogue.path or self._task.task_id}/{reply.iteration}"
         )
-        guard = self.guard
-        guard.begin_round()
+        # Without it a task that hands in its output at once makes no guard: 2 % of its turn.
+        guard = self.guard if call_runner.is_guarded(reply.calls) else None
+        if guard is not None:
+            guard.begin_round()
         admitted = []
         for requested in reply.calls:
             text = spelling(requested)
             # Paths and verdicts count all calls, settled ones too: both depend on what came before.
             path = seen.path(requested.name, requested.arguments, text)
-            verdict = guard.judge(requested, text)
+            verdict = None if guard is None else guard.judge(requested, text)
             if requested.call_id in round_.settled:
                 continue
             call = Call(path, requested.name, requested.arguments, 0, requested.call_id)

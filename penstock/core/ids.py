@@ -41,57 +41,80 @@ _LETTER_OF = (_ALPHABET * 8).encode()
 _LETTERS = 10
 """Random letters that are drawn for each id."""
 _BATCH_BYTES = 256 * _LETTERS
-_LAST = (1 << 30) - 1
+_PAIR_BITS = 10
+_LAST_PAIR = (1 << _PAIR_BITS) - 1
+_HIGH_BITS = 20
 _TIME_BITS = 50
 
 
 class IdSource:
     """Creates ids that rise strictly; safe to call from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], int] = time.time_ns) -> None:
+        self._now = now
+        """Returns the nanoseconds since 1970."""
         self._lock = threading.Lock()
         self._time = 0
         self._spelled_time = ""
-        self._count = 0
-        self._drawn, self._letters, self._at = b"", "", _BATCH_BYTES
+        self._high = self._low = 0
+        """The upper 20 and the lower 10 bits of the count."""
+        self._head = ""
+        """The letters of the time and of the upper bits: they change after 1,024 ids."""
+        self._drawn, self._random = b"", list[str]()
         os.register_at_fork(after_in_child=self._forget)
 
     def __call__(self, prefix: str) -> str:
         """Return a new id with this prefix."""
         with self._lock:
-            now = time.time_ns() // 1_000_000
+            now = self._now() // 1_000_000
             if now > self._time:
                 self._begin(now)
-            elif self._count == _LAST:
-                self._begin(self._time + 1)
-            self._count = count = self._count + 1
-            at = self._at if self._at < _BATCH_BYTES else self._draw()
-            self._at = end = at + _LETTERS
-            random, spelled = self._letters[at:end], self._spelled_time
-        counted = _PAIRS[count >> 20] + _PAIRS[count >> 10 & 1023] + _PAIRS[count & 1023]
-        return f"{prefix}_{spelled}{counted}{random}"
+            elif self._low == _LAST_PAIR:
+                self._carry()
+            self._low = low = self._low + 1
+            if not self._random:
+                self._draw()
+            head, random = self._head, self._random.pop()
+        return f"{prefix}_{head}{_PAIRS[low]}{random}"
 
-    def _draw(self) -> int:
-        """Draw letters for many ids; return the position of the first one."""
+    def _draw(self) -> None:
+        """Draw the letters of many ids."""
         # Each system call releases the interpreter lock to other threads, which costs more than all
         # the rest of an id.
         self._drawn = os.urandom(_BATCH_BYTES)
-        self._letters = self._drawn.translate(_LETTER_OF).decode()
-        return 0
+        letters = self._drawn.translate(_LETTER_OF).decode()
+        self._random = [letters[at : at + _LETTERS] for at in range(0, _BATCH_BYTES, _LETTERS)]
 
     def _forget(self) -> None:
         """Discard randomness that the parent process has, too; the lock may be held there."""
         self._lock = threading.Lock()
-        self._at = _BATCH_BYTES
+        self._random = []
 
     def _begin(self, now: int) -> None:
         """Format the time once for all ids of one millisecond, and restart the count."""
         self._time = now
-        pairs = [_PAIRS[now >> shift & 1023] for shift in range(_TIME_BITS - 10, -1, -10)]
-        self._spelled_time = "".join(pairs)
-        at = self._at if self._at < _BATCH_BYTES else self._draw()
-        self._at = at + _LETTERS
-        self._count = int.from_bytes(self._drawn[at : at + 4]) >> 3
+        shifts = range(_TIME_BITS - _PAIR_BITS, -1, -_PAIR_BITS)
+        self._spelled_time = "".join([_PAIRS[now >> shift & _LAST_PAIR] for shift in shifts])
+        if not self._random:
+            self._draw()
+        self._random.pop()  # its bytes start the count, so they are in no id
+        at = _LETTERS * len(self._random)
+        # 29 of 30 bits: the count never starts so late that few ids are left.
+        start = int.from_bytes(self._drawn[at : at + 4]) >> 3
+        self._low = start % _LAST_PAIR  # not the last one: each id adds one before it reads it
+        self._set_high(start >> _PAIR_BITS)
+
+    def _carry(self) -> None:
+        """Go on with the upper bits of the count, or with the next millisecond."""
+        if self._high + 1 == 1 << _HIGH_BITS:
+            self._begin(self._time + 1)
+            return
+        self._low = -1
+        self._set_high(self._high + 1)
+
+    def _set_high(self, high: int) -> None:
+        self._high = high
+        self._head = self._spelled_time + _PAIRS[high >> _PAIR_BITS] + _PAIRS[high & _LAST_PAIR]
 
 
 new_id: NewId = IdSource()

@@ -1,6 +1,8 @@
 """A reply as it comes in: pieces passed on in order, calls put together."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -16,7 +18,6 @@ from penstock.agents.output_contract import (
     contract_of,
 )
 from penstock.agents.reply_reader import (
-    OutputWatch,
     ReplyReader,
     WorkTime,
     partial_output,
@@ -29,7 +30,13 @@ from penstock.core.ids import LogId, TaskId, new_id
 from penstock.core.limits import Limits, World
 from penstock.core.messages import Usage
 from penstock.engine.budget import Allowance, Budget
-from penstock.engine.bus import Bus, DeltaKind, LiveReply, OutputSoFar
+from penstock.engine.bus import (
+    Bus,
+    DeltaKind,
+    LiveReply,
+    OutputSoFar,
+    Subscription,
+)
 from penstock.engine.task_state import Spent
 from penstock.models.model import (
     CallDelta,
@@ -248,8 +255,8 @@ class Seen(Bus):
 async def watched(bus: Bus, *events: ModelEvent, output: object = dict[str, int]) -> LiveReply:
     contract, live = contract_of(output), LiveReply(LogId("conv_1"), TaskId("task_1"), 3, 2)
     assert contract is not None
-    world, watch = World(FakeClock(), Limits(), new_id), OutputWatch(contract, bus, live)
-    reader = ReplyReader(bus, world, live, work_time(world), watch=watch)
+    world = World(FakeClock(), Limits(), new_id)
+    reader = ReplyReader(bus, world, live, work_time(world), contract=contract)
     assert (await reader.listen(Told(*events), REQUEST, None)).finish == "stop"
     return live
 
@@ -290,6 +297,38 @@ async def test_without_readers_nothing_is_read_until_somebody_comes() -> None:
     assert bus.partials() == []
     assert live.output is not None
     assert live.output() == {"a": 1}
+
+
+async def test_a_reader_that_comes_late_sees_the_output_so_far() -> None:
+    bus = Seen(followed=False)
+    live, contract = LiveReply(LogId("conv_1"), TaskId("task_1"), 3, 2), made(dict[str, int])
+    world, late = World(FakeClock(), Limits(), new_id), list[Subscription]()
+
+    class Followed(Told):
+        """Is followed from its third piece on."""
+
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+            yield CallDelta(0, "final_answer", '{"a": 1, "b": ')
+            late.append(bus.subscribe(LogId("conv_1"), 100))
+            yield CallDelta(0, "", "2}")
+            yield done()
+
+    reader = ReplyReader(bus, world, live, work_time(world), contract=contract)
+    await reader.listen(Followed(), REQUEST, None)
+    items = late[0].take()
+    assert [each.partial for each in items if isinstance(each, OutputSoFar)] == [{"a": 1, "b": 2}]
+
+
+async def test_a_streamed_output_is_no_cycle_for_the_collector() -> None:
+    live = await watched(Seen(), CallDelta(0, "final_answer", '{"a": 1}'), done())
+    assert live.output is not None
+    output = weakref.ref(live.output)
+    gc.disable()
+    try:
+        del live
+        assert output() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_reply_without_an_output_shows_none() -> None:

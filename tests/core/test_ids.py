@@ -20,6 +20,21 @@ def test_ids_of_one_source_rise_strictly() -> None:
     assert ids == sorted(set(ids))
 
 
+def test_ids_of_one_millisecond_rise_strictly() -> None:
+    source = IdSource(now=lambda: 10**18)
+    ids = [source("x") for _ in range(5_000)]
+    assert ids == sorted(set(ids))
+    assert len({each[: len("x_") + 10] for each in ids}) == 1  # the letters of the time
+    assert len({each[-10:] for each in ids}) == 5_000
+
+
+def test_a_clock_that_goes_back_does_not_matter() -> None:
+    times = iter([2 * 10**18, 10**18, 3 * 10**18, 10**18])
+    source = IdSource(now=lambda: next(times))
+    ids = [source("x") for _ in range(4)]
+    assert ids == sorted(set(ids))
+
+
 def test_no_two_threads_get_the_same_id_and_each_sees_them_rise() -> None:
     source = IdSource()
 
