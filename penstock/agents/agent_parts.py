@@ -155,7 +155,7 @@ class InstructionParts(Struct, frozen=True):
         """Return what the functions return, now or in an earlier activation."""
         texts = task.instructions or {}
         if self.every == "conversation":
-            texts = task.main.messages.instructions
+            texts = task.main.messages.instructions or {}
         if (text := texts.get(scope.agent)) is None:
             text = await self.text(held, scope, dependencies)
             # Recorded, so that a restart sends the same prompt and a provider's cache still fits.

@@ -15,10 +15,11 @@ from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any
 
 from penstock.agents.agent import ChatSettings
-from penstock.agents.loop_guard import LoopGuard
+from penstock.agents.loop_guard import LoopGuard, spelling
 from penstock.core.call import Call, ToolCall
 from penstock.core.call_errors import CallError
 from penstock.core.errors import Suspend
+from penstock.engine.dialogue import Round
 from penstock.engine.ledger import Ledger
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
@@ -27,15 +28,28 @@ from penstock.tools.policy import Caller
 class CallRunner:
     """Runs the calls of a task."""
 
-    __slots__ = ("_max_parallel", "_settings", "invoker", "is_done", "ledger")
+    __slots__ = ("_guard", "_max_parallel", "_settings", "invoker", "is_done", "ledger")
 
     def __init__(self, invoker: Invoker, ledger: Ledger, settings: ChatSettings) -> None:
         self.invoker = invoker
         self.ledger = ledger
         self._settings = settings
         self._max_parallel = settings.max_parallel_tools
+        self._guard: LoopGuard | None = None
         self.is_done = False
         """A call ended the task, so no round follows."""
+
+    @property
+    def guard(self) -> LoopGuard:
+        """The loop guard. It is made on first use: most tasks make no call."""
+        if self._guard is None:
+            self._guard = self.guarding()
+        return self._guard
+
+    @property
+    def blocked(self) -> int:
+        """How many calls of this task the guard stopped."""
+        return 0 if self._guard is None else self._guard.blocked
 
     def guarding(self) -> LoopGuard:
         """Return a new guard."""
@@ -45,9 +59,29 @@ class CallRunner:
         """Whether the guard may block a call of a reply before it runs."""
         return bool(calls)
 
-    def may_take_long(self, calls: Sequence[Call]) -> bool:
-        """Whether readers should see the calls before they end."""
-        return bool(calls)
+    def end_round(self, round_: Round) -> None:
+        """Show the outcomes of a reply's calls to the guard."""
+        calls, registry = round_.reply.calls, self.invoker.registry
+        # Judged only now, so a task that hands in its output at once makes no guard: 2 % of a turn.
+        if not self.is_guarded(calls):
+            self._count(calls)
+        outcomes = [round_.settled[call.call_id] for call in calls]
+        self.guard.end_round(calls, outcomes, [registry.effect_of(call.name) for call in calls])
+
+    def replay(self, round_: Round) -> None:
+        """Show a round of the log to the guard."""
+        if self.is_guarded(round_.reply.calls):
+            self._count(round_.reply.calls)
+        self.end_round(round_)
+
+    def _count(self, calls: Sequence[ToolCall]) -> None:
+        self.guard.begin_round()
+        for call in calls:
+            self.guard.judge(call, spelling(call))
+
+    def judge(self, calls: Sequence[Call]) -> bool:
+        """Settle the calls if nothing has to run for that; return whether it did."""
+        return not calls
 
     def run(self, calls: Sequence[Call], caller: Caller) -> Awaitable[object]:
         """Run the calls of a reply.

@@ -30,6 +30,7 @@ from penstock.engine.ledger import Ledger
 from penstock.engine.task_state import TaskState
 from penstock.models.model import ModelCard
 from penstock.models.structured.fitted import SCHEMA_REFUSED
+from penstock.tools.hooks.deciding import TaskHooks
 
 Ended = TypeVar("Ended")
 BUDGET_EXCEEDED = "budget_exceeded"
@@ -134,6 +135,18 @@ async def with_output(
         message = f"{error}; the output is asked for in the mode {other.mode} instead"
         ledger.note(path, NoteEmitted(event_type=SCHEMA_REFUSED, message=message, level="warning"))
         return await run(other)
+
+
+async def until_passed(hooks: TaskHooks, turns: Turns, run: Callable[[], Awaitable[End]]) -> End:
+    """Run a loop until hooks let its answer pass. A fixed notice is not shown to them."""
+    while True:
+        outcome = await run()
+        if not isinstance(outcome, FinalReply) or outcome.reply is None:
+            return outcome
+        output = outcome.text if outcome.output is None else outcome.output.value
+        if (sent_back := await hooks.on_output(output, turns.dialogue.path)) is None:
+            return outcome
+        turns.remind(sent_back)
 
 
 async def _close(turns: Turns, reason: str) -> FinalReply:

@@ -133,7 +133,12 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def tool_ids(self) -> frozenset[str]:
         """The tools that hand in an output."""
-        return frozenset(each.tool_id for each in self.variants)
+        return frozenset(self.by_tool)
+
+    @cached_property
+    def by_tool(self) -> dict[str, Variant]:
+        """The variants by the tools that hand them in."""
+        return {each.tool_id: each for each in self.variants}
 
     @cached_property
     def definitions(self) -> tuple[ToolDefinition, ...]:
@@ -172,14 +177,6 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
             "\n\nAnswer with one JSON object that matches this JSON Schema, and with nothing "
             f"else:\n{compact(self._text_schema)}"
         )
-
-    def variant(self, tool_id: str) -> Variant:
-        """Return the variant that a tool hands in."""
-        return self._variants_by_tool[tool_id]
-
-    @cached_property
-    def _variants_by_tool(self) -> dict[str, Variant]:
-        return {each.tool_id: each for each in self.variants}
 
     def judge(self, variant: Variant, arguments: Json) -> TaskOutput | list[Problem]:
         """Return the output in a model's arguments, or their problems."""
@@ -228,10 +225,8 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
         """
         if not self.types:
             return output.value
-        if len(self.types) == 1:
-            return self.types[0].read(output.value)
-        named = [each for each in self.types if each.name == output.type_name]
-        read = None
+        read, several = None, len(self.types) > 1
+        named = several and [each for each in self.types if each.name == output.type_name]
         # A recorded type that is gone may have been renamed: what fits another one is read by it.
         for each in named or self.types:
             read = each.read(output.value)

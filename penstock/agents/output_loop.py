@@ -15,7 +15,7 @@ having seen what its act brought. Whether a reply has a write is read from the r
 the calls still open, because a restart finds only those. Proof: tests/agents/test_output_loop.py.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -122,7 +122,7 @@ class OutputModel(AgentModel):
 class OutputCallRunner(CallRunner):
     """Carries out the calls of a task with a typed output."""
 
-    __slots__ = ("_dialogue", "_hooks", "contract")
+    __slots__ = ("_dialogue", "_hooks", "_is_seen", "contract")
 
     def __init__(
         self,
@@ -138,6 +138,7 @@ class OutputCallRunner(CallRunner):
         self.contract = contract
         self._dialogue = ledger.task.dialogue_at(frame)
         self._hooks = hooks
+        self._is_seen = hooks is not None or bool(contract.functions)
 
     def guarding(self) -> LoopGuard:
         """Return a new loop guard. Attempts to hand in an output are counted separately."""
@@ -145,26 +146,28 @@ class OutputCallRunner(CallRunner):
 
     def is_guarded(self, calls: Sequence[ToolCall]) -> bool:
         """Whether a reply has calls that hand in no output."""
-        return not self.contract.tool_ids.issuperset([call.name for call in calls])
+        tool_ids = self.contract.tool_ids
+        for call in calls:  # noqa: SIM110  a generator costs more than the rest of this
+            if call.name not in tool_ids:
+                return True
+        return False
 
-    def may_take_long(self, calls: Sequence[Call]) -> bool:
-        """Whether a call does more than to judge its arguments."""
-        contract = self.contract
-        if self._hooks is not None or contract.functions:
-            return True
-        return not contract.tool_ids.issuperset([call.tool_id for call in calls])
-
-    def run(self, calls: Sequence[Call], caller: Caller) -> Awaitable[object]:
-        """Carry out the calls of one reply. Raises Suspend as CallRunner does."""
+    def judge(self, calls: Sequence[Call]) -> bool:
+        """Settle an answer that came alone, if neither a hook nor an output function sees it."""
+        contract, call = self.contract, calls[0]
         asked = self._dialogue.rounds[-1].reply.calls
-        if len(asked) == len(calls) == 1 and calls[0].tool_id in self.contract.tool_ids:
-            return self._answer(calls[0], caller, unused=())  # the usual case
-        return self._run_beside(calls, caller, asked)
+        if self._is_seen or len(asked) > 1 or call.tool_id not in contract.tool_ids:
+            return False
+        judged = contract.judge(contract.by_tool[call.tool_id], call.input)
+        if isinstance(judged, TaskOutput):
+            self._accept(call)
+        else:
+            self.invoker.refuse(call, self.ledger, refusal(judged), "")
+        return True
 
-    async def _run_beside(
-        self, calls: Sequence[Call], caller: Caller, asked: Sequence[ToolCall]
-    ) -> None:
-        """Carry out calls of which some may hand in an output."""
+    async def run(self, calls: Sequence[Call], caller: Caller) -> None:
+        """Carry out calls of which some may hand in an output. Raises Suspend as CallRunner."""
+        asked = self._dialogue.rounds[-1].reply.calls
         answers = [call for call in calls if call.tool_id in self.contract.tool_ids]
         others = [call for call in calls if call.tool_id not in self.contract.tool_ids]
         acts = sorted({call.name for call in asked if self._acts(call.name)})
@@ -188,10 +191,9 @@ class OutputCallRunner(CallRunner):
         return registry.effect_of(tool_id) is Effect.WRITE or is_handoff(registry, tool_id)
 
     async def _answer(self, call: Call, caller: Caller, *, unused: Sequence[str]) -> None:
-        ledger, variant = self.ledger, self.contract.variant(call.tool_id)
+        ledger, variant = self.ledger, self.contract.by_tool[call.tool_id]
         round_ = self._dialogue.rounds[-1]
-        settled_before = round_.settled.values()
-        if settled_before and any(_is_accepted(each, self.contract) for each in settled_before):
+        if any(_is_accepted(each, self.contract) for each in round_.settled.values()):
             self.invoker.refuse(call, ledger, NotPermitted(ANSWERED), "")
             return
         if variant.function is not None:
@@ -218,6 +220,9 @@ class OutputCallRunner(CallRunner):
         if unused:
             text = f"no model reads the results of {', '.join(unused)}: the answer came with them"
             ledger.note(self._dialogue.path, NoteEmitted(event_type=UNUSED, message=text))
+        self._accept(call)
+
+    def _accept(self, call: Call) -> None:
         settled = CallSettled(
             tool_id=call.tool_id,
             envelope=_ACCEPTED,
@@ -227,7 +232,7 @@ class OutputCallRunner(CallRunner):
             ran=False,
         )
         self.is_done = True  # so the end of the task is committed next
-        ledger.settle(call.path, settled, is_awaited=True)
+        self.ledger.settle(call.path, settled, is_awaited=True)
 
 
 async def output_loop(
@@ -283,18 +288,6 @@ async def _ask(
     return reply
 
 
-async def until_passed(hooks: TaskHooks, turns: Turns, run: Callable[[], Awaitable[End]]) -> End:
-    """Run a loop until hooks let its answer pass. A fixed notice is not shown to them."""
-    while True:
-        outcome = await run()
-        if not isinstance(outcome, FinalReply) or outcome.reply is None:
-            return outcome
-        output = outcome.text if outcome.output is None else outcome.output.value
-        if (sent_back := await hooks.on_output(output, turns.dialogue.path)) is None:
-            return outcome
-        turns.remind(sent_back)
-
-
 def outcome_of(dialogue: Dialogue, contract: OutputContract) -> FinalReply | ErrorDetail | None:
     """Return how the task ends according to its log, or None if it continues."""
     # Counted in the log at each turn and not in a variable: a process that takes over must not
@@ -337,7 +330,7 @@ def refusal(problems: Sequence[Problem]) -> InvalidInput:
 def _accepted(
     reply: ReplyReceived, call: ToolCall, settled: CallSettled, contract: OutputContract
 ) -> FinalReply | ErrorDetail:
-    variant = contract.variant(call.name)
+    variant = contract.by_tool[call.name]
     if variant.function is None:
         output = TaskOutput(value=variant.value(call.arguments), type_name=variant.type_name)
     elif settled.artifact_blob is not None:

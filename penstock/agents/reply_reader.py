@@ -164,8 +164,9 @@ class ReplyReader:
     def _assembled(self, is_cut: bool) -> tuple[ToolCall, ...]:  # noqa: FBT001
         new_id = self._new_id
         calls = []
-        last = max(self._calls)
-        for index in sorted(self._calls):
+        order = sorted(self._calls)
+        last = order[-1]
+        for index in order:
             names, pieces = self._calls[index]
             text = "".join(pieces)
             arguments, raw = _parse(text, JSON_DEPTH)
@@ -191,7 +192,7 @@ def partial_output(contract: OutputContract, text: str, tool_id: str = "") -> An
     begun_json: Callable[[str], Any] = late("penstock.tools.python.hints:begun_json")
     if (value := begun_json(text)) is UNSET:
         return UNSET
-    if tool_id and not contract.variant(tool_id).is_wrapped:
+    if tool_id and not contract.by_tool[tool_id].is_wrapped:
         return value
     if tool_id or contract.is_text_wrapped:
         return value.get("value", UNSET) if isinstance(value, dict) else UNSET
@@ -256,9 +257,10 @@ def _parse(text: str, depth: int) -> tuple[dict[str, Any], str | None]:
         value = parse_json(text)
     except (ValueError, RecursionError):
         return {}, text
-    # Counting brackets is cheap, and they bound the depth: only a text with many of them is walked.
-    brackets = text.count("{") + text.count("[")
-    if type(value) is not dict or (brackets > depth and is_deeper(value, depth)):
+    if type(value) is not dict:
+        return {}, text
+    # Brackets bound the depth and are cheap to count: only a text with many of them is walked.
+    if len(text) > depth and text.count("{") + text.count("[") > depth and is_deeper(value, depth):
         return {}, text
     return value, None
 

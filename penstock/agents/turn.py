@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from penstock.agents.call_runner import CallRunner
-from penstock.agents.loop_guard import SUGGESTION, LoopGuard, spelling
+from penstock.agents.loop_guard import SUGGESTION, spelling
 from penstock.agents.reply_reader import ReplyReader, WorkTime, malformed, record_carry
 from penstock.agents.tool_offer import AgentModel, ReservedModelCall, ToolOffer
 from penstock.agents.transcript import Transcript, room
@@ -53,7 +53,7 @@ class Turns:
     """The turns of one task, one after the other."""
 
     __slots__ = (
-        *("_agent_model", "_bus", "_call_runner", "_guard", "_ledger", "_restart", "_task"),
+        *("_agent_model", "_bus", "_call_runner", "_ledger", "_restart", "_task"),
         *("_transcript", "_world", "dialogue"),
     )
 
@@ -69,7 +69,6 @@ class Turns:
     ) -> None:
         self._agent_model = agent_model
         self._call_runner = call_runner
-        self._guard: LoopGuard | None = None
         self._ledger = call_runner.ledger
         self._task = call_runner.ledger.task
         self._transcript = transcript
@@ -195,7 +194,7 @@ class Turns:
         call_runner, round_ = self._call_runner, self.dialogue.rounds[-1]
         for call in self._admitted(round_):
             call_runner.invoker.refuse(call, call_runner.ledger, ModelRetry(message), "")
-        self._end_round(round_)
+        call_runner.end_round(round_)
 
     def remind(self, message: str, *, is_note: bool = False) -> None:
         """Add a message that asks the model to end its work as its task wants it.
@@ -211,34 +210,17 @@ class Turns:
         """
         call_runner = self._call_runner
         calls = self._admitted(round_)
-        if calls:
+        if calls and not call_runner.judge(calls):
             caller = self._agent_model.offer(self.dialogue, round_.selected).caller
-            timer: asyncio.TimerHandle | None = None
-            if call_runner.may_take_long(calls):
-                # Readers see a slow call before it ends; a quick one costs no commit of its own.
-                submit = self._ledger.held.submit
-                timer = asyncio.get_running_loop().call_later(_SHOWN_AFTER_SECONDS, submit)
+            # Readers see a slow call before it ends; a quick one costs no commit of its own.
+            submit = self._ledger.held.submit
+            timer = asyncio.get_running_loop().call_later(_SHOWN_AFTER_SECONDS, submit)
             try:
                 await call_runner.run(calls, caller)
             finally:
-                if timer is not None:
-                    timer.cancel()
+                timer.cancel()
         if not call_runner.is_done:
-            self._end_round(round_)
-
-    def _end_round(self, round_: Round) -> None:
-        calls, registry = round_.reply.calls, self._call_runner.invoker.registry
-        if not self._call_runner.is_guarded(calls):
-            self._count(round_)
-        outcomes = [round_.settled[call.call_id] for call in calls]
-        self.guard.end_round(calls, outcomes, [registry.effect_of(call.name) for call in calls])
-
-    def _count(self, round_: Round) -> None:
-        """Feed the guard with calls that it did not judge before they ran."""
-        guard = self.guard
-        guard.begin_round()
-        for call in round_.reply.calls:
-            guard.judge(call, spelling(call))
+            call_runner.end_round(round_)
 
     def take_back(self, *, closing: bool) -> None:
         """Record that the parts of a reply that were streamed are void."""
@@ -248,14 +230,7 @@ class Turns:
     @property
     def blocked(self) -> int:
         """How many calls of this task the guard stopped."""
-        return 0 if self._guard is None else self._guard.blocked
-
-    @property
-    def guard(self) -> LoopGuard:
-        """The loop guard. It is created on first use: most tasks make no call."""
-        if self._guard is None:
-            self._guard = self._call_runner.guarding()
-        return self._guard
+        return self._call_runner.blocked
 
     @property
     def is_spent(self) -> bool:
@@ -277,9 +252,7 @@ class Turns:
         """Feed the guard with the rounds that are in the log."""
         for round_ in self.dialogue.rounds:
             if round_.is_settled:
-                if self._call_runner.is_guarded(round_.reply.calls):
-                    self._count(round_)
-                self._end_round(round_)
+                self._call_runner.replay(round_)
 
     async def _ask(self, request: ModelRequest, closing: str | None) -> ReplyReceived | None:
         """Ask until the reply is complete. Retries temporary failures.
@@ -348,8 +321,7 @@ class Turns:
         seen = call_runner.ledger.occurrences(
             f"{self.dialogue.path or self._task.task_id}/{reply.iteration}"
         )
-        # Without it a task that hands in its output at once makes no guard: 2 % of its turn.
-        guard = self.guard if call_runner.is_guarded(reply.calls) else None
+        guard = call_runner.guard if call_runner.is_guarded(reply.calls) else None
         if guard is not None:
             guard.begin_round()
         admitted = []

@@ -17,13 +17,19 @@ from msgspec.structs import replace
 from penstock.agents.agent import AnyAgent
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.handoffs import Transfer
-from penstock.agents.loop import BUDGET_EXCEEDED, End, FinalReply, loop, with_output
+from penstock.agents.loop import (
+    BUDGET_EXCEEDED,
+    End,
+    FinalReply,
+    loop,
+    until_passed,
+    with_output,
+)
 from penstock.agents.output_contract import OutputContract, OutputMode
 from penstock.agents.output_loop import (
     OutputCallRunner,
     OutputModel,
     output_loop,
-    until_passed,
 )
 from penstock.agents.prompt import SKILLS_ARE_ORDERS, skill_prompt, system_prompt
 from penstock.agents.tool_offer import (

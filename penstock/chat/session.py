@@ -21,13 +21,12 @@ from penstock.agents.attachments.reading import AttachmentReader, readable
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.catalog import FindModel, agents_for
 from penstock.agents.handoffs import Transfer, handed_off, handoff_tools
-from penstock.agents.loop import End, FinalReply, loop, with_output
+from penstock.agents.loop import End, FinalReply, loop, until_passed, with_output
 from penstock.agents.output_contract import OutputContract, OutputMode, contract_of_schema
 from penstock.agents.output_loop import (
     OutputCallRunner,
     OutputModel,
     output_loop,
-    until_passed,
 )
 from penstock.agents.prompt import PromptPrefix
 from penstock.agents.tool_offer import AgentModel, OutputOffers, TaskOffers, caller_for, offered

@@ -7,7 +7,6 @@ rebuilds the same messages. Shown by tests/engine/test_dialogue.py.
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, field
@@ -108,7 +107,7 @@ class MessageList(Struct):
     """Earlier tasks that are not among the messages any more."""
     has_files: bool = False
     """Whether people sent files."""
-    instructions: Mapping[str, str] = MappingProxyType({})
+    instructions: Mapping[str, str] | None = None
     """The newest texts that functions among the instructions returned, by agent."""
     summarised: tuple[TaskId, ...] = ()
     """The tasks that the summary at the beginning replaces."""

@@ -21,6 +21,7 @@ import re
 from collections import defaultdict
 from collections.abc import Awaitable
 from copy import copy
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -52,6 +53,12 @@ _UNFIT = re.compile(r"[/#~\x00-\x1f\ud800-\udfff]")
 """Characters that would split a path or that databases refuse: models invent any tool name."""
 
 
+@lru_cache(maxsize=8)
+def _keyed(key: bytes) -> blake2b:
+    """Return the hash of paths before its message. To copy it takes a third of making it."""
+    return blake2b(digest_size=8, key=key)
+
+
 class Occurrences:
     """Numbers equal calls under one parent, during one entry of the parent."""
 
@@ -71,7 +78,9 @@ class Occurrences:
         text = canonical(input) if text is None else text
         shown = tool_id if tool_id.isidentifier() else _UNFIT.sub("_", tool_id)
         message = f"{tool_id}\n{text}".encode("utf-8", "surrogatepass")
-        name = f"{shown}#{blake2b(message, digest_size=8, key=self._key).hexdigest()}"
+        digest = _keyed(self._key).copy()
+        digest.update(message)
+        name = f"{shown}#{digest.hexdigest()}"
         self._seen[name] = occurrence = self._seen.get(name, 0) + 1
         ending = "" if occurrence == 1 else f".{occurrence}"
         return CallPath(f"{self._parent}/{name}{ending}")

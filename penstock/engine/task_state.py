@@ -326,7 +326,7 @@ class TaskState(Struct):
         elif event.agent:
             self.instructions = {**(self.instructions or {}), event.agent: event.text}
             messages = self.main.messages
-            messages.instructions = {**messages.instructions, event.agent: event.text}
+            messages.instructions = {**(messages.instructions or {}), event.agent: event.text}
         else:
             self.prompt_prefix = event.text
 

@@ -324,11 +324,9 @@ async def test_a_streamed_output_is_no_cycle_for_the_collector() -> None:
     assert live.output is not None
     output = weakref.ref(live.output)
     gc.disable()
-    try:
-        del live
-        assert output() is None
-    finally:
-        gc.enable()
+    del live
+    gc.enable()
+    assert output() is None
 
 
 async def test_a_reply_without_an_output_shows_none() -> None:
