@@ -19,7 +19,6 @@ from penstock.agents.loop_guard import LoopGuard, spelling
 from penstock.core.call import Call, ToolCall
 from penstock.core.call_errors import CallError
 from penstock.core.errors import Suspend
-from penstock.engine.dialogue import Round
 from penstock.engine.ledger import Ledger
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
@@ -46,38 +45,23 @@ class CallRunner:
             self._guard = self.guarding()
         return self._guard
 
-    @property
-    def blocked(self) -> int:
-        """How many calls of this task the guard stopped."""
-        return 0 if self._guard is None else self._guard.blocked
-
     def guarding(self) -> LoopGuard:
         """Return a new guard."""
         return LoopGuard(self._settings)
 
-    def is_guarded(self, calls: Sequence[ToolCall]) -> bool:
-        """Whether the guard may block a call of a reply before it runs."""
-        return bool(calls)
+    def guard_before(self, calls: Sequence[ToolCall]) -> LoopGuard | None:
+        """Return the guard for a new round; None if it would let all calls of the reply pass."""
+        guard = self.guard
+        guard.begin_round()
+        return guard
 
-    def end_round(self, round_: Round) -> None:
-        """Show the outcomes of a reply's calls to the guard."""
-        calls, registry = round_.reply.calls, self.invoker.registry
-        # Judged only now, so a task that hands in its output at once makes no guard: 2 % of a turn.
-        if not self.is_guarded(calls):
-            self._count(calls)
-        outcomes = [round_.settled[call.call_id] for call in calls]
-        self.guard.end_round(calls, outcomes, [registry.effect_of(call.name) for call in calls])
-
-    def replay(self, round_: Round) -> None:
-        """Show a round of the log to the guard."""
-        if self.is_guarded(round_.reply.calls):
-            self._count(round_.reply.calls)
-        self.end_round(round_)
-
-    def _count(self, calls: Sequence[ToolCall]) -> None:
-        self.guard.begin_round()
+    def guard_after(self, calls: Sequence[ToolCall]) -> LoopGuard:
+        """Return the guard after a round that it did not see before."""
+        guard = self.guard
+        guard.begin_round()
         for call in calls:
-            self.guard.judge(call, spelling(call))
+            guard.judge(call, spelling(call))
+        return guard
 
     def judge(self, calls: Sequence[Call]) -> bool:
         """Settle the calls if nothing has to run for that; return whether it did."""

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from penstock.agents.call_runner import CallRunner
-from penstock.agents.loop_guard import SUGGESTION, spelling
+from penstock.agents.loop_guard import SUGGESTION, LoopGuard, spelling
 from penstock.agents.reply_reader import ReplyReader, WorkTime, malformed, record_carry
 from penstock.agents.tool_offer import AgentModel, ReservedModelCall, ToolOffer
 from penstock.agents.transcript import Transcript, room
@@ -53,7 +53,7 @@ class Turns:
     """The turns of one task, one after the other."""
 
     __slots__ = (
-        *("_agent_model", "_bus", "_call_runner", "_ledger", "_restart", "_task"),
+        *("_agent_model", "_bus", "_call_runner", "_guard", "_ledger", "_restart", "_task"),
         *("_transcript", "_world", "dialogue"),
     )
 
@@ -69,6 +69,8 @@ class Turns:
     ) -> None:
         self._agent_model = agent_model
         self._call_runner = call_runner
+        self._guard: LoopGuard | None = None
+        """The guard after a round of calls; None before."""
         self._ledger = call_runner.ledger
         self._task = call_runner.ledger.task
         self._transcript = transcript
@@ -192,9 +194,10 @@ class Turns:
             self.remind(message)
             return
         call_runner, round_ = self._call_runner, self.dialogue.rounds[-1]
-        for call in self._admitted(round_):
+        calls, guard = self._admitted(round_)
+        for call in calls:
             call_runner.invoker.refuse(call, call_runner.ledger, ModelRetry(message), "")
-        call_runner.end_round(round_)
+        self._end_round(round_, guard)
 
     def remind(self, message: str, *, is_note: bool = False) -> None:
         """Add a message that asks the model to end its work as its task wants it.
@@ -209,8 +212,8 @@ class Turns:
         Raises Suspend if some wait for a person. The others are settled before that.
         """
         call_runner = self._call_runner
-        calls = self._admitted(round_)
-        if calls and not call_runner.judge(calls):
+        calls, guard = self._admitted(round_)
+        if calls and (guard is not None or not call_runner.judge(calls)):
             caller = self._agent_model.offer(self.dialogue, round_.selected).caller
             # Readers see a slow call before it ends; a quick one costs no commit of its own.
             submit = self._ledger.held.submit
@@ -220,7 +223,14 @@ class Turns:
             finally:
                 timer.cancel()
         if not call_runner.is_done:
-            call_runner.end_round(round_)
+            self._end_round(round_, guard)
+
+    def _end_round(self, round_: Round, guard: LoopGuard | None = None) -> None:
+        """Show the outcomes of a reply to the guard, which may not have seen its calls."""
+        calls, registry = round_.reply.calls, self._call_runner.invoker.registry
+        self._guard = guard = guard or self._call_runner.guard_after(calls)
+        outcomes = [round_.settled[call.call_id] for call in calls]
+        guard.end_round(calls, outcomes, [registry.effect_of(call.name) for call in calls])
 
     def take_back(self, *, closing: bool) -> None:
         """Record that the parts of a reply that were streamed are void."""
@@ -230,7 +240,7 @@ class Turns:
     @property
     def blocked(self) -> int:
         """How many calls of this task the guard stopped."""
-        return self._call_runner.blocked
+        return 0 if self._guard is None else self._guard.blocked
 
     @property
     def is_spent(self) -> bool:
@@ -252,7 +262,7 @@ class Turns:
         """Feed the guard with the rounds that are in the log."""
         for round_ in self.dialogue.rounds:
             if round_.is_settled:
-                self._call_runner.replay(round_)
+                self._end_round(round_)
 
     async def _ask(self, request: ModelRequest, closing: str | None) -> ReplyReceived | None:
         """Ask until the reply is complete. Retries temporary failures.
@@ -315,16 +325,16 @@ class Turns:
             reader = ReplyReader(bus, world, live, work, contract=streamed)
             return replace(await reader.listen(model, plain, closing), carry_dropped=True)
 
-    def _admitted(self, round_: Round) -> list[Call]:
-        """Return the calls to run now. Settles those that the guard or the parser refuses."""
+    def _admitted(self, round_: Round) -> tuple[list[Call], LoopGuard | None]:
+        """Return the calls to run now, and the guard if it judged the round.
+
+        Settles those that the guard or the parser refuses.
+        """
         call_runner, reply = self._call_runner, round_.reply
         seen = call_runner.ledger.occurrences(
             f"{self.dialogue.path or self._task.task_id}/{reply.iteration}"
         )
-        guard = call_runner.guard if call_runner.is_guarded(reply.calls) else None
-        if guard is not None:
-            guard.begin_round()
-        admitted = []
+        guard, admitted = call_runner.guard_before(reply.calls), []
         for requested in reply.calls:
             text = spelling(requested)
             # Paths and verdicts count all calls, settled ones too: both depend on what came before.
@@ -343,7 +353,7 @@ class Turns:
                 call_runner.invoker.refuse(call, call_runner.ledger, error, "")
             else:
                 admitted.append(call)
-        return admitted
+        return admitted, guard
 
 
 def open_turns(
