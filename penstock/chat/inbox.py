@@ -108,10 +108,9 @@ class TaskStarter:
         """Fold a log into the cache. Raises StoreCorrupt if it cannot be read."""
         await self._activations.ensure_readable(log_id)
 
-    def newest_agent(self, log_id: LogId) -> str | None:
-        """Return the agent that has a conversation now, as far as the cache knows."""
-        state = self._activations.states.find(log_id)
-        return None if state is None else state.agents.newest
+    async def newest_agent(self, log_id: LogId) -> str:
+        """Return the agent that has a conversation now."""
+        return await self._activations.newest_agent(log_id)
 
     async def begin(
         self, log_id: LogId, agent: str, entries: Sequence[Entry], profile: Profile
@@ -234,7 +233,9 @@ class Inbox:
         session = await self._projections.find_session(session_id)
         if session is not None and profile.owns(session.profile_id, session_id):
             await self._starter.ensure_readable(LogId(session_id))
-            if agent in {None, session.agent, self._starter.newest_agent(LogId(session_id))}:
+            if agent in {None, session.agent}:
+                return
+            if agent == await self._starter.newest_agent(LogId(session_id)):
                 return
         whose = "there is" if agent is None else f"agent {agent!r} has"
         raise NotFound(f"{whose} no conversation {session_id!r}")

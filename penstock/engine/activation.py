@@ -178,6 +178,14 @@ class Activations:
         current = None if state is None else state.current
         return set() if current is None else {LogId(run_id) for run_id in current.waits.awaited}
 
+    async def newest_agent(self, log_id: LogId) -> str:
+        """Return the agent that has a conversation now."""
+        held = self._held.get(log_id)
+        state = self.states.find(log_id) if held is None else held.state
+        if state is None:  # another process works on it, or a run here is about to
+            state = await self.states.folded(log_id, await self._log.head(log_id))
+        return state.agents.newest
+
     def is_blocked(self, log_id: LogId) -> bool:
         """Return whether the log's task still needs something that this process lacks."""
         lack = self._blocked.get(log_id)

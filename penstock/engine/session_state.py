@@ -315,7 +315,7 @@ class StateCache:
             return
         self._reading.add(log_id)
         try:
-            state = await self._folded(log_id, await self._log.head(log_id))
+            state = await self.folded(log_id, await self._log.head(log_id))
         finally:
             self._reading.discard(log_id)
         if state.seq and not self._is_here(log_id):
@@ -328,7 +328,7 @@ class StateCache:
         state = self._kept.pop(log_id, None)
         if state is not None and state.seq == lease.head:
             return state
-        return await self._folded(log_id, lease.head, state)
+        return await self.folded(log_id, lease.head, state)
 
     def keep(self, state: SessionState) -> None:
         """Cache a state, unless something in its log was erased meanwhile."""
@@ -364,7 +364,7 @@ class StateCache:
         for log_id in await self._log.erased(known) if known else ():
             self.forget(log_id)
 
-    async def _folded(
+    async def folded(
         self, log_id: LogId, head: int, known: SessionState | None = None
     ) -> SessionState:
         """Fold a log to its head, starting from `known`, in parts with other work in between.

@@ -10,7 +10,7 @@ from penstock import AgentContext, Hooks, ModelRetry
 from penstock.agents.agent import Agent, AnyAgent
 from penstock.chat.requests import NewMessage, TaskReply
 from penstock.core.call import Effect
-from penstock.core.errors import SessionBusy
+from penstock.core.errors import NotFound, SessionBusy
 from penstock.core.events.events import CallSettled, TaskEnded, TaskStarted
 from penstock.core.events.flow_events import HandedBack, HandedOff
 from penstock.core.ids import ASSISTANT, LogId, SessionId
@@ -97,6 +97,22 @@ async def test_later_messages_go_to_the_new_agent_until_it_is_handed_back() -> N
     assert started == ["", "billing", ""]
     assert sum(isinstance(each, HandedBack) for each in log) == 1
     assert len([each for each in model.requests if "You triage." in each.system]) == 2
+
+
+async def test_a_message_to_the_new_agent_is_accepted_while_it_works() -> None:
+    hold = Hold()
+    model = by_agent(
+        triage=call(TRANSFER), bill=in_turn(say("Paid."), wait(hold) + say("One."), say("Two."))
+    )
+    async with memory_runtime(model=model, agents=[triage()]) as runtime:
+        first = await runtime.chat("Pay", agent="triage")
+        one = await runtime.start("One", agent=first.agent, session=first.session)
+        await hold.reached()
+        two = await runtime.start("Two", agent=first.agent, session=first.session)
+        with pytest.raises(NotFound):
+            await runtime.start("Three", agent=ASSISTANT, session=first.session)
+        hold.release()
+        assert [(await run.reply()).output for run in (one, two)] == ["One.", "Two."]
 
 
 async def test_the_new_agent_keeps_the_conversation_over_a_restart() -> None:

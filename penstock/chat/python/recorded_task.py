@@ -18,6 +18,7 @@ from penstock.core.events.events import (
     TaskEnded,
     TaskStarted,
 )
+from penstock.core.events.flow_events import HandedOff
 from penstock.core.reply import (
     AssistantMessage,
     Message,
@@ -83,16 +84,17 @@ class RecordedTask(Struct, frozen=True):
         return value
 
     def _schema(self) -> Json | None:
-        """Return the schema that the task had."""
+        """Return the schema that the task had: its message's, or that of its last agent."""
+        found: Json | None = None
         for record in self.records:
             match record.event:
                 case MessageReceived(output_schema=schema) if schema is not None:
                     return schema
-                case TaskStarted(agent_schema=schema):
-                    return schema
+                case TaskStarted(agent_schema=schema) | HandedOff(agent_schema=schema):
+                    found = schema
                 case _:
                     pass
-        return None
+        return found
 
     def check(self, reply: Reply[Any]) -> None:
         """Raise TaskError if the task did not succeed."""
