@@ -179,10 +179,9 @@ class Activations:
         return set() if current is None else {LogId(run_id) for run_id in current.waits.awaited}
 
     async def newest_agent(self, log_id: LogId) -> str:
-        """Return the agent that has a conversation now."""
+        """Return the agent that has a conversation now. Folds the log if no run here has it."""
         held = self._held.get(log_id)
-        state = self.states.find(log_id) if held is None else held.state
-        if state is None:  # another process works on it, or a run here is about to
+        if (state := held.state if held else self.states.find(log_id)) is None:
             state = await self.states.folded(log_id, await self._log.head(log_id))
         return state.agents.newest
 
@@ -279,10 +278,7 @@ class Activations:
         return wake_at
 
     async def _check(self, held: HeldLog, task: TaskState) -> None:
-        """Raise Blocked if the task needs something that this process lacks.
-
-        A task that `begin` started was checked before.
-        """
+        """Raise Blocked if this process lacks what the task needs; `begin` checks its own."""
         if held.begins or task.cancel_requested:
             return
         if (lack := self._body.find_missing(held.state, task)) is not None:
