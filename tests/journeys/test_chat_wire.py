@@ -1,6 +1,7 @@
 """A model on the chat wire over HTTP: its requests are in order, its reasoning returns to it."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -83,7 +84,8 @@ async def test_every_write_of_the_loop_is_tried() -> None:
     assert log.writes == WRITES
 
 
-async def test_reasoning_of_an_earlier_task_is_not_sent() -> None:
+async def test_reasoning_of_earlier_tasks_keeps_the_beginning_of_each_request() -> None:
+    """DeepSeek refuses later tasks without the reasoning of earlier calls."""
     thinking = replying(Thought("hm"), Asked("look"))
     answers = (thinking, replying(Said("One.")), thinking, replying(Said("Two.")))
     async with (
@@ -93,7 +95,9 @@ async def test_reasoning_of_an_earlier_task_is_not_sent() -> None:
         reply = await ask(runtime, "Go")
         await ask(runtime, "Again", session=reply.session_id)
     assert server.refusals == []
-    assert [json.dumps(body).count(FIELD) for body in server.requests] == [0, 1, 0, 1]
+    assert [json.dumps(body).count(FIELD) for body in server.requests] == [0, 1, 1, 2]
+    texts = [server.prefix(body).removesuffix("]]") for body in server.requests]
+    assert all(after.startswith(before) for before, after in pairwise(texts))
 
 
 async def test_each_request_finds_the_one_before_in_the_cache() -> None:

@@ -128,8 +128,10 @@ def test_another_organization_reads_no_reasoning() -> None:
         fake.check(body, HEAD.format("responses"))
 
 
-def test_reasoning_of_an_earlier_task_is_refused() -> None:
+def test_reasoning_of_an_earlier_task_must_be_passed_back() -> None:
     fake, body = chat()
     body["messages"].append({"role": "user", "content": "And?"})
-    with pytest.raises(RefusedRequest, match="earlier task"):
+    fake.check(body, HEAD.format("chat/completions"))
+    del body["messages"][1][FIELD]
+    with pytest.raises(RefusedRequest, match="must be passed back"):
         fake.check(body, HEAD.format("chat/completions"))

@@ -26,7 +26,7 @@ from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserM
 from penstock.models.model import ModelCard, ModelRequest
 from penstock.models.names import ALWAYS_ROOM, DEFAULT_ROOM, OFF, ROOM
 from penstock.models.providers import ModelConfig
-from penstock.models.wires.carries import carry_of, has_calls
+from penstock.models.wires.carries import carry_of
 from penstock.models.wires.parts import anthropic_blocks
 from penstock.models.wires.wire_names import WireNames
 
@@ -239,8 +239,6 @@ class _History:
 
 
 def _tools(request: ModelRequest, names: WireNames) -> list[dict[str, Any]]:
-    if request.closing and not has_calls(request):
-        return []
     return [
         {
             "name": names.sent(tool.name),

@@ -31,13 +31,6 @@ def has_carries(request: ModelRequest) -> bool:
     )
 
 
-def has_calls(request: ModelRequest) -> bool:
-    """Whether one of the replies has calls."""
-    return any(
-        isinstance(message, AssistantMessage) and message.calls for message in request.messages
-    )
-
-
 def refuses_carry(words: str) -> bool:
     """Whether the words of a provider say that it refuses what earlier replies carried."""
     # Not one pattern with `.*`: an error may repeat the whole request, and that would be searched

@@ -1,8 +1,10 @@
 """Converts a request to the body of the OpenAI chat API.
 
-Reasoning returns to the model that wrote it, in the field in which it came, and only in replies
-with calls of the current task: DeepSeek refuses such a reply without the field, and servers of
-open models write it into their template. Proof: tests/models/wires/test_openai_request.py.
+Reasoning returns to the model that wrote it, in the field in which it came, in each reply with
+calls: DeepSeek refuses such a reply without the field in all later requests, also of later tasks
+(api-docs.deepseek.com, "Thinking Mode"), and servers of open models leave it to their template what
+the model reads. So each request begins with the bytes of the one before. Proof:
+tests/models/wires/test_openai_request.py.
 """
 
 import json
@@ -13,7 +15,6 @@ from penstock.core.call import ToolCall
 from penstock.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from penstock.models.model import ModelCard, ModelRequest
 from penstock.models.providers import ModelConfig
-from penstock.models.wires.carries import has_calls
 from penstock.models.wires.openai_card import DEEPSEEK, effort, is_openai, is_reasoning, longest
 from penstock.models.wires.parts import chat_images, chat_parts
 from penstock.models.wires.wire_names import WireNames, fitting_name
@@ -21,7 +22,7 @@ from penstock.models.wires.wire_names import WireNames, fitting_name
 REASONING = "reasoning"
 """The kind of the part of a carry: the field in which a reply brought its reasoning."""
 _REQUIRED_FIELDS = {DEEPSEEK: "reasoning_content"}
-"""The field that a provider requires in each reply with calls of the current task."""
+"""The field that a provider requires in each reply with calls."""
 
 
 def to_wire(
@@ -72,8 +73,6 @@ def to_wire(
 
 
 def _tools(request: ModelRequest, names: WireNames) -> list[dict[str, Any]]:
-    if request.closing and not has_calls(request):
-        return []
     return [
         {
             "type": "function",
@@ -106,7 +105,7 @@ def _format(request: ModelRequest, card: ModelCard) -> dict[str, Any] | None:
 
 
 class _Messages:
-    """Converts the messages. Those of the current task have their reasoning where it came."""
+    """Converts the messages. Replies with calls have their reasoning where it came."""
 
     def __init__(
         self,
@@ -121,27 +120,26 @@ class _Messages:
         self._names = names
         self._own = own
         self._role = role
-        task = request.messages[request.loop_start :]
-        fields = (self._field_of(each) for each in task if isinstance(each, AssistantMessage))
-        self._field = next(filter(None, fields), field)
+        self._field = field
+        """The field that replies have from here on, also those without reasoning."""
 
     def wire(self) -> Iterator[dict[str, Any]]:
         """Yield the messages, oldest first."""
         if self._request.system:
             yield {"role": self._role, "content": self._request.system}
         images: list[dict[str, Any]] = []
-        for index, message in enumerate(self._request.messages):
+        for message in self._request.messages:
             if images and not isinstance(message, ToolMessage):
                 yield {"role": "user", "content": images}
                 images = []
-            if (wire := self._message(index, message)) is not None:
+            if (wire := self._message(message)) is not None:
                 yield wire
             if isinstance(message, ToolMessage) and message.parts:
                 images += chat_images(message)
         if images:
             yield {"role": "user", "content": images}
 
-    def _message(self, index: int, message: Message) -> dict[str, Any] | None:
+    def _message(self, message: Message) -> dict[str, Any] | None:
         match message:
             case UserMessage():
                 return {"role": "user", "content": chat_parts(message) or message.content}
@@ -157,9 +155,10 @@ class _Messages:
                     "content": message.content or None,
                     "tool_calls": [self._call(each) for each in message.calls],
                 }
-                if self._field and index >= self._request.loop_start:
-                    is_own = self._field_of(message) == self._field
-                    wire[self._field] = message.reasoning if is_own else ""
+                # A reply before the first reasoning was sent without a field, and stays so.
+                self._field = (own := self._field_of(message)) or self._field
+                if self._field:
+                    wire[self._field] = message.reasoning if own else ""
                 return wire
 
     def _call(self, call: ToolCall) -> dict[str, Any]:

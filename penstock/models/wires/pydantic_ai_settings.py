@@ -19,7 +19,6 @@ from pydantic_ai.tools import ToolDefinition
 from penstock.models.model import ModelRequest
 from penstock.models.names import DEFAULT_ROOM, OFF, ROOM
 from penstock.models.providers import ModelConfig
-from penstock.models.wires.carries import has_calls
 from penstock.models.wires.wire_names import WireNames, fitting_name
 
 log = logging.getLogger(__name__)
@@ -146,7 +145,7 @@ class LibrarySettings:
     def _choose(self, settings: dict[str, Any], request: ModelRequest, names: WireNames) -> None:
         """Set whether the model must call a tool."""
         choice = "none" if request.closing else request.tool_choice
-        if choice in {None, "auto"} or not _offers_tools(request):
+        if choice in {None, "auto"} or not request.tools:
             return
         if choice == "none":
             settings["tool_choice"] = "none"
@@ -191,14 +190,8 @@ class LibrarySettings:
             log.warning("the model %r %s: %s %s", self._card.model_id, why, name, then)
 
 
-def _offers_tools(request: ModelRequest) -> bool:
-    return bool(request.tools) and not (request.closing and not has_calls(request))
-
-
 def offered_tools(request: ModelRequest, names: WireNames) -> list[ToolDefinition]:
     """Return the tools that the model may call."""
-    if not _offers_tools(request):
-        return []
     return [
         ToolDefinition(
             name=names.sent(tool.name),

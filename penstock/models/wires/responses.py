@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage, Carry, ToolMessage, UserMessage
+from penstock.core.text import cut
 from penstock.models.model import (
     Finished,
     ModelCard,
@@ -27,14 +28,18 @@ from penstock.models.model import (
 )
 from penstock.models.names import OFF
 from penstock.models.providers import ModelConfig
-from penstock.models.wires.carries import carry_of, compact, has_calls, has_carries
+from penstock.models.wires.carries import carry_of, compact, has_carries
 from penstock.models.wires.http import Endpoint, Post, bearer
 from penstock.models.wires.openai_card import effort, is_reasoning, longest, responses_card
 from penstock.models.wires.parts import response_parts
 from penstock.models.wires.responses_stream import ResponseStream
+from penstock.models.wires.sse import text_of
 from penstock.models.wires.wire_names import WireNames, fitting_name
 
 log = logging.getLogger(__name__)
+_REASON_CHARS = 80
+_MOST_REASONS = 8
+"""Reasons of withheld reasoning of which a model logs warnings; providers have five."""
 
 
 class ResponsesModel:
@@ -50,6 +55,8 @@ class ResponsesModel:
         self._endpoint = Endpoint(config, limits, path="/responses", headers=bearer(config))
         self._provider = f"openai-responses@{self._endpoint.host}"
         self._has_warned = False
+        self._withheld: set[str] = set()
+        """The reasons for withheld reasoning of which a warning was logged."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the events of the reply as they arrive."""
@@ -60,6 +67,7 @@ class ResponsesModel:
         async with aclosing(self._endpoint.events(post, reply)) as events:
             async for event in events:
                 yield names.meant(event)
+        self._warn_of_withheld(reply.withheld)
         usage, parts = reply.usage, reply.parts
         yield Finished(
             reply.finish_reason,
@@ -85,6 +93,19 @@ class ResponsesModel:
                 "the model %r reasons, so it accepts no temperature and no top_p",
                 self.card.model_id,
             )
+
+    def _warn_of_withheld(self, transformations: Any) -> None:
+        """Warn once for each reason by which the model did not read reasoning that was sent."""
+        listed = transformations if isinstance(transformations, list) else ()
+        reasons = {text_of(each.get("reason")) for each in listed if isinstance(each, dict)}
+        new = sorted(reasons - self._withheld)[: _MOST_REASONS - len(self._withheld)]
+        for reason in new:
+            log.warning(
+                "the model %r was not shown reasoning of earlier replies: %s",
+                self.card.model_id,
+                cut(reason, _REASON_CHARS) or "the provider gives no reason",
+            )
+        self._withheld.update(new)
 
 
 def to_wire(
@@ -214,8 +235,6 @@ def _text(request: ModelRequest, card: ModelCard) -> dict[str, Any] | None:
 
 
 def _tools(request: ModelRequest, names: WireNames) -> list[dict[str, Any]]:
-    if request.closing and not has_calls(request):
-        return []
     return [
         {
             "type": "function",

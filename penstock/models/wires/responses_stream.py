@@ -8,7 +8,6 @@ incomplete. A call whose pieces contradict its last event is an error, because i
 wrong arguments. Proof: tests/models/wires/test_responses_stream.py.
 """
 
-import logging
 from collections.abc import Mapping
 from http.client import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS
 from typing import Any
@@ -21,8 +20,6 @@ from penstock.core.messages import Usage
 from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta, failure
 from penstock.models.wires.carries import spelled
 from penstock.models.wires.sse import ServerEvents, count_of, error_text, parsed, refused, text_of
-
-log = logging.getLogger(__name__)
 
 _MESSAGE, _CALL, _REASONING = "message", "function_call", "reasoning"
 _REFUSED = (
@@ -62,6 +59,8 @@ class ResponseStream:
 
     def __init__(self, reply_bytes: int) -> None:
         self.done = False
+        self.withheld: Any = None
+        """What the provider says of reasoning that the model did not read."""
         """The last event of the reply has arrived."""
         self.response_id = ""
         self.raw_reason = ""
@@ -205,8 +204,7 @@ class ResponseStream:
         self.response_id = text_of(response.get("id")) or self.response_id
         if isinstance(usage := response.get("usage"), dict):
             self._usage = usage
-        if changed := response.get("input_transformations"):
-            log.warning("the provider left out parts of earlier replies: %s", error_text(changed))
+        self.withheld = response.get("input_transformations")
         self.done = True
 
     def _index(self, place: int | str) -> int:

@@ -241,10 +241,11 @@ def test_no_call_is_forced_where_that_is_refused() -> None:
 
 
 def test_a_closing_request_keeps_the_tools_and_forbids_them() -> None:
-    sent = wire(ADAPTIVE, *replied(ADAPTIVE, [UserMessage("1?")]), closing=True)
-    assert sent["tools"]
-    assert sent["tool_choice"] == {"type": "none"}
-    assert "tools" not in wire(ADAPTIVE, closing=True)
+    """Also before the first call: the tools are the beginning of what is cached."""
+    for history in (replied(ADAPTIVE, [UserMessage("1?")]), ()):
+        sent = wire(ADAPTIVE, *history, closing=True)
+        assert sent["tools"] == wire(ADAPTIVE, *history)["tools"]
+        assert sent["tool_choice"] == {"type": "none"}
 
 
 def test_parts_of_messages_and_of_results_are_blocks() -> None:

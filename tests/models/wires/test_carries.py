@@ -9,7 +9,6 @@ from penstock.models.model import ModelRequest
 from penstock.models.wires.carries import (
     carry_of,
     compact,
-    has_calls,
     has_carries,
     refuses_carry,
     spelled,
@@ -41,17 +40,15 @@ def test_a_carry_is_read_by_its_own_model_and_for_its_own_reply(
     assert carry_of(AssistantMessage("Hi", CALLS), "a@h", "m") is None
 
 
-def test_what_a_request_has() -> None:
-    plain = AssistantMessage("Hi")
+def test_whether_a_request_has_carries() -> None:
+    plain = AssistantMessage("Hi", CALLS)
     with_carry = AssistantMessage("Hi", (), Carry("a", "m", "", ()))
-    rows: list[tuple[list[Message], bool, bool]] = [
-        ([UserMessage("hi"), plain], False, False),
-        ([AssistantMessage("", CALLS), plain], True, False),
-        ([with_carry], False, True),
+    rows: list[tuple[list[Message], bool]] = [
+        ([UserMessage("hi"), plain], False),
+        ([plain, with_carry], True),
     ]
-    for messages, calls, carries in rows:
-        request = ModelRequest(system="", messages=messages)
-        assert (has_calls(request), has_carries(request)) == (calls, carries)
+    for messages, carries in rows:
+        assert has_carries(ModelRequest(system="", messages=messages)) is carries
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Requests to an OpenAI-compatible server."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -93,17 +94,14 @@ def test_the_whole_body() -> None:
     }
 
 
-def test_closing_with_calls_in_the_history_sends_the_tools_and_forbids_them() -> None:
-    """Some providers demand the tool list whenever the history holds tool calls."""
-    body = wire(*HISTORY, closing=True, extra={"tool_choice": "required"})
+@pytest.mark.parametrize("history", [HISTORY, (UserMessage("hi"),)])
+def test_closing_sends_the_tools_and_forbids_them(history: Sequence[Message]) -> None:
+    """They are the beginning of what is cached; with calls in the history some demand them."""
+    body = wire(*history, closing=True, extra={"tool_choice": "required"})
     assert len(body["tools"]) == 1
-    assert body.get("tool_choice", "none") == "none"
-    assert wire(*HISTORY, closing=True)["tool_choice"] == "none"
-
-
-def test_closing_without_calls_sends_no_tools() -> None:
-    body = wire(UserMessage("hi"), closing=True)
-    assert {"tools", "tool_choice"}.isdisjoint(body)
+    assert body["tool_choice"] == "none"
+    assert wire(*history, closing=True)["tool_choice"] == "none"
+    assert "tool_choice" not in wire(*history, closing=True, tools=())
 
 
 def test_an_empty_reply_is_omitted() -> None:
@@ -201,18 +199,17 @@ def thinking(text: str, field: str = "reasoning_content", family: str = "m") -> 
     return AssistantMessage("", (CALL,), carry, text)
 
 
-def test_reasoning_of_the_current_task_returns_in_its_field() -> None:
-    task: list[Message] = [
-        UserMessage("2?"),
-        thinking("two"),
-        HISTORY[2],
-        thinking("three"),
-        HISTORY[2],
-    ]
-    sent = wire(HISTORY[0], thinking("one"), HISTORY[2], *task, loop_start=3)["messages"]
+def test_reasoning_of_each_reply_with_calls_returns_in_its_field() -> None:
+    """Also that of earlier tasks, so that a request begins with the bytes of the one before."""
+    plain = AssistantMessage("", (CALL,))
+    talk: list[Message] = [UserMessage("1?")]
+    for reply in (plain, thinking("one"), plain, thinking("two"), AssistantMessage("So.")):
+        talk += [reply, HISTORY[2] if reply.calls else UserMessage("And?")]
+    sent = wire(*talk, thinking("three"), HISTORY[2], loop_start=10)["messages"]
     fields = [each.get("reasoning_content") for each in sent if each["role"] == "assistant"]
-    assert fields == [None, "two", "three"]
-    assert "reasoning" not in json.dumps(wire(*task, loop_start=5))
+    assert fields == [None, "one", "", "two", None, "three"]
+    for end in range(1, len(talk)):
+        assert wire(*talk[:end])["messages"] == sent[:end]
 
 
 @pytest.mark.parametrize(

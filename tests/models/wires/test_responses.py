@@ -30,8 +30,9 @@ from penstock.models.structured.fitted import Fitted, dialect_of
 from penstock.models.wires.openai_card import openai_card
 from penstock.models.wires.responses import ResponsesModel, to_wire
 from penstock.models.wires.wire_names import WireNames
-from tests.kit.fakes.provider import check_strict
+from tests.kit.fakes.provider import check_strict, event
 from tests.kit.fakes.responses import PARAMS
+from tests.kit.model_server import Canned, fake_server
 
 pytestmark = pytest.mark.conformance
 Json = dict[str, Any]
@@ -230,11 +231,12 @@ def test_reasoning_gets_room_in_the_longest_reply(
         ({"tool_choice": "required"}, "required"),
         ({"tool_choice": "add"}, {"type": "function", "name": "add"}),
         ({"closing": True, "messages": LOOP}, "none"),
-        ({"closing": True}, None),
+        ({"closing": True}, "none"),
+        ({"closing": True, "tools": []}, None),
     ],
 )
 def test_which_tool_the_model_calls(fields: Json, choice: Any) -> None:
-    body = wire(tools=[ADD], **fields)
+    body = wire(**{"tools": [ADD], **fields})
     assert body.get("tool_choice") == choice
     assert ("tools" in body) == (choice is not None)
 
@@ -257,3 +259,35 @@ def test_names_resolve_to_this_wire() -> None:
     again = ModelRegistry([named]).get("m")
     assert isinstance(again, ConfiguredModel)
     assert isinstance(again.model, ResponsesModel)
+
+
+def answering(transformations: Any) -> bytes:
+    """Return a reply that says which reasoning the model did not read."""
+    response = {"status": "completed", "output": [], "input_transformations": transformations}
+    return event({"type": "response.completed", "response": response})
+
+
+async def test_each_reason_for_withheld_reasoning_is_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is listed for each item of each request, in conversations without end."""
+    prefix = {"type": "reasoning", "id": "rs_1", "action": "removed", "reason": "prefix_mismatch"}
+    odd = [prefix, 7, {}, *({"reason": f"new {number}" * 50} for number in range(20))]
+    answers = [[prefix] * 30, [prefix], None, [{**prefix, "reason": "turn_boundary"}], 7, odd, odd]
+    async with fake_server(*(Canned([answering(each)]) for each in answers)) as server:
+        config = ModelConfig(
+            name="m",
+            provider="openai-responses",
+            model="gpt-6-sol",
+            base_url=server.url,
+            api_key="sk",
+        )
+        model = ResponsesModel(config, Limits())
+        for _ in answers:
+            async for _ in model.stream(ModelRequest(system="", messages=[UserMessage("Hi")])):
+                pass
+        await model.close()
+    begin = "the model 'm' was not shown reasoning of earlier replies: "
+    assert caplog.messages[:2] == [f"{begin}prefix_mismatch", f"{begin}turn_boundary"]
+    assert len(caplog.messages) == 8
+    assert max(map(len, caplog.messages)) < 150
