@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from penstock.models.wires.anthropic import AnthropicStream
+from tests.kit.fake_anthropic import ADAPTIVE, BINDING, MANUAL, MODELS, FakeAnthropic
 from tests.kit.fakes.chat import FIELD, FakeChat
 from tests.kit.fakes.provider import (
     Asked,
@@ -135,3 +137,119 @@ def test_reasoning_of_an_earlier_task_must_be_passed_back() -> None:
     del body["messages"][1][FIELD]
     with pytest.raises(RefusedRequest, match="must be passed back"):
         fake.check(body, HEAD.format("chat/completions"))
+
+
+def claude(mode: str) -> tuple[FakeAnthropic, Body]:
+    """Return a fake, and a request with the reply that it gave to the one before."""
+    fake = FakeAnthropic(mode)
+    asked = {"role": "user", "content": [{"type": "text", "text": "Go"}]}
+    tool = {"name": "look", "description": "Look.", "input_schema": {"type": "object"}}
+    thinking = {"type": "enabled", "budget_tokens": 1024} if mode == MANUAL else {"type": ADAPTIVE}
+    body: Body = {
+        "model": MODELS[mode],
+        "max_tokens": 2048,
+        "stream": True,
+        "system": [{"type": "text", "text": "Be brief."}],
+        "tools": [tool],
+        "thinking": thinking,
+        "messages": [asked],
+    }
+    stream = AnthropicStream(2**20)
+    for block in fake.answer(json.dumps(body).encode()).blocks:
+        stream.feed(block)
+    thought, redacted, said, called = stream.parts or ()
+    text = {"type": "text", "text": "Let me look."}
+    call = {"type": "tool_use", "id": called["id"], "name": "look", "input": {"n": 0}}
+    assert said == {"type": "text", "chars": len("Let me look.")}
+    reply = {"role": "assistant", "content": [thought, redacted, text, call]}
+    result = {"type": "tool_result", "tool_use_id": called["id"], "content": "3"}
+    return fake, {**body, "messages": [asked, reply, {"role": "user", "content": [result]}]}
+
+
+def blocks(body: Body, message: int) -> list[Body]:
+    content: list[Body] = body["messages"][message]["content"]
+    return content
+
+
+def moved(body: Body) -> None:
+    content = blocks(body, 1)
+    content[0], content[2] = content[2], content[0]
+
+
+def point(message: int, index: int, ttl: str = "5m") -> Change:
+    pointed = {"cache_control": {"type": "ephemeral", "ttl": ttl}}
+    return lambda body: blocks(body, message)[index].update(pointed)
+
+
+def pointed(body: Body) -> None:
+    later = [{"type": "text", "text": str(number)} for number in range(5)]
+    blocks(body, 2).extend(later)
+    for index in range(1, 6):
+        point(2, index)(body)
+
+
+def late(body: Body) -> None:
+    point(0, 0)(body)
+    point(2, 0, "1h")(body)
+
+
+def form(**schema: Any) -> Change:
+    whole = {"type": "object", "properties": {}, **schema}
+    return setting(output_config={"format": {"type": "json_schema", "schema": whole}})
+
+
+ANY = [BINDING, MANUAL, ADAPTIVE]
+OF_CLAUDE: list[tuple[list[str], Change, str]] = [
+    (ANY, lambda body: blocks(body, 1)[0].update(thinking="other"), "bound to a different"),
+    (ANY, lambda body: blocks(body, 1)[0].update(signature="x"), "bound to a different"),
+    (ANY, lambda body: blocks(body, 1).pop(0), "cannot be modified"),
+    (ANY, lambda body: blocks(body, 1).pop(1), "cannot be modified"),
+    (ANY, moved, "cannot be modified"),
+    ([BINDING], lambda body: body["system"][0].update(text="Be kind."), "bound to a different"),
+    ([BINDING], lambda body: body["tools"][0].update(name="see"), "bound to a different"),
+    ([BINDING], lambda body: blocks(body, 0)[0].update(text="Stop"), "bound to a different"),
+    ([MANUAL], lambda body: blocks(body, 1).__delitem__(slice(2)), "Expected `thinking`"),
+    (ANY, lambda body: blocks(body, 1)[2].update(text=""), "must be non-empty"),
+    (ANY, setting(quite_new=1), "quite_new: Extra inputs are not permitted"),
+    (ANY, lambda body: blocks(body, 2)[0].update(odd=1), "odd: Extra inputs"),
+    (ANY, lambda body: body["messages"].insert(1, body["messages"][0]), "roles must alternate"),
+    (ANY, lambda body: body["messages"].pop(), "the last call has no result"),
+    (ANY, lambda body: blocks(body, 2)[0].update(tool_use_id="x"), "without `tool_result`"),
+    (
+        ANY,
+        lambda body: blocks(body, 2).insert(0, {"type": "text", "text": "So:"}),
+        "without `tool_result`",
+    ),
+    (ANY, pointed, "A maximum of 4 blocks with cache_control"),
+    (ANY, late, "must not come after a ttl='5m' one"),
+    (ANY, point(1, 0), "cache_control: Extra inputs"),
+    ([MANUAL], setting(max_tokens=1024), "must be less than max_tokens"),
+    (ANY, setting(temperature=0.5), "temperature: Extra inputs"),
+    ([BINDING], setting(tool_choice={"type": "any"}), "does not support forced tool use"),
+    ([MANUAL], setting(tool_choice={"type": "any"}), "may not be enabled when tool use is forced"),
+    (ANY, form(), "additionalProperties must be false"),
+    (
+        ANY,
+        form(additionalProperties=False, properties={"a": {"type": "string", "maxLength": 9}}),
+        "keywords that are not supported",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("mode", "change", "message"),
+    [(mode, change, message) for modes, change, message in OF_CLAUDE for mode in modes],
+)
+def test_a_wrong_request_to_claude_is_refused(mode: str, change: Change, message: str) -> None:
+    fake, body = claude(mode)
+    assert fake.answer(json.dumps(body).encode()).status == 200, fake.refusals
+    change(body)
+    assert fake.answer(json.dumps(body).encode()).status == 400
+    assert message in fake.refusals[-1]
+
+
+@pytest.mark.parametrize("mode", [MANUAL, ADAPTIVE])
+def test_thinking_of_an_older_claude_is_bound_to_nothing_else(mode: str) -> None:
+    fake, body = claude(mode)
+    body["system"][0]["text"] = "Be kind."
+    assert fake.answer(json.dumps(body).encode()).status == 200

@@ -22,6 +22,7 @@ from tests.kit.fakes.anthropic_forms import (
     blocks_in_order,
     message_problems,
     point_problems,
+    schema_problems,
     unknown_members,
 )
 from tests.kit.fakes.provider import Delivery, Fault
@@ -90,12 +91,12 @@ class FakeAnthropic:
         """The requests, parsed."""
         return [json.loads(body) for body in self.bodies]
 
-    def answer(self, head: str, body: bytes) -> Answer:
+    def answer(self, body: bytes) -> Answer:
         """Return the answer to a request."""
         self.bodies.append(body)
         self.on_request(len(self.bodies))
         try:
-            request = checked(json.loads(body), head)
+            request = checked(json.loads(body))
             self._check_conversation(request)
         except RequestRefused as error:
             self.refusals.append(str(error))
@@ -260,21 +261,18 @@ def _call(number: int, name: str, arguments: str) -> tuple[dict[str, Any], list[
     ]
 
 
-def checked(request: dict[str, Any], head: str) -> dict[str, Any]:
+def checked(request: dict[str, Any]) -> dict[str, Any]:
     """Return the request. Raises RequestRefused for a form that the provider refuses."""
     try:
         SDK.validate_python(request)
     except ValidationError as error:
         raise RequestRefused(str(error)) from None
-    for problem in (*unknown_members(request), *_problems(request, head.lower())):
+    for problem in (*unknown_members(request), *_problems(request)):
         raise RequestRefused(problem)
     return request
 
 
-def _problems(request: dict[str, Any], head: str) -> Iterator[str]:
-    if "anthropic-version: 2026-10-21" in head:
-        for name in {"temperature", "top_p", "top_k"} & request.keys():
-            yield f"{name}: is not supported"
+def _problems(request: dict[str, Any]) -> Iterator[str]:
     thinking = request.get("thinking", {})
     is_forced = request.get("tool_choice", {}).get("type") in {"any", "tool"}
     if thinking.get("type") == "enabled":
@@ -286,8 +284,8 @@ def _problems(request: dict[str, Any], head: str) -> Iterator[str]:
     if is_forced and request["model"] == MODELS[BINDING]:
         yield "tool_choice: this model does not support forced tool use"
     schema = request.get("output_config", {}).get("format", {}).get("schema")
-    if schema is not None and schema.get("additionalProperties") is not False:
-        yield "output_config.format.schema: additionalProperties must be false"
+    if schema is not None:
+        yield from schema_problems(schema)
     yield from message_problems(request["messages"])
     yield from point_problems(request)
 
@@ -321,7 +319,7 @@ async def fake_anthropic(mode: str, **options: Any) -> AsyncIterator[FakeAnthrop
                 lines = head.lower().splitlines()
                 length = next(line for line in lines if line.startswith("content-length:"))
                 body = await reader.readexactly(int(length.partition(":")[2]))
-                answer = fake.answer(head, body)
+                answer = fake.answer(body)
                 lines = [f"HTTP/1.1 {answer.status} Said", f"content-type: {answer.kind}"]
                 lines += [f"{name}: {value}" for name, value in answer.headers.items()]
                 writer.write("\r\n".join([*lines, "transfer-encoding: chunked", "", ""]).encode())

@@ -60,7 +60,7 @@ class ResponseStream:
     def __init__(self, reply_bytes: int) -> None:
         self.done = False
         self.withheld: Any = None
-        """What the provider says of reasoning that the model did not read."""
+        """The provider's list of reasoning that the model did not read."""
         """The last event of the reply has arrived."""
         self.response_id = ""
         self.raw_reason = ""

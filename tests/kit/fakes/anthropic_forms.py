@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, get_type_hints
 
+from anthropic import transform_schema
 from anthropic.types import (
     DocumentBlockParam,
     ImageBlockParam,
@@ -16,7 +17,6 @@ from anthropic.types import (
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from anthropic.types.user_message_param import UserMessageParam
 
-POINTS = {"text", "image", "document", "tool_use", "tool_result"}
 MAX_POINTS = 4
 BLOCKS: dict[str, Any] = {
     "text": TextBlockParam,
@@ -42,6 +42,20 @@ def unknown_members(request: dict[str, Any]) -> Iterator[str]:
     for place, value, kind in placed:
         for name in value.keys() - get_type_hints(kind).keys():
             yield f"{place}.{name}: Extra inputs are not permitted"
+
+
+def schema_problems(schema: dict[str, Any]) -> Iterator[str]:
+    """Yield errors in the schema of a reply: what the SDK would rewrite, the API refuses."""
+    place = "output_config.format.schema"
+    if schema.get("additionalProperties") is not False:
+        yield f"{place}: additionalProperties must be false"
+    try:
+        is_supported = transform_schema(schema) == schema
+    except ValueError as error:
+        yield f"{place}: {error}"
+        return
+    if not is_supported:
+        yield f"{place}: it has keywords that are not supported"
 
 
 def message_problems(messages: list[dict[str, Any]]) -> Iterator[str]:
@@ -76,8 +90,6 @@ def point_problems(request: dict[str, Any]) -> Iterator[str]:
     points = [block for block in blocks if "cache_control" in block]
     if len(points) > MAX_POINTS:
         yield f"A maximum of {MAX_POINTS} blocks with cache_control may be provided"
-    if wrong := [block for block in points if block.get("type", "text") not in POINTS | {"custom"}]:
-        yield f"{wrong[0]['type']} blocks cannot have cache_control"
     ttls = [block["cache_control"].get("ttl", "5m") for block in points]
     if ttls != sorted(ttls):
         yield "a ttl='1h' cache_control block must not come after a ttl='5m' one"
