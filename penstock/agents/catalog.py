@@ -21,7 +21,7 @@ from penstock.agents.agent_profile import AgentProfile, Tier
 from penstock.agents.handoffs import check_handoffs
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
-from penstock.core.errors import NameTaken, NotFound
+from penstock.core.errors import ConfigError, NameTaken, NotFound
 from penstock.core.events.events import MessageReceived
 from penstock.core.ids import ASSISTANT
 from penstock.engine.session_state import SessionState
@@ -273,6 +273,19 @@ def catalog_entries(catalog: Catalog) -> list[Json]:
         catalog.list_from_files(), key=lambda each: (_TIERS.index(each.profile.tier), each.name)
     )
     return [_entry(each) for each in by_tier]
+
+
+def listed(agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:
+    """Return the agents that a program gives. Raises ConfigError for anything else."""
+    if isinstance(agents, Agent | str) or not isinstance(agents, Iterable):
+        raise ConfigError(f"agents= takes a list, such as agents=[clerk]; found {agents!r}")
+    given = tuple(agents)
+    for agent in given:
+        if not isinstance(agent, Agent):
+            raise ConfigError(
+                f"agents= takes Agent objects, found {agent!r}; agents of files need not be listed"
+            )
+    return given
 
 
 def check_names(agents: Iterable[AnyAgent]) -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import AnyAgent
 from penstock.agents.agent_parts import check_tool_ids, with_inner
-from penstock.agents.catalog import Catalog, check_names, with_handoffs
+from penstock.agents.catalog import Catalog, check_names, listed, with_handoffs
 from penstock.app.authoring import DryRuns, ProjectAgents, ProjectAuthoring
 from penstock.app.flows import code_environment_of, constants_of, flows_of
 from penstock.app.global_tools import with_global_tools
@@ -154,7 +154,7 @@ async def open_for_program(
         named = {each: value for each, value in options.items() if each in _DEPS}
         deps = cast("DepsOptions", named)
         added = Additions(
-            tools=tools, agents=tuple(agents), models=tuple(models), deps=given_deps(deps)
+            tools=tools, agents=listed(agents), models=tuple(models), deps=given_deps(deps)
         )
         plugins = load_plugins(options.get("plugins", ()), options.get("hooks", ()))
         added.check(plugins.hooks.project)

@@ -99,13 +99,15 @@ class ModelSettings(
 def _problems(settings: ModelSettings) -> Iterator[str]:
     for name, (low, high) in RANGES.items():
         value = getattr(settings, name)
-        if value is not None and not (type(value) is not bool and low <= value <= high):
+        is_number = isinstance(value, int | float) and type(value) is not bool
+        if value is not None and not (is_number and low <= value <= high):
             yield f"{name} must be from {low:,} to {high:,}, found {value!r}"
     for name, words in (("thinking", THINKING), ("cache_ttl", CACHE_TTLS)):
         if (word := getattr(settings, name)) is not None and word not in words:
             yield f"{name} must be {', '.join(words[:-1])} or {words[-1]}, found {word!r}"
     stop = settings.stop or ()
-    if len(stop) > MAX_STOPS or not all(0 < len(each) <= MAX_STOP_CHARS for each in stop):
+    is_one = isinstance(stop, str)  # a list of its letters else
+    if is_one or len(stop) > MAX_STOPS or not all(0 < len(each) <= MAX_STOP_CHARS for each in stop):
         yield f"stop must be at most {MAX_STOPS} texts of 1 to {MAX_STOP_CHARS} characters"
     if settings.tool_choice == "":
         yield "tool_choice must be auto, none, required or the id of a tool, found an empty text"

@@ -12,7 +12,7 @@ from penstock.agents.agent_parts import (
     check_tool_ids,
     with_inner,
 )
-from penstock.agents.catalog import Catalog
+from penstock.agents.catalog import Catalog, listed
 from penstock.app.runtime import Runtime
 from penstock.app.runtime_parts import (
     DeclaredAgents,
@@ -269,7 +269,7 @@ async def memory_runtime(
         Good morning.
     """
     place = place or MemoryStorage()
-    hooks, own, chosen = HookRegistry(parts.pop("hooks", ())), tuple(agents), all_as_tools(tools)
+    hooks, own, chosen = HookRegistry(parts.pop("hooks", ())), listed(agents), all_as_tools(tools)
     _check(own, chosen, given := given_deps(parts), hooks)
     declared = DeclaredTools(registry=Registry(chosen), rules=RuleSet(rules), skills=skills)
 

@@ -261,9 +261,9 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"output": Ticket, "output_retries": True}, ConfigError, "must be a whole number from 0"),
     ({"output": [Ticket, Spam]}, ConfigError, r"write Ticket \| Spam"),
     ({"output": book, "output_mode": "native"}, ConfigError, "needs output_mode='tool'"),
-    ({"output": lambda title: title}, ConfigError, "has no hint for what it returns"),
+    ({"output": lambda title: title}, ConfigError, r"write `def make\(...\) -> Ticket:`"),
     ({"output": len}, ConfigError, "has no hint for what it returns"),
-    ({"output": Agent("b")}, ConfigError, "has no JSON Schema"),
+    ({"output": Agent("b")}, ConfigError, "takes a type or a function, found <agent 'b'>"),
 ]
 
 

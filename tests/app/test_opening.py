@@ -15,6 +15,7 @@ from penstock.core.ids import LogId
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.program.opening import open as open_runtime
+from penstock.testing.runtime import memory_runtime
 from penstock.tools.shell import ShellSettings
 from tests.kit.project import ProjectFolder
 from tests.kit.tools import Act
@@ -143,6 +144,26 @@ def test_the_settings_decide_whether_shell_commands_run(tmp_path: Path) -> None:
 
 
 CLERK = "---\nname: clerk\n---\nYou are a clerk.\n"
+
+
+@pytest.mark.parametrize(
+    ("agents", "message"),
+    [
+        (Agent("clerk"), r"agents= takes a list, such as agents=\[clerk\]; found <agent 'clerk'>"),
+        ("clerk", "agents= takes a list"),
+        (3, "agents= takes a list"),
+        (["clerk"], "agents= takes Agent objects, found 'clerk'; agents of files need not be"),
+    ],
+)
+async def test_what_is_no_list_of_agents_is_refused(
+    tmp_path: Path, agents: Any, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        async with open_runtime(tmp_path, agents=agents):
+            pass
+    with pytest.raises(ConfigError, match=message):
+        async with memory_runtime(agents=agents):
+            pass
 
 
 async def test_two_agents_of_one_name_are_refused_with_both_places(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ REQUEST = ModelRequest(system="", messages=())
         ({"timeout": 0}, "timeout must be from 0.001 to 86,400, found 0"),
         ({"thinking": "hard"}, "thinking must be off, .* or xhigh, found 'hard'"),
         ({"cache_ttl": "2h"}, "cache_ttl must be 5m or 1h, found '2h'"),
+        ({"temperature": "hot"}, "temperature must be from 0 to 2, found 'hot'"),
+        ({"stop": "END"}, "stop must be at most 16 texts of 1 to 200 characters"),
         ({"stop": ("",)}, "stop must be at most 16 texts of 1 to 200 characters"),
         ({"stop": ("x",) * 17}, "stop must be at most 16 texts of 1 to 200 characters"),
         ({"tool_choice": ""}, "tool_choice must be auto, none, required or the id of a tool"),

@@ -12,7 +12,6 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import assert_never
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
@@ -247,13 +246,15 @@ class PlacedFile(Struct, frozen=True):
     """How many characters of the text come before it."""
 
 
-def _arranged(content: Sequence[str | Attachment]) -> tuple[str, list[PlacedFile]]:
+def _arranged(content: object) -> tuple[str, list[PlacedFile]]:
     """Return the text, and the files with their places.
 
     Files stand before a text that is in one piece, as providers advise; between pieces of text they
     keep their places.
     """
     text, files, pieces, was_text = "", list[PlacedFile](), 0, False
+    if not isinstance(content, Sequence) or isinstance(content, bytes):
+        raise _no_content("/content", content)
     for number, piece in enumerate(content):
         match piece:
             case str():
@@ -262,11 +263,20 @@ def _arranged(content: Sequence[str | Attachment]) -> tuple[str, list[PlacedFile
             case Attachment():
                 files.append(PlacedFile(piece, number, len(text)))
             case _:
-                assert_never(piece)
+                raise _no_content(f"/content/{number}", piece)
         was_text = isinstance(piece, str)
     if pieces <= 1:
         files = [PlacedFile(each.attachment, each.number) for each in files]
     return text, files
+
+
+def _no_content(field: str, found: object) -> InvalidRequest:
+    wanted = "a text, Image, Document or Audio; write Image(data) for bytes"
+    if field == "/content":
+        wanted = "a text, or a list of texts, Image, Document and Audio"
+    return InvalidRequest(
+        [{"field": field, "issue": f"is {type(found).__name__}; wanted {wanted}"}]
+    )
 
 
 def clean_name(name: str | None) -> str | None:

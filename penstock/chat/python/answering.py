@@ -233,7 +233,11 @@ class Answering:
 
 
 def _id_of(target: Target) -> str:
-    return target if isinstance(target, str) else target.id
+    if isinstance(target, str):
+        return target
+    if not isinstance(target, Question):
+        raise RuntimeMisuse(f"wanted a reply, a question or its id, found {target!r}")
+    return target.id
 
 
 def _body(record: QuestionRecord, value: Any) -> dict[str, Any]:

@@ -278,9 +278,7 @@ class Conversations(Archive):
             >>> asyncio.run(main())
             ['succeeded', 'succeeded']
         """
-        if concurrency < 1:
-            raise ConfigError(f"concurrency must be at least 1, found {concurrency}")
-        asked, slots = list(inputs), asyncio.Semaphore(concurrency)
+        asked, slots = _inputs(inputs, concurrency), asyncio.Semaphore(concurrency)
 
         async def reply_to(number: int) -> Reply[Any]:
             async with slots:
@@ -362,6 +360,15 @@ class Conversations(Archive):
         if agent.handoffs:
             return form_of(agent, self.requests.known.agents.find)
         return RecordedTask((), agent.contract) if agent.contract else _TEXT
+
+
+def _inputs(inputs: Iterable[Content], concurrency: int) -> list[Content]:
+    """Return the inputs of a map. Raises ConfigError for arguments that make no sense."""
+    if concurrency < 1:
+        raise ConfigError(f"concurrency must be at least 1, found {concurrency}")
+    if isinstance(inputs, str):
+        raise ConfigError(f"inputs takes a list of messages, such as [{inputs[:80]!r}]")
+    return list(inputs)
 
 
 def _is_whole(records: Sequence[Record]) -> bool:

@@ -6,6 +6,7 @@ Proof: `tests/tools/python/test_hints.py`.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
@@ -298,18 +299,22 @@ def _schema_of(hint: Any, *, is_of_msgspec: bool) -> Json:
         return _read_schema(hint, is_of_msgspec=is_of_msgspec)
     except _FAULTS as error:
         field = _faulty_field(hint)
+        if not (isinstance(hint, type) or get_origin(hint) or field):
+            raise ConfigError(f"output takes a type or a function, found {hint!r}") from error
         where = (
             f"the field {field!r} of output {type_name(hint)}"
             if field
             else f"output {type_name(hint)}"
         )
-        reason = " ".join(str(error).partition("\n\nFor further information")[0].split())
+        # the next sentences of pydantic are advice for its own users
+        reason = " ".join(re.split(r"\.\s|\n", str(error), maxsplit=1)[0].split())
         raise ConfigError(f"{where} has no JSON Schema: {reason}") from error
 
 
 _FAULTS = (
     PydanticUserError,
     AttributeError,
+    KeyError,
     NameError,
     TypeError,
     ValueError,

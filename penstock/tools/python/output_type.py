@@ -112,9 +112,9 @@ def returned(function: Any) -> Any:
         raise ConfigError(f"output function {function.__name__!r}: {error}") from error
     if "return" not in hints:
         name = function.__name__
+        line = f"def {name if name.isidentifier() else 'make'}(...) -> Ticket:"
         raise ConfigError(
-            f"output function {name!r} has no hint for what it returns; write "
-            f"`def {name}(...) -> Ticket:`"
+            f"output function {name!r} has no hint for what it returns; write `{line}`"
         )
     return hints["return"]
 

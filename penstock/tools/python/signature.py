@@ -62,7 +62,7 @@ class Signature(Struct, kw_only=True):
 
 def type_name(hint: Any) -> str:
     """Return the name of a type for messages."""
-    if hint in {None, type(None)}:
+    if hint is None or hint is type(None):
         return "None"
     return getattr(hint, "__name__", None) or str(hint)
 

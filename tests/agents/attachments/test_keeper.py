@@ -92,6 +92,23 @@ async def test_one_bad_file_refuses_all_and_each_is_named() -> None:
     assert not [each async for each in _names(place)]
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (3, "/content is int; wanted a text, or a list of texts, Image"),
+        (None, "/content is NoneType; wanted a text, or a list of texts, Image"),
+        (b"x", "/content is bytes; wanted a text, or a list of texts, Image"),
+        (["x", b"x"], "/content/1 is bytes; wanted a text, Image, Document or Audio; write Image("),
+        (["x", Path("a.png")], "/content/1 is PosixPath; wanted a text, Image"),
+    ],
+)
+async def test_what_no_message_may_hold_is_refused(content: Any, problem: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        await Place().keeper.keep(content, ANN)
+    (found,) = caught.value.problems
+    assert f"{found['field']} {found['issue']}".startswith(problem)
+
+
 async def _names(place: Place) -> Any:
     for content in (PNG, b""):
         if await place.objects.exists(await Blobs(Memory()).put(content)):

@@ -119,6 +119,9 @@ async def test_a_wrong_use_names_the_right_line() -> None:
             await runtime.approve(done)
         with pytest.raises((AlreadyAnswered, QuestionClosed)):
             await runtime.reject(reply.questions[0], "too late")
+        nothing: Any = None
+        with pytest.raises(RuntimeMisuse, match="wanted a reply, a question or its id, found None"):
+            await runtime.approve(nothing)
         for answering in (runtime.answer("q_no", 1), runtime.approve("q_no")):
             with pytest.raises(NotFound):
                 await answering

@@ -324,6 +324,8 @@ async def test_a_map_that_works_on_nothing_at_once_is_refused() -> None:
         for concurrency in (0, -1):
             with pytest.raises(ConfigError, match=f"at least 1, found {concurrency}"):
                 _ = [reply async for reply in runtime.map(["One"], concurrency=concurrency)]
+        with pytest.raises(ConfigError, match=r"takes a list of messages, such as \['One'\]"):
+            _ = [reply async for reply in runtime.map("One")]
 
 
 async def test_another_agent_of_a_known_name_is_refused_outside_of_notebooks(

@@ -184,8 +184,9 @@ REFUSED: list[tuple[Any, str]] = [
     (Hook, "the field 'action' of output Hook has no JSON Schema: "),
     (Job, "the field 'opaque' of output Job has no JSON Schema: "),
     (Opaque, "output Opaque has no "),
-    (3, "output 3 has no JSON Schema: "),
-    ("Ticket", "output Ticket has no JSON Schema: "),
+    (3, "output takes a type or a function, found 3"),
+    ({"a": 1}, "output takes a type or a function, found {'a': 1}"),
+    ("Ticket", "output takes a type or a function, found 'Ticket'"),
     ([Ticket, Point], "output takes a type, found a list; for one of several write Ticket | Point"),
 ]
 
