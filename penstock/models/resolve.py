@@ -99,8 +99,9 @@ class ModelRegistry:
         """Return the model of this name; None is the default. Raises ConfigError."""
         model_name = name or self.default
         if (model := self._made.get(model_name)) is None:
-            # Each model keeps connections, and names come from requests: so there is a bound.
-            if len(self._made) >= MAX_MODELS:
+            # Each model keeps connections, and names come from requests: so there is a bound. The
+            # operator's own models are made nevertheless.
+            if model_name not in self._configs and len(self._made) >= MAX_MODELS:
                 raise ConfigError(
                     f"{MAX_MODELS} models are in use, the maximum of one process, so "
                     f"{model_name!r} is refused; use one of them, or restart the process"

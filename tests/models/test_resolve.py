@@ -211,6 +211,7 @@ async def test_names_without_an_entry_are_bounded() -> None:
         models.get(f"offline:{number}")
     with pytest.raises(ConfigError, match="1000 models are in use, the maximum of one process"):
         models.get("offline:one-more")
+    assert models.get(LOCAL.name).card.model_id == LOCAL.name
     await models.close()
     assert models.get("offline:one-more").card.name == "one-more"
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cached_property, partial, update_wrapper
 from pathlib import Path
+from reprlib import Repr
 from typing import (
     Any,
     Concatenate,
@@ -42,6 +43,7 @@ from penstock.core.foreign_code import BlockingDetector
 from penstock.core.json_values.json_text import JSON_DEPTH
 from penstock.core.json_values.schema import Problem, pointer
 from penstock.core.late import late
+from penstock.core.text import ERROR_CHARS, cut
 from penstock.resources.dependencies import MISSING, NO_DEPS, Depends
 from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
@@ -193,7 +195,8 @@ class FunctionTool(Generic[NeedsT_contra, P, R_co]):
         wrong = wrong_options(self._options)
         for name, valid in wrong.items():
             value = self._options.get(name)
-            text = f"{name!r} of tool {self.tool_id!r} must be {valid}, not {value!r}"
+            # A schema from elsewhere may be of any size and depth.
+            text = f"{name!r} of tool {self.tool_id!r} must be {valid}, not {_shown(value)}"
             findings.append(self._finding("bad-value", text))
         promised = (each for each in RESERVED if self._options.get(each) and each not in wrong)
         for name in promised:
@@ -348,6 +351,15 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     if function is not None:
         return FunctionTool(function, **options)
     return lambda function: FunctionTool(function, **options)
+
+
+_BRIEF = Repr()
+_BRIEF.maxlevel = _BRIEF.maxdict = _BRIEF.maxlist = _BRIEF.maxtuple = 10
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 200
+
+
+def _shown(value: Any) -> str:
+    return cut(_BRIEF.repr(value), ERROR_CHARS)
 
 
 async def _provide(values: dict[str, Any], signature: Signature, invocation: Invocation) -> None:

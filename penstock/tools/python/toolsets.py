@@ -21,9 +21,9 @@ from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
 from penstock.core.errors import Blocked, ConfigError, DeclarationError, ToolsetFailed
-from penstock.core.foreign_code import consume_outcome
+from penstock.core.foreign_code import CaughtError, consume_outcome
 from penstock.core.task import Missing, MissingKind
-from penstock.core.text import cut
+from penstock.core.text import ERROR_CHARS, cut
 from penstock.resources.dependencies import (
     MISSING,
     AgentContext,
@@ -129,7 +129,7 @@ class Toolsets:
         if work.cancelled():
             raise ToolsetFailed("cancelled itself")
         if (error := work.exception()) is not None:
-            raise ToolsetFailed(f"failed: {error!r}") from error
+            raise ToolsetFailed(f"failed: {cut(repr(error), ERROR_CHARS)}") from error
         tools = _tools_of(work.result())
         needs = AgentNeeds(agent=agent.name, tools=tools, source=agent.source_of_deps)
         given = GivenDeps() if self._dependencies is None else self._dependencies.given
@@ -156,12 +156,13 @@ def _tools_of(found: Any) -> list[Tool]:
     for each in found:
         if isinstance(each, AgentTool) or hasattr(each, "as_tool"):
             raise ToolsetFailed(f"returned {each!r}; list agents in tools= of the agent")
-        try:
+        with CaughtError() as fault:
             tool = as_tool(each)
-            _ = tool.spec  # a broken function is found now, not at a model's first call
-        except (TypeError, ConfigError, DeclarationError) as error:
-            raise ToolsetFailed(f"returned what cannot be a tool: {error}") from error
-        tools.append(tool)
+            _ = tool.spec  # a broken one is found now, not at a model's first call
+            tools.append(tool)
+        if fault.error is not None:
+            why = cut(str(fault.error) or repr(fault.error), ERROR_CHARS)
+            raise ToolsetFailed(f"returned what cannot be a tool: {why}") from fault.error
     return tools
 
 

@@ -9,11 +9,14 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from penstock import Agent, AgentContext, Depends, Profile, Tool, ToolContext, tool
+from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.events.events import TaskStarted
 from penstock.core.limits import Limits
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from penstock.tools.invocation import Invocation
+from penstock.tools.spec import ToolSpec
 from tests.kit.logs import events
 
 
@@ -220,6 +223,43 @@ def raising() -> Any:
     raise KeyError("closed")
 
 
+class Unspecified:
+    """A tool whose specification cannot be read."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        raise OSError("no such server")
+
+    async def run(self, input: Json, invocation: Invocation) -> Any:
+        """Do nothing."""
+
+
+def foreign(schema: Any) -> Any:
+    """Return a tool with a schema from elsewhere."""
+
+    @tool(effect="read", input_schema=schema)
+    def ask(input: dict[str, Any]) -> str:
+        """Ask."""
+        return ""
+
+    return ask
+
+
+def nested(levels: int) -> Any:
+    """Return a schema of so many levels."""
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+WIDE = {"type": "object", "properties": {"a" * 100_000: {"type": "none"}}}
+
+
+def shouting() -> Any:
+    raise ValueError("x" * 100_000)
+
+
 BROKEN: dict[str, tuple[Callable[[], Any], str]] = {
     "raises": (raising, "failed: KeyError('closed')"),
     "returns None": (lambda: None, "must return a list of tools, found None"),
@@ -231,6 +271,10 @@ BROKEN: dict[str, tuple[Callable[[], Any], str]] = {
     "has an agent inside": (lambda: [Agent("a")], "returned <agent 'a'>; list agents in tools="),
     "has a lambda inside": (lambda: [lambda: 1], "cannot be a tool: a lambda has no name"),
     "has a broken tool": (lambda: [wrong], "the parameter 'x' has no type hint"),
+    "has a tool without a specification": (lambda: [Unspecified()], "a tool: no such server"),
+    "has a schema of 2,000 levels": (lambda: [foreign(nested(2_000))], "must be a JSON Schema"),
+    "has a wrong schema of 100 KB": (lambda: [foreign(WIDE)], "must be a JSON Schema"),
+    "raises 100 KB": (shouting, "failed: ValueError('xxx"),
     "has one name twice": (lambda: [stock, other_stock], "returned two tools 'stock'; rename"),
     "has a name of the agent": (lambda: [price], "returned 'price', but the agent has another"),
     "has a name of a hand-off": (lambda: [transfer], "returned 'transfer_to_billing', but the"),
@@ -260,6 +304,7 @@ async def test_a_toolset_that_fails_ends_a_task_that_starts_with_its_name_and_th
         reply = await runtime.chat("Hi", agent=clerk)
     assert reply.status == "failed"
     assert reply.error
+    assert len(reply.error.message) < 2_500
     assert reply.error.code == "TOOLSET_FAILED"
     assert reply.error.message.startswith("the toolset 'Broken' of agent 'clerk' ")
     assert reason in reply.error.message
