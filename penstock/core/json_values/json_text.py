@@ -50,6 +50,11 @@ _sorted = _encoder(sort_keys=True, allow_nan=True)
 _ordered = _encoder(sort_keys=False, allow_nan=False)
 _checked = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 """Finds circular references too, which the two above do not look for."""
+_flat = msgspec.json.Encoder().encode
+_flat_sorted = msgspec.json.Encoder(order="sorted").encode
+"""For values without floats and nesting: the same text, in a third of the time."""
+_UNUSUAL = (TypeError, UnicodeEncodeError)
+"""Keys that are no text, and lone surrogates."""
 _decode = msgspec.json.Decoder().decode
 # the same rules as `_CAREFUL_DECODER`, and 3 to 20 times as fast; but its messages are worse
 _SHOWN = 20
@@ -88,7 +93,12 @@ def as_stored(value: Any) -> Any:
 
 def canonical(value: Any) -> str:
     """Return the canonical text of a JSON value."""
-    text = _sorted(value if _is_flat(value) else _normal(value))
+    if is_flat := _is_flat(value):
+        try:
+            return _flat_sorted(value).decode()
+        except _UNUSUAL:
+            pass
+    text = _sorted(value if is_flat else _normal(value))
     return text if text.isascii() else without_surrogates(text)
 
 
@@ -105,6 +115,11 @@ def compact(value: Any) -> str:
 
 def exact(value: Any) -> str:
     """Return the same text as `compact`, but raise ValueError for NaN and the infinities."""
+    if _is_flat(value):
+        try:
+            return _flat(value).decode()
+        except _UNUSUAL:
+            pass
     text = _ordered(value)
     return text if text.isascii() else without_surrogates(text)
 

@@ -179,6 +179,27 @@ def test_nesting_is_followed_as_far_as_inputs_may_go_and_never_crashes() -> None
             spell(nested(100_000))
 
 
+FLAT = st.dictionaries(
+    st.text(max_size=9), st.text(max_size=9) | st.integers() | st.booleans() | st.none(), max_size=4
+)
+
+
+@FEW
+@given(FLAT | st.text() | st.integers())
+@example("".join(chr(each) for each in range(0x10000) if not 0xD800 <= each < 0xE000))
+@example({"\uffff": 1, "\U0001f600": 2, "": 3, "a" * 999: 4})
+def test_flat_values_are_spelled_as_by_the_json_module(value: Any) -> None:
+    rules: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":")}
+    assert compact(value) == json.dumps(value, **rules)
+    assert canonical(value) == json.dumps(value, sort_keys=True, **rules)
+
+
+def test_keys_that_are_no_text_are_spelled_as_by_the_json_module() -> None:
+    assert canonical({None: 1}) == compact({None: 1}) == '{"null":1}'
+    assert canonical({2: 1}) == compact({2: 1}) == '{"2":1}'
+    assert canonical({True: 1}) == compact({True: 1}) == '{"true":1}'
+
+
 @FEW
 @given(json_values)
 def test_a_spelling_is_json_and_spells_itself(value: Any) -> None:
