@@ -9,11 +9,10 @@ import penstock
 from penstock import Agent, AgentContext
 from penstock.core.errors import ConfigError, NameTaken
 from penstock.core.events.events import PromptResolved
-from penstock.core.limits import Limits
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryStorage, memory_runtime
-from tests.kit.dying_log import DyingLog, live, see_through
+from penstock.testing.runtime import memory_runtime
+from tests.kit.dying_log import DyingLog, outlived
 from tests.kit.logs import events
 from tests.kit.tools import Act
 
@@ -78,12 +77,7 @@ async def test_a_task_that_resumes_after_a_crash_sends_the_same_instructions() -
     log = DyingLog(clock, writes=3, before=False)
     model = ScriptedModel({"Go": [call("look"), say("Done.")]})
     agent = Agent("assistant", model=model, instructions=rules)
-    place, reply = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0)), None
-    while reply is None:
-        async with memory_runtime(agents=[agent], tools=[Act("look")], place=place) as runtime:
-            reply = await live(runtime, log, see_through(runtime, "Go", lambda question: {}))
-        log.revive()
-        clock.advance(place.limits.lease_seconds + 1)
+    await outlived(log, "Go", agents=[agent], tools=[Act("look")])
     assert len(model.requests) >= 2
     assert set(systems(model)) == {"Rule 1 for assistant."}
 

@@ -12,7 +12,6 @@ from penstock.core.errors import ModelUnavailable
 from penstock.core.events.events import CallSettled, ReplyRestarted
 from penstock.core.exhaustion import WAIT_SECONDS
 from penstock.core.ids import LogId
-from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus
 from penstock.models.model import Finished, ModelEvent, ModelRequest
 from penstock.models.scripted import (
@@ -28,7 +27,7 @@ from penstock.models.scripted import (
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.assistant import agent, assert_whole
-from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.dying_log import DyingLog, outlived
 from tests.kit.logs import events, settled
 from tests.kit.tools import Act
 
@@ -53,17 +52,11 @@ async def lives(writes: int, *, before: bool) -> tuple[DyingLog, ScriptedModel, 
     """Tell the story, dying once; returns what is left."""
     clock = FakeClock()
     log, model = DyingLog(clock, writes=writes, before=before), ScriptedModel({"Go": STORY})
-    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     tools = [Act(name) for name in "abc"]
     agents = [agent(loop_no_progress=3)]
-    while True:
-        async with memory_runtime(model=model, tools=tools, agents=agents, place=place) as runtime:
-            reply = await live(runtime, log, see_through(runtime, "Go", lambda question: {}))
-        if reply is not None:
-            assert (reply.content, reply.finish_reason) == ("Enough.", "loop_detected")
-            return log, model, reply.session_id
-        log.revive()
-        clock.advance(5)
+    reply = await outlived(log, "Go", model=model, tools=tools, agents=agents)
+    assert (reply.content, reply.finish_reason) == ("Enough.", "loop_detected")
+    return log, model, reply.session_id
 
 
 async def detectors(log: DyingLog, session_id: str) -> list[str | None]:

@@ -7,11 +7,9 @@ import pytest
 from penstock.core.call import Effect
 from penstock.core.events.events import CallSettled, CallStarted
 from penstock.core.ids import LogId
-from penstock.core.limits import Limits
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryStorage, memory_runtime
-from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.dying_log import DyingLog, outlived
 from tests.kit.tools import Act, calling
 
 pytestmark = pytest.mark.chaos
@@ -48,13 +46,8 @@ async def test_each_row_of_the_crash_table_holds(
     order = Act("order", calling("reserve_stock", "charge_card"), is_frame=True)
     model, clock = ScriptedModel({"Go": [call("order"), say("Ordered.")]}), FakeClock()
     log = DyingLog(clock, writes=write, before=before)
-    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     tools, reply = [reserve_stock, charge_card, order], None
-    while reply is None:
-        async with memory_runtime(model=model, tools=tools, place=place) as runtime:
-            reply = await live(runtime, log, see_through(runtime, "Go", lambda question: {}))
-        log.revive()
-        clock.advance(5)
+    reply = await outlived(log, "Go", model=model, tools=tools)
     events = [each.event for each in await log.read(LogId(reply.session_id))]
     (frame,) = [e for e in events if isinstance(e, CallSettled) and e.tool_id == "order"]
     assert frame.envelope.output == output

@@ -21,7 +21,7 @@ from penstock.models.scripted import Hold, ScriptedModel, ScriptedReply, call, s
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.asking import ask
-from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.dying_log import DyingLog, outlived
 from tests.kit.logs import events
 from tests.kit.tools import Act
 
@@ -274,9 +274,8 @@ async def test_a_task_is_blocked_where_the_agent_that_took_over_is_missing() -> 
     assert (reply.status, reply.content, len(pay.runs)) == (TaskStatus.SUCCEEDED, "Paid.", 1)
 
 
-async def tell(log: DyingLog, clock: FakeClock) -> tuple[TaskReply, Act]:
+async def tell(log: DyingLog) -> tuple[TaskReply, Act]:
     """Run a task that is handed off, in as many lives as it takes."""
-    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     pay = Act("pay", effect=Effect.WRITE)
 
     def answer(request: ModelRequest) -> ScriptedReply:
@@ -285,13 +284,8 @@ async def tell(log: DyingLog, clock: FakeClock) -> tuple[TaskReply, Act]:
 
     first = Agent(ASSISTANT, instructions="You triage.", handoffs=[billing(tools=[pay])])
     model = by_agent(triage=call(TRANSFER), bill=answer)
-    while True:
-        async with memory_runtime(model=model, agents=[first], place=place) as runtime:
-            reply = await live(runtime, log, see_through(runtime, "Pay", lambda _: {}))
-        if reply is not None:
-            return reply, pay
-        log.revive()
-        clock.advance(place.limits.lease_seconds + 1)
+    reply = await outlived(log, "Pay", model=model, agents=[first])
+    return reply, pay
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
@@ -299,7 +293,7 @@ async def tell(log: DyingLog, clock: FakeClock) -> tuple[TaskReply, Act]:
 async def test_a_task_killed_at_any_write_is_handed_off_once(writes: int, before: bool) -> None:
     clock = FakeClock()
     log = DyingLog(clock, writes=writes, before=before)
-    reply, pay = await tell(log, clock)
+    reply, pay = await tell(log)
     written = [each.event for each in await log.read(LogId(str(reply.session_id)))]
     assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "Paid.")
     assert sum(isinstance(each, HandedOff) for each in written) == 1
@@ -310,5 +304,5 @@ async def test_a_task_killed_at_any_write_is_handed_off_once(writes: int, before
 async def test_every_write_of_the_task_is_tried() -> None:
     clock = FakeClock()
     log = DyingLog(clock, writes=-1, before=False)
-    await tell(log, clock)
+    await tell(log)
     assert log.writes == WRITES

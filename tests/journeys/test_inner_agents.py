@@ -12,13 +12,12 @@ from penstock.core.call import Effect
 from penstock.core.envelope import Json
 from penstock.core.events.events import SkillsSelected
 from penstock.core.ids import LogId
-from penstock.core.limits import Limits
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.resources.project.access import Access
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryStorage, memory_runtime
+from penstock.testing.runtime import memory_runtime
 from penstock.tools.invocation import Invocation
-from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.dying_log import DyingLog, outlived
 from tests.kit.project import ProjectFolder
 from tests.kit.tools import Act
 from tests.kit.visibility import write_project
@@ -206,9 +205,8 @@ WRITES = 10
 """How often the log of the story is written when no process dies."""
 
 
-async def tell(log: DyingLog, clock: FakeClock) -> Act:
+async def tell(log: DyingLog) -> Act:
     """Run a task of three agents inside each other, in as many lives as it takes."""
-    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     pay = Act("pay", effect=Effect.WRITE)
     payer: Agent[Any, Any] = Agent(
         "payer", model=ScriptedModel({"Pay": [call("pay"), say("Paid.")]}), tools=[pay]
@@ -217,14 +215,9 @@ async def tell(log: DyingLog, clock: FakeClock) -> Act:
     researcher: Agent[Any, Any] = Agent("researcher", model=inner, tools=[payer])
     outer = ScriptedModel({"Write": [ASK, say("Done.")]})
     writer: Agent[Any, Any] = Agent("assistant", model=outer, tools=[researcher])
-    while True:
-        async with memory_runtime(agents=[writer], place=place) as runtime:
-            reply = await live(runtime, log, see_through(runtime, "Write", lambda _: {}))
-        if reply is not None:
-            assert reply.content == "Done."
-            return pay
-        log.revive()
-        clock.advance(place.limits.lease_seconds + 1)
+    reply = await outlived(log, "Write", agents=[writer])
+    assert reply.content == "Done."
+    return pay
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
@@ -233,12 +226,12 @@ async def test_three_agents_inside_each_other_killed_at_any_write(
     writes: int, before: bool
 ) -> None:
     clock = FakeClock()
-    pay = await tell(DyingLog(clock, writes=writes, before=before), clock)
+    pay = await tell(DyingLog(clock, writes=writes, before=before))
     assert len(pay.runs) <= 1
 
 
 async def test_every_write_of_the_story_is_tried() -> None:
     clock = FakeClock()
     log = DyingLog(clock, writes=-1, before=False)
-    await tell(log, clock)
+    await tell(log)
     assert log.writes == WRITES

@@ -9,17 +9,16 @@ from penstock.agents.agent_profile import AgentProfile
 from penstock.builtins.subagent import TOOLS as SUBAGENT
 from penstock.core.envelope import Envelope
 from penstock.core.errors import ConfigError
-from penstock.core.limits import Limits
 from penstock.core.reply import ToolCall, UserMessage
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.resources.dependencies import AgentContext
 from penstock.resources.project.access import Access
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryStorage, memory_runtime
+from penstock.testing.runtime import memory_runtime
 from penstock.tools.hooks.hooks import Ask, Hooks, Refuse
 from penstock.tools.policy import Action, Rule
-from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.dying_log import DyingLog, outlived
 from tests.kit.flows import finish, worker
 from tests.kit.tools import Act
 
@@ -255,9 +254,8 @@ async def test_a_subagent_may_do_nothing_that_its_caller_must_not(
 WRITES = 8
 
 
-async def tell(log: DyingLog, clock: FakeClock) -> tuple[Act, list[str]]:
+async def tell(log: DyingLog) -> tuple[Act, list[str]]:
     """Run a task in which hooks of both agents see a call, in as many lives as it takes."""
-    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     pay, asked = Act("pay"), list[str]()
     inner = ScriptedModel({"Find": [call("pay", n=1), say("Paid.")]})
     researcher: Agent[Any, Any] = Agent(
@@ -267,14 +265,9 @@ async def tell(log: DyingLog, clock: FakeClock) -> tuple[Act, list[str]]:
     writer: Agent[Any, Any] = Agent(
         "assistant", model=outer, tools=[researcher], hooks=[Guard("outer", asked, {"n": 2})]
     )
-    while True:
-        async with memory_runtime(agents=[writer], place=place) as runtime:
-            reply = await live(runtime, log, see_through(runtime, "Write", lambda _: {}))
-        if reply is not None:
-            assert reply.content == "Done."
-            return pay, asked
-        log.revive()
-        clock.advance(place.limits.lease_seconds + 1)
+    reply = await outlived(log, "Write", agents=[writer])
+    assert reply.content == "Done."
+    return pay, asked
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
@@ -283,7 +276,7 @@ async def test_decisions_of_both_agents_survive_a_crash_at_any_write(
     writes: int, before: bool
 ) -> None:
     clock = FakeClock()
-    pay, asked = await tell(DyingLog(clock, writes=writes, before=before), clock)
+    pay, asked = await tell(DyingLog(clock, writes=writes, before=before))
     assert [each for each in pay.runs if each != {"n": 3}] == []
     assert "inner of researcher: pay {'n': 2}" in asked
 
@@ -291,5 +284,5 @@ async def test_decisions_of_both_agents_survive_a_crash_at_any_write(
 async def test_every_write_of_the_story_is_tried() -> None:
     clock = FakeClock()
     log = DyingLog(clock, writes=-1, before=False)
-    await tell(log, clock)
+    await tell(log)
     assert log.writes == WRITES

@@ -16,7 +16,7 @@ from penstock.models.scripted import Hold, ScriptedModel, call, say, wait
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.assistant import assert_whole
-from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.dying_log import DyingLog, live, outlived, see_through
 from tests.kit.logs import code
 from tests.kit.questions import ask_color, mail
 from tests.kit.tools import Act, calling, together
@@ -47,22 +47,15 @@ def answers(question: Question) -> dict[str, Any]:
     return {"decision": "approve"} if approves else {"value": "red"}
 
 
-async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> Outcome:
+async def tell(cast: Cast, log: DyingLog) -> Outcome:
     """Run the story in as many processes as it takes."""
-    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
-    while True:
-        async with memory_runtime(model=cast.model, tools=cast.tools, place=place) as runtime:
-            reply = await live(runtime, log, see_through(runtime, "Go", answers))
-        if reply is not None:
-            return reply
-        log.revive()
-        clock.advance(place.limits.lease_seconds + 1)
+    return await outlived(log, "Go", answers, model=cast.model, tools=cast.tools)
 
 
 async def test_the_story_without_a_crash() -> None:
     cast, clock = Cast(), FakeClock()
     log = DyingLog(clock, writes=-1, before=False)
-    reply = await tell(cast, log, clock)
+    reply = await tell(cast, log)
     assert (reply.content, reply.iterations) == ("All done.", 3)
     assert log.writes == WRITES
 
@@ -72,7 +65,7 @@ async def test_the_story_without_a_crash() -> None:
 async def test_a_story_killed_at_any_write_ends_the_same(writes: int, before: bool) -> None:
     cast, clock = Cast(), FakeClock()
     log = DyingLog(clock, writes=writes, before=before)
-    reply = await tell(cast, log, clock)
+    reply = await tell(cast, log)
     assert reply.content == "All done."
     records = await log.read(LogId(reply.session_id))
     outcomes = [each.event for each in records if isinstance(each.event, CallSettled)]

@@ -10,12 +10,10 @@ from penstock.chat.requests import TaskReply
 from penstock.core.call import Effect
 from penstock.core.events.events import CallSettled, ReplyReceived, TaskEnded, TaskStarted
 from penstock.core.ids import LogId
-from penstock.core.limits import Limits
 from penstock.core.task import Question
 from penstock.models.scripted import ScriptedModel
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryStorage, memory_runtime
-from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.dying_log import DyingLog, outlived
 from tests.kit.questions import mail
 from tests.kit.tools import Act, calling
 
@@ -41,22 +39,15 @@ def approves(question: Question) -> dict[str, Any]:
     return {"decision": "approve"}
 
 
-async def tell(cast: Cast, log: DyingLog, clock: FakeClock) -> TaskReply:
+async def tell(cast: Cast, log: DyingLog) -> TaskReply:
     """Give the command in as many lives as it takes."""
-    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
-    while True:
-        async with memory_runtime(model=cast.model, tools=cast.tools, place=place) as runtime:
-            reply = await live(runtime, log, see_through(runtime, "/call order", approves))
-        if reply is not None:
-            return reply
-        log.revive()
-        clock.advance(place.limits.lease_seconds + 1)
+    return await outlived(log, "/call order", approves, model=cast.model, tools=cast.tools)
 
 
 async def test_the_command_without_a_crash() -> None:
     cast, clock = Cast(), FakeClock()
     log = DyingLog(clock, writes=-1, before=False)
-    reply = await tell(cast, log, clock)
+    reply = await tell(cast, log)
     assert json.loads(reply.content)["output"] == ["success", "success"]
     assert log.writes == WRITES
 
@@ -66,7 +57,7 @@ async def test_the_command_without_a_crash() -> None:
 async def test_a_command_killed_at_any_write_has_one_answer(writes: int, before: bool) -> None:
     cast, clock = Cast(), FakeClock()
     log = DyingLog(clock, writes=writes, before=before)
-    reply = await tell(cast, log, clock)
+    reply = await tell(cast, log)
     assert json.loads(reply.content)["status"] == "success"
     kinds = Counter(type(each.event) for each in await log.read(LogId(reply.session_id)))
     assert [kinds[each] for each in (TaskStarted, ReplyReceived, TaskEnded)] == [1, 1, 1]

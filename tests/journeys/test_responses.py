@@ -21,7 +21,7 @@ from penstock.models.wires.responses import ResponsesModel
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.asking import ask
-from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.dying_log import DyingLog, outlived
 from tests.kit.fakes.provider import Asked, Fault, Refused, Reply, Said, Thought, replying
 from tests.kit.fakes.responses import FakeResponses
 from tests.kit.killed_program import KilledProgram
@@ -59,16 +59,9 @@ def looping(body: dict[str, Any]) -> Reply:
     return replying(Thought(f"step {done}"), Said("So:"), Thought(""), Asked("look", {"n": done}))
 
 
-async def tell(log: DyingLog, clock: FakeClock, asked: ResponsesModel) -> Outcome:
+async def tell(log: DyingLog, asked: ResponsesModel) -> Outcome:
     """Run the loop in as many lives as it takes."""
-    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
-    while True:
-        async with memory_runtime(model=asked, tools=[Act("look")], place=place) as runtime:
-            reply = await live(runtime, log, see_through(runtime, "Go", lambda _: {}))
-        if reply is not None:
-            return reply
-        log.revive()
-        clock.advance(place.limits.lease_seconds + 1)
+    return await outlived(log, "Go", model=asked, tools=[Act("look")])
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
@@ -80,7 +73,7 @@ async def test_a_loop_killed_at_any_write_sends_the_same_requests(
         server.script = looping
         asked, clock = model(server), FakeClock()
         log = DyingLog(clock, writes=writes, before=before)
-        reply = await tell(log, clock, asked)
+        reply = await tell(log, asked)
         await asked.close()
     assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "Done.")
     assert server.refusals == []
@@ -100,7 +93,7 @@ async def test_every_write_of_the_loop_is_tried() -> None:
         server.script = looping
         asked, clock = model(server), FakeClock()
         log = DyingLog(clock, writes=-1, before=False)
-        await tell(log, clock, asked)
+        await tell(log, asked)
         await asked.close()
     assert log.writes == WRITES
 

@@ -12,15 +12,13 @@ from penstock.core.call import Effect
 from penstock.core.events.events import CallSettled, TaskEnded
 from penstock.core.events.flow_events import AgentStarted
 from penstock.core.ids import LogId
-from penstock.core.limits import Limits
 from penstock.core.messages import ToolMessage
 from penstock.core.task import Question
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.testing.clock import FakeClock
-from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.tool import Tool
-from tests.kit.dying_log import DyingLog, live, see_through
+from tests.kit.dying_log import DyingLog, outlived
 from tests.kit.flows import finish, worker
 from tests.kit.tools import Act
 
@@ -43,18 +41,11 @@ def answers(question: Question) -> dict[str, Any]:
     return {"text": "ann"}
 
 
-async def tell(mail: Act, log: DyingLog, clock: FakeClock) -> TaskReply:
+async def tell(mail: Act, log: DyingLog) -> TaskReply:
     """Run the story in as many processes as it takes."""
-    place = MemoryStorage(clock=clock, log=log, limits=Limits(shutdown_seconds=0))
     tools: list[Tool] = [*SUBAGENT, *ASK_USER, mail]
     model = ScriptedModel(answer)
-    while True:
-        async with memory_runtime(model=model, tools=tools, agents=AGENTS, place=place) as runtime:
-            reply = await live(runtime, log, see_through(runtime, "Go", answers))
-        if reply is not None:
-            return reply
-        log.revive()
-        clock.advance(place.limits.lease_seconds + 1)
+    return await outlived(log, "Go", answers, model=model, tools=tools, agents=AGENTS)
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
@@ -62,7 +53,7 @@ async def tell(mail: Act, log: DyingLog, clock: FakeClock) -> TaskReply:
 async def test_a_story_killed_at_any_write_ends_the_same(writes: int, before: bool) -> None:
     mail, clock = Act("mail", effect=Effect.WRITE), FakeClock()
     log = DyingLog(clock, writes=writes, before=before)
-    reply = await tell(mail, log, clock)
+    reply = await tell(mail, log)
     assert reply.content == "All sent."
     records = await log.read(LogId(reply.session_id))
     paths = Counter(each.path for each in records if isinstance(each.event, CallSettled))
@@ -78,5 +69,5 @@ async def test_a_story_killed_at_any_write_ends_the_same(writes: int, before: bo
 async def test_every_write_of_the_story_is_tried() -> None:
     clock = FakeClock()
     log = DyingLog(clock, writes=-1, before=False)
-    await tell(Act("mail", effect=Effect.WRITE), log, clock)
+    await tell(Act("mail", effect=Effect.WRITE), log)
     assert log.writes == WRITES

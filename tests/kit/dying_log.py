@@ -11,11 +11,13 @@ from penstock.chat.requests import TaskReply as Outcome
 from penstock.core.clock import Moment
 from penstock.core.events.events import Entry, Record
 from penstock.core.ids import LogId
+from penstock.core.limits import Limits
 from penstock.core.task import Question, TaskStatus
 from penstock.store.logs.log import Lease, OnWay
 from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 
 
 class DyingLog(MemoryLog):
@@ -23,6 +25,7 @@ class DyingLog(MemoryLog):
 
     def __init__(self, clock: FakeClock, *, writes: int, before: bool) -> None:
         super().__init__(clock)
+        self.clock = clock
         self._left = writes
         self._before = before
         self.died = asyncio.Event()
@@ -123,3 +126,23 @@ async def live(runtime: Runtime, log: DyingLog, story: Awaitable[Outcome]) -> Ou
     telling.cancel()
     await asyncio.gather(telling, return_exceptions=True)
     return None
+
+
+async def outlived(
+    log: DyingLog,
+    content: str | Sequence[str | Attachment],
+    answers: Answers = lambda question: {},
+    **parts: Any,
+) -> Outcome:
+    """Send a message and see it through, in as many processes as it takes.
+
+    `parts` are those of `memory_runtime`; all processes have the same ones.
+    """
+    place = MemoryStorage(clock=log.clock, log=log, limits=Limits(shutdown_seconds=0))
+    while True:
+        async with memory_runtime(place=place, **parts) as runtime:
+            reply = await live(runtime, log, see_through(runtime, content, answers))
+        if reply is not None:
+            return reply
+        log.revive()
+        log.clock.advance(place.limits.lease_seconds + 1)
