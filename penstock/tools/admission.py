@@ -53,6 +53,7 @@ class ActiveCall:
         "caller",
         "form",
         "invocation",
+        "is_cut",
         "is_hidden",
         "ledger",
         "nest",
@@ -93,22 +94,13 @@ class ActiveCall:
         """How long the attempt worked in earlier entries."""
         self.invocation: Invocation | None = None
         """The newest entry of the call."""
-
-    @property
-    def is_cut(self) -> bool:
+        self.is_cut = False
         """Whether the caller was cancelled while the tool ran, even if the tool ignored that."""
-        invocation = self.invocation
-        return invocation is not None and invocation.runner.is_unwanted and invocation.runner.is_cut
 
     def failed(self, error: CallError) -> Envelope:
         """Keep the error's trace, and return the envelope that the caller reads."""
         self.trace = error.trace
         return (error if self.tool is None else without_output(error, self.spec)).envelope()
-
-    def release_budget(self) -> None:
-        """Release the budget's reservation: the log counts the call now, or it waits."""
-        if self.nest is not None:
-            self.ledger.budget.settle_call()
 
 
 class Admission:

@@ -171,10 +171,8 @@ class Edition:
         if nest is not None:
             nest.calls += 1
         active_call = ActiveCall(call, caller, ledger)
-        selected = caller.hooks
-        hooks: TaskHooks | None = None
-        if selected is not None:
-            hooks = TaskHooks(selected, ledger, caller.profile, self.resources.dependencies)
+        chosen, deps = caller.hooks, self.resources.dependencies
+        hooks = None if chosen is None else TaskHooks(chosen, ledger, caller.profile, deps)
         try:
             try:
                 tool = self.admission.resolve(active_call)
@@ -200,7 +198,8 @@ class Edition:
                 raise asyncio.CancelledError  # the tool swallowed it, but its caller must still end
             return envelope
         finally:
-            active_call.release_budget()
+            if active_call.nest is not None:  # the log counts the call now, or it waits
+                ledger.budget.settle_call()
 
     async def _replay(self, settled: CallSettled, caller: Caller) -> Envelope:
         """Return the recorded outcome: the whole output for code, the clipped one for a model."""
@@ -209,13 +208,10 @@ class Edition:
         return await self.resources.artifacts.whole(settled)
 
     def _reserve(self, active_call: ActiveCall, nest: NestedCalls | None) -> None:
+        max_calls = self.world.limits.nested_calls
         if nest is None:
             nest = NestedCalls(active_call.root, active_call.call.call_id)
-        elif (
-            nest.calls > self.world.limits.nested_calls
-            and active_call.caller.calling_kind != SCRIPT
-        ):
-            max_calls = self.world.limits.nested_calls
+        elif nest.calls > max_calls and active_call.caller.calling_kind != SCRIPT:
             raise BudgetExceeded(f"one call made more than {max_calls} nested calls")
         if active_call.ledger.task.outcome_chars > (max_chars := self.world.limits.outcome_chars):
             size = f"over {max_chars} characters (limits.outcome_chars)"
@@ -304,6 +300,9 @@ class Edition:
             if limit.is_over:
                 raise out_of_time(spec, seconds, left) from None
             raise failure(spec, error, secrets, most=ERROR_CHARS) from error
+        finally:
+            runner = invocation.runner
+            active_call.is_cut = runner.is_unwanted and runner.is_cut
         if limit.is_over:
             raise out_of_time(spec, seconds, left)
         return output

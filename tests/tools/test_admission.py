@@ -18,7 +18,6 @@ from penstock.testing.invocation import open_workbench
 from penstock.testing.runtime import memory_runtime
 from penstock.tools.admission import ActiveCall
 from penstock.tools.hooks.hooks import AgentHooks
-from penstock.tools.invocation import NestedCalls
 from penstock.tools.policy import SCRIPT, Action, Caller, Rule
 from tests.kit.asking import ask
 from tests.kit.counting_tools import code
@@ -37,18 +36,16 @@ async def test_a_direct_call_is_the_root_of_its_nested_calls(origin: Origin, is_
     assert (active_call.root is tool.spec) is is_root
 
 
-async def test_a_budget_reservation_is_released_if_there_was_one() -> None:
+async def test_a_refused_call_neither_uses_nor_releases_the_budget() -> None:
     bench = await open_workbench(Act("add"))
-    active_call = ActiveCall(CALL, Caller(origin=Origin.MODEL), bench.ledger)
-    budget = Budget(Allowance(tool_calls=1), bench.ledger.task.spent, FakeClock())
-    active_call.ledger.budget = budget
-    active_call.release_budget()
+    ledger = bench.ledger
+    budget = Budget(Allowance(tool_calls=2), ledger.task.spent, bench.world.clock)
+    ledger.budget = budget
+    budget.reserve_call()  # by a call that still runs
+    assert code(await bench.call("nothing_such")) == "TOOL_NOT_FOUND"
     budget.reserve_call()
     with pytest.raises(BudgetExceeded):
         budget.reserve_call()
-    active_call.nest = NestedCalls(None)
-    active_call.release_budget()
-    budget.reserve_call()
 
 
 BIG = Schema({"properties": {"amount": {"minimum": 100}}, "required": ["amount"]})
