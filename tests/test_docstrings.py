@@ -137,3 +137,15 @@ def test_the_example_of_a_public_name_runs(name: str) -> None:
     runner.run(test, out=told.append)
     assert "".join(told) == ""
     assert test.examples
+
+
+DEEP_IMPORT = re.compile(r">>> (?:from|import) penstock\.(?!(?:testing|evals) import)")
+
+
+def test_no_example_of_a_public_name_imports_from_deeper() -> None:
+    """library.md 1: `from penstock import …` and nothing deeper is needed by any example."""
+    classes = [each for each in PUBLIC.values() if isinstance(each, type)]
+    methods = [method for each in classes for method in vars(each).values()]
+    named = [each for name, each in PUBLIC.items() if name in penstock.HOMES]
+    deep = [each for each in [*named, *methods] if DEEP_IMPORT.search(inspect.getdoc(each) or "")]
+    assert deep == []

@@ -39,7 +39,7 @@ class Runtime(Conversations):
     Example:
         >>> import asyncio
         >>> from penstock import tool
-        >>> from penstock.testing.runtime import memory_runtime
+        >>> from penstock.testing import memory_runtime
         >>> @tool(effect="none", direct_call=True)
         ... def area(width: float, height: float) -> float:
         ...     '''Return the area of a rectangle.'''

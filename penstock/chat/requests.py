@@ -100,7 +100,7 @@ class NewRun(Struct, frozen=True, kw_only=True):
     """A run of a flow, for `Runtime.run_flow` and `Runtime.start_flow`.
 
     Example:
-        >>> from penstock.chat.requests import NewRun
+        >>> from penstock import NewRun
         >>> NewRun(command="trip", inputs={"days": 2}).inputs["days"]
         2
     """
@@ -127,7 +127,7 @@ class NewCall(Struct, frozen=True, kw_only=True):
     """A direct call of a tool, for `Runtime.start_call`.
 
     Example:
-        >>> from penstock.chat.requests import NewCall
+        >>> from penstock import NewCall
         >>> NewCall(tool_id="hello", input={"name": "Ann"}).tool_id
         'hello'
     """
@@ -151,7 +151,7 @@ class SentMessage(Struct, frozen=True, kw_only=True):
     Example:
         >>> import asyncio
         >>> from penstock.chat.requests import NewMessage
-        >>> from penstock.testing.runtime import memory_runtime
+        >>> from penstock.testing import memory_runtime
         >>> async def main() -> None:
         ...     async with memory_runtime() as runtime:
         ...         sent = await runtime.requests.send(NewMessage(content="Hello"))

@@ -136,7 +136,7 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
     """Tokens, calls and money that were used.
 
     Example:
-        >>> from penstock.core.messages import Usage
+        >>> from penstock import Usage
         >>> Usage(input_tokens=12, output_tokens=3).to_wire()["inputTokens"]
         12
     """

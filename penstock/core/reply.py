@@ -167,8 +167,7 @@ class Reply(Struct, Generic[OutputT_co], frozen=True, kw_only=True, dict=True):
 
     Example:
         >>> import asyncio
-        >>> from penstock.models.scripted import ScriptedModel, say
-        >>> from penstock.testing.runtime import memory_runtime
+        >>> from penstock.testing import ScriptedModel, memory_runtime, say
         >>> async def main() -> None:
         ...     async with memory_runtime(model=ScriptedModel([say("Good morning.")])) as runtime:
         ...         reply = await runtime.chat("Hello")

@@ -64,9 +64,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True, gc=False):
     A setting that is None is not sent: the provider's default applies.
 
     Example:
-        >>> from penstock.core.messages import UserMessage
-        >>> from penstock.models.model import ModelRequest
-        >>> request = ModelRequest(system="Be brief.", messages=[UserMessage("Hello")])
+        >>> from penstock import ModelRequest
+        >>> request = ModelRequest(system="Be brief.", messages=[])
         >>> request.max_tokens is None
         True
     """
@@ -132,7 +131,7 @@ class TextDelta(Struct, frozen=True, gc=False):
     """A piece of the reply's text.
 
     Example:
-        >>> from penstock.models.model import TextDelta
+        >>> from penstock import TextDelta
         >>> "".join(piece.text for piece in (TextDelta("Hel"), TextDelta("lo")))
         'Hello'
     """
@@ -153,8 +152,7 @@ class Finished(Struct, frozen=True, gc=False):
     """The last event of a complete reply.
 
     Example:
-        >>> from penstock.core.messages import Usage
-        >>> from penstock.models.model import Finished
+        >>> from penstock import Finished, Usage
         >>> Finished("stop", Usage(input_tokens=3, output_tokens=1)).reason
         'stop'
     """
@@ -189,7 +187,7 @@ class ModelCard(Struct, frozen=True, kw_only=True, gc=False):
     """Properties of a model that are known without a request.
 
     Example:
-        >>> from penstock.models.model import ModelCard
+        >>> from penstock import ModelCard
         >>> ModelCard(model_id="mine:small", name="small", provider="mine").tools
         True
     """
@@ -251,7 +249,7 @@ class Model(Protocol):
 
     Example:
         >>> from penstock import Model
-        >>> from penstock.models.scripted import ScriptedModel, say
+        >>> from penstock.testing import ScriptedModel, say
         >>> isinstance(ScriptedModel([say("Hello")]), Model)
         True
     """

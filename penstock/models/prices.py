@@ -53,8 +53,7 @@ class Prices(Struct, frozen=True, kw_only=True):
     A part without a price of its own costs as much as plain input.
 
     Example:
-        >>> from penstock import Prices
-        >>> from penstock.core.messages import Usage
+        >>> from penstock import Prices, Usage
         >>> prices = Prices(input=4, output=20, cached=0.2)
         >>> prices.cost(Usage(input_tokens=1_000_000, cached_tokens=500_000))
         2.1

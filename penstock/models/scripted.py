@@ -117,7 +117,7 @@ def say(*deltas: str) -> ScriptedReply:
         *deltas: The pieces in which the text comes.
 
     Example:
-        >>> from penstock.models.scripted import say
+        >>> from penstock.testing import say
         >>> len(say("Good ", "morning.").steps)
         2
     """
@@ -137,7 +137,7 @@ def call(name: str, /, **arguments: Any) -> ScriptedReply:
         **arguments: The input of the call.
 
     Example:
-        >>> from penstock.models.scripted import call, say
+        >>> from penstock.testing import call, say
         >>> (say("Let me look.") + call("price", item="tea")).calls
         1
     """

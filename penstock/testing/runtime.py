@@ -56,8 +56,8 @@ DepsT = TypeVar("DepsT")
 class MemoryStorage:
     """The storage of runtimes in memory. A second runtime on it resumes the tasks of the first.
 
-    So a test can simulate a crash: abandon a runtime and open another one. With a FakeClock, move
-    the clock by `limits.lease_seconds` first, because the abandoned runtime still holds its leases.
+    A crash is `MemoryRuntime.kill`. A second runtime beside a living one is another process: it
+    takes over after `limits.lease_seconds`, because the first one still holds its leases.
     """
 
     def __init__(

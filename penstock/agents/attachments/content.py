@@ -107,7 +107,7 @@ class Image(Attachment):
     Example:
         >>> import asyncio, base64
         >>> from penstock import Image
-        >>> from penstock.testing.runtime import memory_runtime
+        >>> from penstock.testing import memory_runtime
         >>> dot = base64.b64decode(
         ...     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAA"
         ...     "AABJRU5ErkJggg=="

@@ -179,8 +179,7 @@ class Conversations(Archive):
 
         Example:
             >>> import asyncio
-            >>> from penstock.models.scripted import ScriptedModel, say
-            >>> from penstock.testing.runtime import memory_runtime
+            >>> from penstock.testing import ScriptedModel, memory_runtime, say
             >>> async def main() -> None:
             ...     async with memory_runtime(model=ScriptedModel([say("Hi.")])) as runtime:
             ...         run = await runtime.start("Hello")
@@ -270,7 +269,7 @@ class Conversations(Archive):
 
         Example:
             >>> import asyncio
-            >>> from penstock.testing.runtime import memory_runtime
+            >>> from penstock.testing import memory_runtime
             >>> async def main() -> None:
             ...     async with memory_runtime() as runtime:
             ...         replies = runtime.map(["One", "Two"], key="monday")

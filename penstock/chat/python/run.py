@@ -41,8 +41,7 @@ class Run(Generic[OutputT_co]):
 
     Example:
         >>> import asyncio
-        >>> from penstock.models.scripted import ScriptedModel, say
-        >>> from penstock.testing.runtime import memory_runtime
+        >>> from penstock.testing import ScriptedModel, memory_runtime, say
         >>> model = ScriptedModel([say("Good ", "morning.")])
         >>> async def main() -> None:
         ...     async with memory_runtime(model=model) as runtime:

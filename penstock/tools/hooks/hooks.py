@@ -66,7 +66,7 @@ class ModelReply(Struct, frozen=True, kw_only=True):
     """A complete reply of a model, as hooks see it.
 
     Example:
-        >>> from penstock.tools.hooks.hooks import ModelReply
+        >>> from penstock import ModelReply
         >>> ModelReply(text="Done.").calls
         ()
     """

@@ -61,7 +61,7 @@ class ToolContext(AgentContext[DepsT_co]):
     Example:
         >>> import asyncio
         >>> from penstock import ToolContext, tool
-        >>> from penstock.testing.runtime import memory_runtime
+        >>> from penstock.testing import memory_runtime
         >>> @tool(effect="write", direct_call=True)
         ... async def count(ctx: ToolContext) -> int:
         ...     '''Count the calls in this conversation.'''
