@@ -1,4 +1,4 @@
-"""One tool, or some, behind a door of their own, without a model: for tests of tools."""
+"""Calls one tool, or a few, through an invoker of their own, without a model: for tests."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping

@@ -11,6 +11,7 @@ from penstock.app.settings_sections import (
     LocalSection,
     ModelEntry,
     ModelSection,
+    ModelSettingsSection,
     NotificationEntry,
     RateSection,
     RuleEntry,
@@ -160,3 +161,9 @@ def test_local_work_holds_the_named_permissions(given: dict[str, Any], holds: bo
     assert profile.profile_id == LOCAL_PROFILE.profile_id
     assert profile.holds("p.send") is holds
     assert all(map(profile.holds, ("read", "chat", "approve", "manage")))
+
+
+def test_a_model_takes_every_setting_of_requests_from_the_file_and_leaves_unset_ones_open() -> None:
+    assert {*ModelSettingsSection.model_fields} == {*ModelSettings.__struct_fields__}
+    assert ModelSettingsSection().model_settings == ModelSettings()
+    assert ModelEntry(provider="offline").model_settings == ModelSettings()

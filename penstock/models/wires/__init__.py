@@ -1,1 +1,1 @@
-"""Each provider's own form of requests and replies: chat completions, Anthropic, Pydantic AI."""
+"""Each provider's own form of requests and replies: OpenAI, Responses, Anthropic, Pydantic AI."""

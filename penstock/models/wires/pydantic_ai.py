@@ -1,4 +1,4 @@
-"""The adapter for all other providers, through Pydantic AI: Anthropic, Google and the rest.
+"""The adapter for all other providers, through Pydantic AI: Google, Bedrock and the rest.
 
 Guarantees the contract of `Model` on top of a library with other habits: no retries of its own (the
 SDK's are switched off), our HTTP client with our timeouts, a key only to the configured address,
