@@ -31,7 +31,7 @@ from penstock.agents.output_loop import (
 from penstock.agents.prompt import PromptPrefix
 from penstock.agents.tool_offer import AgentModel, OutputOffers, TaskOffers, caller_for, offered
 from penstock.agents.turn import open_turns
-from penstock.chat.summaries import shorten_for_task
+from penstock.chat.summaries import Summaries
 from penstock.chat.task_closer import TaskCloser, detail
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import (
@@ -274,14 +274,14 @@ class ChatWork:
             profile = profile_of(held.state, _message(task))
             hooks = TaskHooks(selected, ledger, profile, dependencies)
             await hooks.begin(task.main)
+        reply_hooks = None if hooks is None else ReplyHooks(hooks, ledger)
         if agent.history.summarises:
-            find_model = self._participants.model
-            await shorten_for_task(ledger, model, offers, contract, find_model=find_model)
+            summaries = Summaries(ledger, self._participants.model, reply_hooks)
+            await summaries.shorten(model, offers, contract)
         if contract is not None:
             run = partial(self._run_typed, ledger, model, offers, is_new=is_new, hooks=hooks)
             return await with_output(contract, model.card, ledger, run)
         call_runner = CallRunner(self._participants.invoker(agent), ledger, settings)
-        reply_hooks = None if hooks is None else ReplyHooks(hooks, ledger)
         agent_model = AgentModel(model, offers, agent, ledger, hooks=reply_hooks)
         turns = open_turns(
             agent_model, call_runner, task.main, world=world, bus=self._bus, is_new=is_new

@@ -39,6 +39,7 @@ from penstock.engine.dialogue import SUMMARY
 from penstock.engine.ledger import Ledger
 from penstock.models.fallback import Fallback
 from penstock.models.model import Finished, Model, ModelRequest, TextDelta, spent
+from penstock.tools.hooks.reply_hooks import ReplyHooks
 
 log = logging.getLogger(__name__)
 SUMMARY_TOKENS = 1_024
@@ -55,112 +56,116 @@ INSTRUCTIONS = (
 )
 
 
-async def shorten_for_task(
-    ledger: Ledger,
-    model: Model,
-    offers: TaskOffers,
-    contract: OutputContract | None,
-    *,
-    find_model: FindModel,
-) -> None:
-    """Shorten the history of a task that begins, if its first request nears the limit.
+class Summaries:
+    """Shortens the history of one task."""
 
-    The summary model of the agent writes the summary. What follows is on disk when this returns.
-    """
-    task = ledger.task
-    history = task.main.messages
-    if task.main.iteration or history.shortened_for == task.task_id or not history.earlier:
-        return
-    agent = offers.agent
-    source = offers if contract is None else OutputOffers(offers, contract.for_model(model.card))
-    agent_model = AgentModel(model, source, agent, ledger)
-    seen = agent_model.offer(task.main, ledger.held.state.selected)
-    # As the first request counts itself: else that one would leave tasks out without a summary.
-    transcript = transcript_for(agent_model, task.main, seen)
-    transcript.messages()
-    event = transcript.cut(seen.definitions) if transcript.is_crowded else None
-    if event is None:
-        return
-    # Previews cost no request. If they are not enough, the summary needs its own room, too.
-    size = summary_tokens(transcript.limit)
-    if event.tasks and (more := transcript.cut(seen.definitions, spare=size)) is not None:
-        writer = _writer(ledger, model, agent, find_model)
-        if writer is not None:
-            event = await _summarised(ledger, writer, more, limit=transcript.limit) or event
-    ledger.add(event)
-    await ledger.held.commit()
+    def __init__(self, ledger: Ledger, find_model: FindModel, hooks: ReplyHooks | None) -> None:
+        self._ledger = ledger
+        self._find_model = find_model
+        self._hooks = hooks
 
+    async def shorten(
+        self, model: Model, offers: TaskOffers, contract: OutputContract | None
+    ) -> None:
+        """Shorten the history of a task that begins, if its first request nears the limit.
 
-def _writer(ledger: Ledger, model: Model, agent: AnyAgent, find_model: FindModel) -> Model | None:
-    """Return the model that writes summaries; None, with a warning, if there is no such model."""
-    own = agent.history.model
-    try:
-        if isinstance(own, str):
-            return find_model(agent, own)
-        if isinstance(own, Fallback):
-            bound = own.bound(partial(find_model, agent))
-            _ = bound.card  # raises for a name that does not exist
-            return bound
-    except ConfigError as error:
-        _warn(ledger, error)
-        return None
-    return own or model
+        The summary model of the agent writes the summary. What follows is on disk when this
+        returns. Raises HookRefused and HookFailed.
+        """
+        ledger, task = self._ledger, self._ledger.task
+        history = task.main.messages
+        if task.main.iteration or history.shortened_for == task.task_id or not history.earlier:
+            return
+        agent, source = offers.agent, offers
+        typed = None if contract is None else OutputOffers(source, contract.for_model(model.card))
+        agent_model = AgentModel(model, typed or source, agent, ledger)
+        seen = agent_model.offer(task.main, ledger.held.state.selected)
+        # As the first request counts itself: else that one would leave tasks out without a summary.
+        transcript = transcript_for(agent_model, task.main, seen)
+        transcript.messages()
+        event = transcript.cut(seen.definitions) if transcript.is_crowded else None
+        if event is None:
+            return
+        # Previews cost no request. If they are not enough, the summary needs its own room, too.
+        size = summary_tokens(transcript.limit)
+        if event.tasks and (more := transcript.cut(seen.definitions, spare=size)) is not None:
+            writer = self._writer(model, agent)
+            if writer is not None:
+                event = await self._summarised(writer, more, limit=transcript.limit) or event
+        ledger.add(event)
+        await ledger.held.commit()
 
+    def _writer(self, model: Model, agent: AnyAgent) -> Model | None:
+        """Return the model that writes; None, with a warning, if there is no such model."""
+        own = agent.history.model
+        try:
+            if isinstance(own, str):
+                return self._find_model(agent, own)
+            if isinstance(own, Fallback):
+                bound = own.bound(partial(self._find_model, agent))
+                _ = bound.card  # raises for a name that does not exist
+                return bound
+        except ConfigError as error:
+            self._warn(error)
+            return None
+        return own or model
 
-def _warn(ledger: Ledger, why: object) -> None:
-    message = f"the earlier conversation could not be summarised: {why}"
-    log.warning("%s", message)
-    ledger.note(None, NoteEmitted(event_type=SUMMARY_FAILED, message=message, level="warning"))
+    def _warn(self, why: object) -> None:
+        message = f"the earlier conversation could not be summarised: {why}"
+        log.warning("%s", message)
+        note = NoteEmitted(event_type=SUMMARY_FAILED, message=message, level="warning")
+        self._ledger.note(None, note)
+
+    async def _summarised(self, model: Model, cut: Summarised, *, limit: int) -> Summarised | None:
+        """Return a cut with the summary of the tasks that it leaves out; None if that fails."""
+        ledger = self._ledger
+        history = ledger.task.main.messages
+        short = history.shortened(Summarised())
+        kept = next(
+            each.index for each in short.boundaries if each.task_id not in {SUMMARY, *cut.tasks}
+        )
+        budget, size, window = ledger.budget, summary_tokens(limit), model.card.context_tokens
+        # A summary model may read less than the model that the history is for.
+        reads = limit if window is None else min(limit, room(window, None, size))
+        # Three characters for each token: about three quarters of what it reads.
+        text = _as_text(short.entries[:kept], most=3 * reads)
+        tokens = estimate_tokens(text) + size
+        request = ModelRequest(
+            system=INSTRUCTIONS,
+            messages=(UserMessage(text),),
+            max_tokens=size,
+            conversation=f"summary of {ledger.held.state.log_id}",
+            estimated_tokens=tokens,
+            user=user_of(ledger),
+        )
+        if self._hooks is not None:
+            # A filter of personal data must see this request, too. Requests of turns count from 1.
+            request = await self._hooks.before_model(request, 0)
+        cost = spent(model.card, tokens, size).cost_usd
+        if not budget.reserve_model(tokens, cost):
+            return None  # the task itself says that its budget is used up
+        try:
+            async with asyncio.timeout(max(budget.seconds_left(), 0)):
+                written, finished = await _asked(model, request)
+        except (ModelError, TimeoutError) as error:
+            raise_exhaustion(error)
+            self._warn(str(error) or "no time was left")
+            return None
+        finally:
+            budget.settle_model(tokens, cost)
+        return replace(
+            cut,
+            # Nothing leaves a summary out again, so one over the limit would end the conversation.
+            text=cut_text(written, _MOST_TIMES * CHARACTERS_PER_TOKEN * size),
+            tasks=tuple(dict.fromkeys((*history.summarised, *cut.tasks))),
+            base=ledger.held.state.seq,
+            usage=replace(finished.usage, model_calls=0, tool_calls=0),
+        )
 
 
 def summary_tokens(limit: int) -> int:
     """Return the size of a summary: an eighth of the limit at most."""
     return min(SUMMARY_TOKENS, max(limit // 8, 64))
-
-
-async def _summarised(
-    ledger: Ledger, model: Model, cut: Summarised, *, limit: int
-) -> Summarised | None:
-    """Return a cut with the summary of the tasks that it leaves out; None if that fails."""
-    history = ledger.task.main.messages
-    short = history.shortened(Summarised())
-    kept = next(
-        each.index for each in short.boundaries if each.task_id not in {SUMMARY, *cut.tasks}
-    )
-    budget, size, window = ledger.budget, summary_tokens(limit), model.card.context_tokens
-    # A summary model may read less than the model that the history is for.
-    reads = limit if window is None else min(limit, room(window, None, size))
-    # Three characters for each token: about three quarters of what it reads.
-    text = _as_text(short.entries[:kept], most=3 * reads)
-    tokens = estimate_tokens(text) + size
-    request = ModelRequest(
-        system=INSTRUCTIONS,
-        messages=(UserMessage(text),),
-        max_tokens=size,
-        conversation=f"summary of {ledger.held.state.log_id}",
-        estimated_tokens=tokens,
-        user=user_of(ledger),
-    )
-    cost = spent(model.card, tokens, size).cost_usd
-    if not budget.reserve_model(tokens, cost):
-        return None  # the task itself says that its budget is used up
-    try:
-        async with asyncio.timeout(max(budget.seconds_left(), 0)):
-            written, finished = await _asked(model, request)
-    except (ModelError, TimeoutError) as error:
-        raise_exhaustion(error)
-        _warn(ledger, str(error) or "no time was left")
-        return None
-    finally:
-        budget.settle_model(tokens, cost)
-    return replace(
-        cut,
-        # Nothing leaves a summary out again, so one over the limit would end the conversation.
-        text=cut_text(written, _MOST_TIMES * CHARACTERS_PER_TOKEN * size),
-        tasks=tuple(dict.fromkeys((*history.summarised, *cut.tasks))),
-        base=ledger.held.state.seq,
-        usage=replace(finished.usage, model_calls=0, tool_calls=0),
-    )
 
 
 async def _asked(model: Model, request: ModelRequest) -> tuple[str, Finished]:

@@ -7,7 +7,7 @@ import pytest
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from penstock import Agent, ChatSettings, Fallback, Limits, ModelSettings, tool
+from penstock import Agent, ChatSettings, Fallback, Hooks, Limits, ModelSettings, Refuse, tool
 from penstock.agents.transcript import TARGET_SHARE
 from penstock.app.runtime import Runtime
 from penstock.chat.requests import NewMessage, TaskReply
@@ -282,6 +282,43 @@ async def test_a_fallback_writes_summaries_and_a_wrong_name_in_it_fails_no_task(
     notes = {each.event_type for each in await talk.events(NoteEmitted)}
     assert cuts == {has_summary}
     assert notes == (set() if has_summary else {"summary_failed"})
+
+
+class Filter(Hooks[Any]):
+    """Replaces a word in requests, or refuses those for summaries."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.asked = 0
+        self._refuses = refuses
+
+    async def before_model(self, ctx: Any, request: ModelRequest) -> ModelRequest | Refuse:
+        self.asked += 1
+        if self._refuses and request.system.startswith("You write the summary"):
+            return Refuse("No summaries.")
+        first = request.messages[0]
+        changed = replace(first, content=first.content.replace("message", "***"))
+        return replace(request, messages=[changed, *request.messages[1:]])
+
+
+async def test_hooks_filter_what_is_summarised() -> None:
+    talk = Talk(hooks=[hook := Filter()])
+    await talk.send(12)
+    asked = [each.messages[0].content for each in talk.model.requests if talk.is_summary(each)]
+    assert asked
+    assert all("person: *** 0" in each and "message" not in each for each in asked)
+    assert hook.asked == len(talk.model.requests)
+
+
+async def test_a_hook_that_refuses_a_summary_ends_the_task() -> None:
+    talk = Talk(hooks=[Filter(refuses=True)])
+    async with memory_runtime(model=talk.model, agents=[talk.agent]) as runtime:
+        reply = await runtime.chat("message", agent="clerk")
+        for _ in range(12):
+            if reply.error is None:
+                reply = await runtime.chat("message", agent="clerk", session=reply.session)
+    assert reply.error
+    assert (reply.error.code, reply.error.message) == ("HOOK_REFUSED", "No summaries.")
+    assert not any(map(talk.is_summary, talk.model.requests))
 
 
 async def test_a_task_without_a_budget_for_a_summary_leaves_its_oldest_tasks_out() -> None:
