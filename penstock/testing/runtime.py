@@ -181,7 +181,7 @@ class MemoryRuntime(Runtime):
         Args:
             after: How many more writes to the log succeed before that; 0 kills it now.
         """
-        if after:
+        if after > 0:
             self._writes_left = after
         elif _running_loop() is self._home:
             self._die()
