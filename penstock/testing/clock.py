@@ -1,18 +1,27 @@
 """A clock that tests move by hand.
 
 Time moves only through `advance` or `elapse`, so a test of a timeout takes no real time and has the
-same result on every machine. Sleepers wake in the order of their times.
+same result on every machine. Sleepers wake in the order of their times. Some work runs in real
+threads, such as reading a flow. On a busy machine the clock would move before it is done, and what
+follows would happen at a later time. So in a `memory_runtime`, `elapse` waits for these threads.
 """
 
 import asyncio
 import heapq
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from penstock.core.clock import Moment
 
 START = Moment(1_795_251_600_000)
 """2026-11-21T09:00:00Z, the start time of every fake clock."""
+_THREAD_SECONDS = 5
+"""Real seconds that `settle` waits for threads; one of them may wait for the test itself."""
+
+Done = TypeVar("Done")
 
 
 class FakeClock:
@@ -35,7 +44,7 @@ class FakeClock:
     async def sleep(self, seconds: float) -> None:
         """Wait until the clock has been moved by this many seconds."""
         if seconds <= 0:
-            await settle(rounds=1)
+            await _Pause()
             return
         sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, (self._passed + seconds, next(self._number), sleeper))
@@ -72,9 +81,46 @@ class FakeClock:
 
 
 async def settle(*, rounds: int = 50) -> None:
-    """Let the event loop run everything that is ready, this many rounds."""
-    for _ in range(rounds):
-        await _Pause()
+    """Let the event loop run everything that is ready, this many rounds.
+
+    If `follow_threads` was called on this loop, also wait for its threads, and for what follows.
+    """
+    threads = _followed.get(asyncio.get_running_loop())
+    while True:
+        for _ in range(rounds):
+            await _Pause()
+        if threads is None or not (jobs := tuple(threads.jobs)):
+            return
+        waiters = [asyncio.wrap_future(job) for job in jobs]
+        _, late = await asyncio.wait(waiters, timeout=_THREAD_SECONDS)
+        if late:
+            return
+
+
+def follow_threads() -> None:
+    """Let `settle` and `FakeClock.elapse` wait for `asyncio.to_thread` on the running loop."""
+    loop = asyncio.get_running_loop()
+    if loop not in _followed:
+        _followed[loop] = _Threads()
+        loop.set_default_executor(_followed[loop])
+
+
+class _Threads(ThreadPoolExecutor):
+    """Threads that know their unfinished jobs."""
+
+    def __init__(self) -> None:
+        super().__init__(thread_name_prefix="asyncio")
+        self.jobs: set[Future[Any]] = set()
+
+    def submit(self, fn: Callable[..., Done], /, *args: Any, **kwargs: Any) -> "Future[Done]":
+        """Start a job."""
+        job = super().submit(fn, *args, **kwargs)
+        self.jobs.add(job)
+        job.add_done_callback(self.jobs.discard)
+        return job
+
+
+_followed: WeakKeyDictionary[asyncio.AbstractEventLoop, _Threads] = WeakKeyDictionary()
 
 
 class _Pause:

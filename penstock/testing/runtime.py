@@ -39,6 +39,7 @@ from penstock.resources.egress import Egress
 from penstock.resources.signed_links import Links
 from penstock.store.blobs import open_blobs
 from penstock.store.logs.owners import this_process
+from penstock.testing.clock import FakeClock, follow_threads
 from penstock.testing.log import MemoryLog
 from penstock.testing.resources import MemoryFiles, MemoryMedia, MemoryState, MemoryVault
 from penstock.tools.hooks.hooks import HookRegistry, Hooks
@@ -96,7 +97,9 @@ class MemoryStorage:
         )
 
     def assembled(self, parts: ProjectParts) -> Runtime:
-        """Return one more runtime on this storage."""
+        """Return one more runtime on this storage, for the loop that runs."""
+        if isinstance(self.clock, FakeClock):
+            follow_threads()
         return assemble(World(self.clock, self.limits, new_id), self.storage(), parts)
 
     def storage(self) -> Storage:

@@ -383,6 +383,7 @@ def test_no_text_raises(head: str, body: str) -> None:
     assert isinstance(parse_agent(text, "a.md", KnownNames(tools=(), roles=())), ParsedAgent)
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize(
     "text",
     [

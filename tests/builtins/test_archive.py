@@ -206,6 +206,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
+@pytest.mark.chaos
 @pytest.mark.slow("the archive of too many files is made once")
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_a_hostile_archive_is_refused(name: str) -> None:

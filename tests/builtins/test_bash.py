@@ -305,6 +305,7 @@ def test_the_files_that_are_written_are_known(command: str, targets: list[str]) 
     assert [target for part in parts(command) for target in part.targets] == targets
 
 
+@pytest.mark.chaos
 def test_a_long_line_is_fast() -> None:
     assert len(parts("a;" * 50_000)) == 50_000
     assert parts("A='" * 30_000)

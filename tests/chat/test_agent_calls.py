@@ -270,6 +270,7 @@ async def test_the_story_without_a_crash() -> None:
     assert log.writes == WRITES
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("writes", range(1, WRITES + 1))
 async def test_a_task_killed_at_any_write_ends_the_same(writes: int, before: bool) -> None:

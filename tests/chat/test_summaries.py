@@ -162,6 +162,7 @@ async def ending(runtime: Runtime, talk: Talk, sent: int) -> TaskReply:
     return reply
 
 
+@pytest.mark.chaos
 async def test_a_crash_around_a_summary_leads_to_the_same_requests() -> None:
     """The summary is on disk before the first reply is asked for, and is not written again."""
     whole = Talk()

@@ -1,11 +1,12 @@
 """The contract of every clock: the system clock, and the fake that a test moves."""
 
 import asyncio
+import threading
 
 import pytest
 
 from penstock.core.clock import Clock, Moment, SystemClock, to_iso
-from penstock.testing.clock import START, FakeClock, settle
+from penstock.testing.clock import START, FakeClock, follow_threads, settle
 
 CLOCKS = [SystemClock(), FakeClock()]
 
@@ -129,3 +130,19 @@ async def test_a_cancelled_sleeper_is_skipped() -> None:
 )
 def test_a_moment_is_shown_in_utc_to_the_millisecond(moment: int, text: str) -> None:
     assert to_iso(Moment(moment)) == text
+
+
+async def test_the_clock_moves_after_the_threads_of_the_loop() -> None:
+    """A thread that starts late, as on a busy machine, delays nothing on the clock."""
+    follow_threads()
+    clock, is_read = FakeClock(), threading.Event()
+
+    async def read_and_sleep() -> float:
+        await asyncio.to_thread(is_read.wait)
+        await clock.sleep(5)
+        return clock.monotonic()
+
+    reading = asyncio.ensure_future(read_and_sleep())
+    threading.Timer(0.01, is_read.set).start()
+    await clock.elapse(60)
+    assert await reading == 5

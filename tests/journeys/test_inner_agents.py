@@ -220,6 +220,7 @@ async def tell(log: DyingLog) -> Act:
     return pay
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("writes", range(1, WRITES + 1))
 async def test_three_agents_inside_each_other_killed_at_any_write(

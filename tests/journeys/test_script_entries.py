@@ -38,6 +38,7 @@ E1 = [
 ]
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("row", E1, ids=lambda row: row[0])
 async def test_e1_a_crash_between_calls(project: ProjectFolder, row: Any) -> None:
     """E1: the process is killed before or after a write to the log."""

@@ -154,6 +154,7 @@ CUT = [
 ]
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("row", CUT)
 async def test_a_request_cut_by_a_crash_follows_its_effect(
     project: ProjectFolder, server: Origin, row: tuple[str, str, str, Any, int]

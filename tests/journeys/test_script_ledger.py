@@ -299,6 +299,7 @@ async def test_the_end_of_a_task_withdraws_the_open_questions_of_its_calls(
     assert isinstance(ended, TaskEnded)
 
 
+@pytest.mark.chaos
 # Writes to the log: 1 the request, 2 the task's start, 3 the clock with the change, 4 the end.
 @pytest.mark.parametrize(("write", "before"), [(3, True), (3, False), (4, True), (4, False)])
 async def test_t11_a_change_happens_once_after_a_crash_at_any_point(

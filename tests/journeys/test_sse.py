@@ -61,6 +61,7 @@ async def test_a_client_that_disconnects_cancels_no_task() -> None:
         assert [frame.get("delta") for _, frame in frames(rest.text)] == ["lo.", None]
 
 
+@pytest.mark.chaos
 @pytest.mark.slow("a real server, and streams to their limits")
 async def test_a_reader_that_does_not_read_is_disconnected_and_can_resume() -> None:
     """A slow reader is dropped with a resumable position, and nothing is kept without bound."""

@@ -125,6 +125,7 @@ def test_a_placeholder_must_be_closed_on_its_line() -> None:
     assert [each.text for each in template.refs] == ["${{task}}"]
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize(
     "text", ["${{" * 60_000, "${{task}}" * 20_000, "$${{" * 40_000, "${{\n" * 40_000]
 )

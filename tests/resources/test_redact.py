@@ -169,6 +169,7 @@ def test_a_part_of_a_large_secret_is_none() -> None:
     assert not secrets.holds_secret(LARGE[:-1])
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("text", [("a" * 65_535 + "b") * 16, ("a" * 200 + "b") * 5000])
 def test_a_text_similar_to_a_large_secret_is_redacted_quickly(text: str) -> None:
     redactor = given_out("a" * 65_536)

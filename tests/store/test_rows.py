@@ -215,6 +215,7 @@ def put(table: str, column: str, value: Any, connection: Connection) -> None:
     connection.execute(text(statement), {"value": value})
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("value", WRONG, ids=repr)
 @pytest.mark.parametrize(("table", "column"), COLUMNS)
 async def test_lists_show_the_neighbours_of_a_damaged_row(

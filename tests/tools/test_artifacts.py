@@ -154,6 +154,7 @@ async def test_an_output_over_its_byte_limit_is_refused(extra: int, fits: bool) 
     assert (await shown(artifacts, "é" * 5)).context
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize(("levels", "fits"), [(200, True), (201, False), (100_000, False)])
 async def test_an_output_too_deep_is_refused(artifacts: Artifacts, levels: int, fits: bool) -> None:
     output: Any = 1

@@ -90,6 +90,7 @@ def hostile(name: str) -> bytes:
     return HOSTILE[name][0]()
 
 
+@pytest.mark.chaos
 @pytest.mark.slow("128 MiB are unpacked, two million elements counted")
 @pytest.mark.parametrize("tool_id", ["excel_inspect", "excel_edit_cells"])
 @pytest.mark.parametrize("name", HOSTILE)

@@ -124,6 +124,7 @@ async def test_a_step_reports_its_costs_and_the_run_their_sum() -> None:
     assert log.writes == WRITES
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
 @pytest.mark.parametrize("writes", range(1, WRITES + 1))
 async def test_killed_at_any_write_a_step_has_the_same_costs(writes: int, before: bool) -> None:

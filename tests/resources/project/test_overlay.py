@@ -193,6 +193,7 @@ def test_times_and_holes_are_kept(copy: Copy) -> None:
     assert found.st_blocks * 512 < 1 << 20
 
 
+@pytest.mark.chaos
 def test_deep_folders_are_applied(copy: Copy) -> None:
     """Each name on the way is opened from the one above, so depth costs its square."""
     deep = "/".join(["d"] * (MAX_DEPTH + 1))

@@ -127,6 +127,7 @@ def test_too_many_imports_are_refused(lexer: Lexer, statement: str) -> None:
 ANYTHING = ["(", "{", "`${", "a=>", "export let a;", "<", "\\u0061"]
 
 
+@pytest.mark.chaos
 @pytest.mark.slow("regular expressions are compiled by the hundred thousand")
 @pytest.mark.parametrize(("part", "megabytes"), [*((each, 4) for each in ANYTHING), ("/a/;", 1)])
 def test_megabytes_of_any_token_are_scanned_in_time(
