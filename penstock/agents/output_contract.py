@@ -225,8 +225,9 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
         """
         if not self.types:
             return output.value
-        read, several = None, len(self.types) > 1
-        named = several and [each for each in self.types if each.name == output.type_name]
+        if len(self.types) == 1:
+            return self.types[0].read(output.value)
+        read, named = None, [each for each in self.types if each.name == output.type_name]
         # A recorded type that is gone may have been renamed: what fits another one is read by it.
         for each in named or self.types:
             read = each.read(output.value)

@@ -29,8 +29,6 @@ from penstock.agents.tool_offer import (
     AgentModel,
     OfferSource,
     OutputOffers,
-    ReservedModelCall,
-    ToolOffer,
 )
 from penstock.agents.turn import Turns
 from penstock.core.call import Call, CallPath, Effect, ToolCall
@@ -48,12 +46,11 @@ from penstock.core.events.events import CallSettled, NoteEmitted, ReplyReceived
 from penstock.core.events.flow_events import AgentReminded
 from penstock.core.json_values.json_text import compact
 from penstock.core.json_values.schema import Problem
-from penstock.core.messages import Message
 from penstock.core.task import TaskOutput
 from penstock.core.text import cut
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.ledger import Ledger
-from penstock.models.model import Model, ModelRequest
+from penstock.models.model import Model
 from penstock.tools.failures import problem_details
 from penstock.tools.hooks.deciding import TaskHooks
 from penstock.tools.hooks.hooks import Answer
@@ -81,7 +78,7 @@ TEXT_CHARACTERS = 2_000
 class OutputModel(AgentModel):
     """The model of a task with a typed output: it must call a tool, or use the format."""
 
-    __slots__ = ("_contract",)
+    __slots__ = ()
 
     def __init__(
         self,
@@ -94,29 +91,12 @@ class OutputModel(AgentModel):
         hooks: ReplyHooks | None = None,
     ) -> None:
         super().__init__(model, offers, agent, ledger, hooks=hooks)
-        self._contract = contract
         if contract.streams:
             self.streamed = contract
-
-    def request(
-        self,
-        offer: ToolOffer,
-        messages: Sequence[Message],
-        *,
-        loop_start: int,
-        reserved: ReservedModelCall,
-        closing: bool,
-    ) -> ModelRequest:
-        """Return the request for the next reply, with the form of its output."""
-        made = super().request(
-            offer, messages, loop_start=loop_start, reserved=reserved, closing=closing
-        )
-        if self._contract.mode is OutputMode.NATIVE:
-            return replace(made, output=self._contract.format)
-        is_chosen = self._contract.mode is not OutputMode.TOOL or offer.only is not None
-        if is_chosen or not self.model.card.forced_tool_choice:
-            return made
-        return replace(made, tool_choice="required")
+        if contract.mode is OutputMode.NATIVE:
+            self.output_format = contract.format
+        elif contract.mode is OutputMode.TOOL and model.card.forced_tool_choice:
+            self.tool_choice = "required"
 
 
 class OutputCallRunner(CallRunner):

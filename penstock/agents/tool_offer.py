@@ -25,7 +25,7 @@ from penstock.core.messages import Message, UserMessage
 from penstock.core.profile import LOCAL, Profile
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.ledger import Ledger
-from penstock.models.model import Model, ModelRequest, ToolDefinition
+from penstock.models.model import Model, ModelRequest, OutputFormat, ToolDefinition
 from penstock.models.settings import NOTHING_SET, ModelSettings, overridden
 from penstock.tools.hooks.reply_hooks import ReplyHooks
 from penstock.tools.policy import AUTHORING, PLUGIN, Caller, RuleSet
@@ -244,7 +244,7 @@ class AgentModel:
             "offers",
             "settings",
         ),
-        "streamed",
+        *("output_format", "streamed", "tool_choice"),
     )
 
     def __init__(
@@ -269,6 +269,10 @@ class AgentModel:
         self.max_tokens = wanted.max_tokens or most
         self.streamed: OutputContract | None = None
         """The form of an output that is shown while a reply streams; None if none is."""
+        self.output_format: OutputFormat | None = None
+        """The format of the answer, which the provider enforces."""
+        self.tool_choice: str | None = None
+        """The choice of tools that the output needs; None leaves it to the settings."""
 
     def offer(self, dialogue: Dialogue, selected: tuple[str, ...]) -> ToolOffer:
         """Return what is offered in a dialogue while the session has these skills selected."""
@@ -301,9 +305,13 @@ class AgentModel:
             conversation=self._conversation,
             user=self._user,
             estimated_tokens=reserved.tokens,
+            tool_choice=self.tool_choice,
+            output=self.output_format,
         )
         if self._wanted is not NOTHING_SET:
             request = replace(overridden(request, self._wanted), max_tokens=reserved.max_tokens)
+            if self.tool_choice is not None:
+                request = replace(request, tool_choice=self.tool_choice)
         if offer.only is None:
             return request
         return replace(request, tool_choice=self._choice(offer.only))

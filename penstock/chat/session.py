@@ -315,8 +315,9 @@ class ChatWork:
         most, transfers = settings.max_iterations, agent.transfers
         run = partial(output_loop, turns, ledger, offers, max_iterations=most, transfers=transfers)
         # A `final_answer` was shown to the hooks before it was accepted.
-        is_shown = hooks is None or contract.mode is OutputMode.TOOL
-        return await run() if hooks is None or is_shown else await until_passed(hooks, turns, run)
+        if hooks is None or contract.mode is OutputMode.TOOL:
+            return await run()
+        return await until_passed(hooks, turns, run)
 
     async def _offers(
         self, held: HeldLog, task: TaskState, message: MessageReceived | None, agent: Agent
