@@ -332,7 +332,7 @@ class EventDrafts:
         self._blobs = blobs
         self._body_bytes = body_bytes
 
-    def of(self, entries: Sequence[Entry], at: Moment) -> tuple[list[Draft], bool]:
+    def from_entries(self, entries: Sequence[Entry], at: Moment) -> tuple[list[Draft], bool]:
         """Return drafts that contain their whole bodies, and whether all fit in the table."""
         drafts = drafts_of(entries, at)
         limit = self._body_bytes // _MAX_CHARACTER_BYTES

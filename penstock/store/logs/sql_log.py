@@ -103,7 +103,7 @@ class SqlLog:
         on_way: OnWay | None = None,
     ) -> Sequence[Record]:
         """Append outside events, and mark the log as needing a run."""
-        drafts, are_small = self._drafts.of(entries, self._clock.now())
+        drafts, are_small = self._drafts.from_entries(entries, self._clock.now())
         if not are_small:
             drafts = await self._drafts.put_away(drafts)
         unit = SendUnit(self._sql, self._projections, log_id, entries, drafts, head)
@@ -123,7 +123,7 @@ class SqlLog:
     ) -> tuple[Lease, Sequence[Record]] | None:
         """Append outside events and the start of their task, and acquire the lease, atomically."""
         now = self._clock.now()
-        drafts, are_small = self._drafts.of(entries, now)
+        drafts, are_small = self._drafts.from_entries(entries, now)
         if not are_small:
             return None
         send = SendUnit(self._sql, self._projections, log_id, entries, drafts)
@@ -184,7 +184,7 @@ class SqlLog:
         entries, kinds = tuple(entries), {type(entry.event) for entry in entries}
         # a copy: the progress changes with each append
         expected, until = copy(progress), now + self._lease_ms
-        drafts, are_small = self._drafts.of(entries, now)
+        drafts, are_small = self._drafts.from_entries(entries, now)
         parts = (self._sql, self._projections, log_id, entries, kinds, drafts, until)
         unit = AppendUnit(*parts, expected)
         if TaskEnded in kinds or any(map(_CHANGE_OF, entries)):
