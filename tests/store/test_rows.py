@@ -60,7 +60,7 @@ SIZES = [("x" * 10, True), ("x" * 11, False), ("é" * 5, True), ("é" * 6, False
 async def test_a_body_over_its_limit_in_bytes_goes_to_the_blobs(
     drafts: EventDrafts, text: str, *, stays: bool
 ) -> None:
-    made, are_small = drafts.of([note(text)], AT)
+    made, are_small = drafts.from_entries([note(text)], AT)
     assert are_small is stays
     ((*_, body, blob_id),) = await drafts.put_away(made)
     assert (blob_id is None, body != "") == (stays, stays)
