@@ -67,9 +67,7 @@ class Cast:
         self.watch = Watch()
         self.agent = Agent("clerk", tools=[self.pay, self.mail], hooks=[self.watch])
         first = call("pay", n=1) + call("mail", to="ann")
-        self.model = ScriptedModel(
-            {"Go on": [first, say("No.")], "Again.": say("Too long."), "Shorter.": say("Done.")}
-        )
+        self.model = ScriptedModel({"Go on": [first, say("No."), say("Too long."), say("Done.")]})
 
     async def story(self, runtime: Any) -> Outcome:
         tasks, _ = await runtime.parts.storage.projections.tasks(page=Page())
@@ -104,6 +102,8 @@ async def test_the_story_without_a_crash() -> None:
     log = DyingLog(clock, writes=-1, before=False)
     reply, _ = await tell(cast, log, clock)
     assert reply.content == "Done."
+    said = [each.messages[-1].content for each in cast.model.requests]
+    assert [said[0], *said[2:]] == ["Go on", "Again.", "Shorter."]
     assert log.writes >= WRITES  # a slow machine writes the events of one moment in two parts
     assert cast.pay.runs == [{"n": 2}]
     assert set(Counter(cast.watch.asked).values()) == {1}
