@@ -291,5 +291,5 @@ def _seconds(text: str, now: str) -> float:
     try:
         until = datetime.fromisoformat(text)
         return max((until - parsedate_to_datetime(now)).total_seconds(), 0.0)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return 0.0

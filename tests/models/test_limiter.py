@@ -196,6 +196,14 @@ DATE = "Mon, 23 Nov 2026 12:00:00 GMT"
             },
             0,
         ),
+        (
+            {
+                "anthropic-ratelimit-tokens-remaining": "0",
+                "anthropic-ratelimit-tokens-reset": "2026-11-23T12:00:09Z",
+                "date": DATE.replace("2026", "9" * 30),
+            },
+            0,
+        ),
     ],
 )
 async def test_headers_of_an_empty_limit_hold_the_queue(

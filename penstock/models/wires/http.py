@@ -305,7 +305,7 @@ def _asked_seconds(headers: Mapping[str, str]) -> float | None:
             return float(retry_after)
         # Relative to the server's own clock, which may differ from ours.
         return (parsedate_to_datetime(retry_after) - parsedate_to_datetime(now)).total_seconds()
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return None
 
 

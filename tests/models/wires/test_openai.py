@@ -160,6 +160,7 @@ async def test_failures_carry_the_provider_s_words(
             9,
         ),
         ({"retry-after": "soon"}, None),
+        ({"retry-after": f"Sat, 21 Nov {'9' * 30} 09:00:09 GMT"}, None),
         ({}, None),
     ],
 )
