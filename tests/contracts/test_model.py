@@ -37,7 +37,15 @@ from penstock.models.wires.anthropic import AnthropicModel
 from penstock.models.wires.openai import OpenAIModel
 from penstock.models.wires.responses import ResponsesModel
 from tests.kit.llama import llama_server
-from tests.kit.model_server import Canned, called, delta, events, fake_server
+from tests.kit.model_server import (
+    Canned,
+    anthropic_reply,
+    block,
+    called,
+    delta,
+    events,
+    fake_server,
+)
 
 pytestmark = pytest.mark.programs
 PARAMETERS = {
@@ -258,6 +266,31 @@ async def test_a_reply_without_an_end_is_refused(
         async with asyncio.timeout(5):
             with pytest.raises(ModelError, match=r"Limits\.reply_bytes"):
                 _ = [event async for event in model.stream(request)]
+        await model.close()
+
+
+ODD = {
+    "message": b'event: message_start\ndata: {"type":"message_start","message":"x"}\n\n',
+    "delta": b'event: message_delta\ndata: {"type":"message_delta","delta":5,"usage":{}}\n\n',
+    "text": b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,'
+    b'"delta":{"type":"text_delta","text":7}}\n\n',
+}
+"""Events whose members have other types than the API says."""
+
+
+@pytest.mark.usefixtures("sdk")
+@pytest.mark.parametrize("odd", ODD)
+async def test_a_reply_of_other_types_may_be_asked_for_again(odd: str) -> None:
+    """Libraries check little of what a provider sends."""
+    hello = block(0, "text", {"type": "text_delta", "text": "Hello"}, text="")
+    start, *rest = anthropic_reply(hello, stop="end_turn")
+    blocks = [ODD[odd], *rest] if odd == "message" else [start, rest[0], ODD[odd]]
+    async with fake_server(Canned(blocks)) as server:
+        config = _config("anthropic", server.url.removesuffix("/v1"), {})
+        model: Model = late(PLACES["openai-chat"])(config, Limits())
+        request = ModelRequest(system="", messages=[UserMessage("hello")], tools=())
+        with pytest.raises(ModelUnavailable, match="its reply cannot be read"):
+            _ = [event async for event in model.stream(request)]
         await model.close()
 
 

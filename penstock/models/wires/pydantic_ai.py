@@ -58,7 +58,9 @@ from penstock.models.wires.wire_names import WireNames
 
 log = logging.getLogger(__name__)
 
-_FAILURES = (AssertionError, RuntimeError, ValueError, httpx2.HTTPError)
+_MALFORMED = (ArithmeticError, AttributeError, LookupError, TypeError)
+"""The exceptions of the library and its SDKs for replies whose members have other types."""
+_FAILURES = (AssertionError, RuntimeError, ValueError, httpx2.HTTPError, *_MALFORMED)
 """The exceptions of the library and its SDKs. The library's own are RuntimeErrors."""
 _NO_KEY = "none"
 _CUT_OFF = "the model's reply was cut off before its end"
@@ -210,6 +212,8 @@ class PydanticAIModel:
         """Return the ModelError for an exception of the library, without the key."""
         body = getattr(error, "body", None)
         words = error_text(body) if body else str(error) or type(error).__name__
+        if isinstance(error, _MALFORMED):
+            words = f"its reply cannot be read: {words}"
         text = f"the model {self.card.model_id!r}: "
         text += without_key(cut(words, ERROR_CHARS), self._key)
         if isinstance(error, exceptions.ModelHTTPError):

@@ -48,7 +48,10 @@ def carry_of_reply(
     if not any(map(_has_more, reply.parts)):
         return None
     adapter = messages.ModelMessagesTypeAdapter
-    (dumped,) = adapter.dump_python([reply], mode="json", exclude={"__all__": _LEFT_OUT})
+    # No warnings: a provider may send other types than the library declares.
+    (dumped,) = adapter.dump_python(
+        [reply], mode="json", exclude={"__all__": _LEFT_OUT}, warnings=False
+    )
     response = {name: value for name, value in dumped.items() if value is not None}
     response["parts"] = [
         {name: value for name, value in part.items() if value is not None}
