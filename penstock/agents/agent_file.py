@@ -12,7 +12,7 @@ tests/agents/test_agent_file.py and tests/promises/test_agent_file_checks.py.
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import accumulate
 from pathlib import PurePosixPath
@@ -57,6 +57,8 @@ class KnownNames(Struct, frozen=True, kw_only=True):
     """In addition to those that are always known."""
     agents: Collection[str] = ()
     """Agents of the program, which files can hand off to, in addition to agents with files."""
+    has_all_agents: bool = True
+    """Whether `agents` has those of files. If not, a name in `tools` may be one of them."""
     families: Mapping[str, Sequence[str]] = MappingProxyType({})
     """Families of built-in tools, for the hint to authors who name a family as a tool."""
 
@@ -86,6 +88,8 @@ class ParsedAgent(Struct, frozen=True, kw_only=True):
     """Place of its name in the file."""
     handoffs: Sequence[Item] = ()
     """The agents that it hands off to, with their places: whether they exist is checked later."""
+    inner: Sequence[Item] = ()
+    """The names among its tools that must be agents, because no tool has them; checked later."""
     findings: Sequence[Diagnostic] = ()
     """By line; errors before warnings of the same line."""
 
@@ -115,6 +119,7 @@ def parse_agent(
         name=fields["name"] if NAME.fullmatch(fields["name"]) else "",
         place=node.at("name").key_place,
         handoffs=named_items(node.at("handoffs")),
+        inner=_inner(node.at("tools"), known),
         findings=in_file_order(head.problems),
     )
 
@@ -171,7 +176,9 @@ def check_names(node: Node, name: str, known: KnownNames) -> None:
     _check_missing(node, name)
     _check_tools(node.at("tools"), name, known)
     _check_handoffs(node.at("handoffs"), name, known)
-    _check_permissions(node.at("settings", "tool_permissions"), known.tools)
+    own = (tool for tool, _ in _inner(node.at("tools"), known))
+    tools = None if known.tools is None else {*known.tools, *own}
+    _check_permissions(node.at("settings", "tool_permissions"), tools)
     _check_skills(node.at(SELECTED), known.skills)
     _check_skills(node.at("settings", "skills"), known.skills)
     _check_handbooks(node.at("skills"), known.handbooks)
@@ -255,6 +262,7 @@ def _check_missing(node: Node, name: str) -> None:
 
 
 def _check_tools(node: Node, name: str, known: KnownNames) -> None:
+    unknown = {tool for tool, _ in _inner(node, known)} if known.has_all_agents else set()
     for tool, place in named_items(node):
         if tool == SUBAGENT:
             message = f"{quoted(tool)} is only for the main session"
@@ -262,15 +270,61 @@ def _check_tools(node: Node, name: str, known: KnownNames) -> None:
         elif tool in AUTHORING and name != ARCHITECT:
             message = f"{quoted(tool)} is only for {ARCHITECT}"
             _warn(node, "tool-not-granted", message, at=place)
-        elif known.tools is not None and tool not in STANDARD_TOOLS and tool not in known.tools:
+        elif tool in unknown and tool not in known.agents:
             message = f"unknown tool {quoted(tool)}"
             node.refuse("unknown-tool", message, at=place, suggestion=_instead(tool, known))
+
+
+def _inner(node: Node, known: KnownNames) -> list[Item]:
+    """Return the names in `tools` that no tool has, with their places."""
+    if known.tools is None:
+        return []
+    tools = {*STANDARD_TOOLS, *known.tools}
+    return [(tool, place) for tool, place in named_items(node) if tool not in tools]
+
+
+def wrong_tools(
+    agent: str, file: str, known: KnownNames, inner: Mapping[str, Sequence[Item]]
+) -> Iterator[Diagnostic]:
+    """Yield the findings about names in `tools` that no tool has: unknown agents, and circles.
+
+    `inner` has such names of all agents. In a circle agents call each other to `limits.run_depth`.
+    """
+    for name, place in inner.get(agent, ()):
+        finding = Diagnostic(
+            code="unknown-tool",
+            message=f"unknown tool {quoted(name)}",
+            file=file,
+            line=place.line,
+            column=place.column,
+            suggestion=_instead(name, known),
+        )
+        if name not in known.agents:
+            yield finding
+        elif way := _way_back(agent, name, inner):
+            message = f"agents are tools of each other: {' → '.join(way)}"
+            hint = "remove one of them, or let it hand the conversation off"
+            yield replace(finding, code="agent-circle", message=message, suggestion=hint)
+
+
+def _way_back(agent: str, other: str, inner: Mapping[str, Sequence[Item]]) -> list[str]:
+    """Return the agents from one over a tool of it back to itself; empty without a circle."""
+    ways, seen = [[agent, other]], {other}
+    while ways:
+        way = ways.pop(0)
+        if way[-1] == agent:
+            return way
+        for name, _ in inner.get(way[-1], ()):
+            if name not in seen:
+                seen.add(name)
+                ways.append([*way, name])
+    return []
 
 
 def _instead(tool: str, known: KnownNames) -> str | None:
     if ids := known.families.get(tool):
         return f"it is a family of built-in tools; name the ones you need: {', '.join(ids)}"
-    return meant(nearest(tool, {*STANDARD_TOOLS, *(known.tools or ())}))
+    return meant(nearest(tool, {*STANDARD_TOOLS, *(known.tools or ()), *known.agents}))
 
 
 def _check_handoffs(node: Node, name: str, known: KnownNames) -> None:

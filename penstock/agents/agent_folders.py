@@ -20,7 +20,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent, AnyAgent
-from penstock.agents.agent_file import NOTHING_KNOWN, KnownNames, ParsedAgent, parse_agent
+from penstock.agents.agent_file import (
+    NOTHING_KNOWN,
+    KnownNames,
+    ParsedAgent,
+    parse_agent,
+    wrong_tools,
+)
 from penstock.agents.agent_profile import Tier
 from penstock.core.call_errors import CallError
 from penstock.core.diagnostics import (
@@ -67,6 +73,8 @@ class AgentFiles(Struct):
     """Names of agents that only broken files define, with the file to repair."""
     handoffs: dict[str, Sequence[Item]] = field(default_factory=dict)
     """The agents that each file hands off to, by its path."""
+    inner: dict[str, Sequence[Item]] = field(default_factory=dict)
+    """The agents that each agent of a file lists as its tools, by its name."""
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
@@ -91,7 +99,7 @@ def load_agents(
 
     Agents with errors are left out. `packages` are folders in the order of their registration.
     """
-    result = AgentFiles()
+    result, known = AgentFiles(), replace(known, has_all_agents=False)
     packaged = [
         _Folder(path=path, label=_label(path, root), tier=Tier.PACKAGE) for path in packages
     ]
@@ -99,10 +107,11 @@ def load_agents(
     result.agents = _tier(_local(root), known, result)
     result.packaged = _tier(packaged, known, result)
     result.built_in = _tier(built_in, known, result)
-    names = {each.name for each in (*result.agents, *result.packaged, *result.built_in)}
-    known_agents = {ASSISTANT, *names, *result.broken, *known.agents}
-    result.agents = _with_known(result.agents, known_agents, result)
-    result.packaged = _with_known(result.packaged, known_agents, result)
+    found = {each.name for each in (*result.agents, *result.packaged, *result.built_in)}
+    known_agents = {ASSISTANT, *found, *result.broken, *known.agents}
+    names = replace(known, agents=known_agents, has_all_agents=True)
+    result.agents = _with_known(result.agents, names, result)
+    result.packaged = _with_known(result.packaged, names, result)
     # A name is broken only if no tier has a working agent for it.
     for agent in (*result.agents, *result.packaged, *result.built_in):
         result.broken.pop(agent.name, None)
@@ -110,14 +119,15 @@ def load_agents(
     return result
 
 
-def _with_known(agents: Iterable[Agent], names: Collection[str], result: AgentFiles) -> list[Agent]:
-    """Return the agents that hand off to existing agents only; report the others."""
+def _with_known(agents: Iterable[Agent], known: KnownNames, result: AgentFiles) -> list[Agent]:
+    """Return the agents whose tools and hand-offs exist; report the others."""
     fitting = []
     for agent in agents:
         file = agent.profile.file
-        unknown = unknown_agents(result.handoffs.get(file, ()), names, file)
-        result.diagnostics += unknown
-        if unknown:
+        wrong = unknown_agents(result.handoffs.get(file, ()), known.agents, file)
+        wrong += wrong_tools(agent.name, file, known, result.inner)
+        result.diagnostics += wrong
+        if wrong:
             result.broken.setdefault(agent.name, file)
         else:
             fitting.append(agent)
@@ -179,6 +189,7 @@ def _tier(folders: Iterable[_Folder], known: KnownNames, result: AgentFiles) -> 
             else:
                 homes[read.name] = (folder, file, read)
                 result.handoffs[file] = read.handoffs
+                result.inner.setdefault(read.name, read.inner)
                 agents[read.name] = read.agent
     return list(agents.values())
 

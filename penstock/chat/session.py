@@ -64,9 +64,10 @@ from penstock.tools.hooks.deciding import TaskHooks
 from penstock.tools.hooks.hooks import AgentHooks, scope_of
 from penstock.tools.hooks.reply_hooks import ReplyHooks
 from penstock.tools.invoker import Invoker
+from penstock.tools.python.agent_tool import agents_by_name
 from penstock.tools.python.toolsets import Toolsets
 from penstock.tools.skills import NO_SKILLS, Skills, TaskSkills
-from penstock.tools.tool import Registry
+from penstock.tools.tool import Registry, Tool
 
 GetAgent = Callable[[str], Agent]
 """Return an agent by name. Raises NotFound."""
@@ -104,17 +105,22 @@ class Participants:
 
     def invoker(self, agent: Agent) -> Invoker:
         """Return the invoker of an agent: the project's, or one over the agent's own tools."""
-        if agent.tools is None and not agent.transfers:
+        named = agent.profile.tools
+        if agent.tools is None and not agent.transfers and not named:
             return self._shared
         own = self._own.get(agent)
         # A reload replaces the registry of the project, of which the agent may have tools by id.
         borrows = agent.tools is None or agent.tool_ids or agent.transfers
         if own is None or (borrows and own[0] is not self._shared.registry):
             shared = self._shared.registry
-            tools = [*shared] if agent.tools is None else [*agent.tools]
-            tools += named_tools(agent.name, agent.tool_ids, shared)
-            registry = Registry([*tools, *handoff_tools(agent.transfers, self.agent)])
-            own = self._own[agent] = (shared, self._shared.over(registry))
+            more: list[Tool] = [*agents_by_name(named, shared, self.agent)]
+            more += named_tools(agent.name, agent.tool_ids, shared)
+            more += handoff_tools(agent.transfers, self.agent)
+            invoker = self._shared
+            if more or agent.tools is not None:
+                tools = shared if agent.tools is None else agent.tools
+                invoker = self._shared.over(Registry([*tools, *more]))
+            own = self._own[agent] = (shared, invoker)
         return own[1]
 
     def output_invoker(self, agent: Agent, contract: OutputContract) -> Invoker:

@@ -167,11 +167,19 @@ class Requirements:
             return self._participants.toolsets.may_be_asked(name)
         if need.missing.kind is MissingKind.TOOL:
             if agent is None or need.is_worker:
-                return name in self._registry
+                return name in self._registry or self._is_worker(name)
             return self._participants.has_tool(agent, name)
         try:
             self._participants.model(agent or Agent(need.agent or ""), name or None)
         except ConfigError:
+            return False
+        return True
+
+    def _is_worker(self, name: str) -> bool:
+        """Whether a name is that of an agent: files list agents among their tools."""
+        try:
+            self._worker(name)
+        except NotFound:
             return False
         return True
 

@@ -57,6 +57,8 @@ from penstock.tools.hooks.hooks import AgentHooks
 from penstock.tools.hooks.reply_hooks import ReplyHooks
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import ARCHITECT, Caller, SessionGuard
+from penstock.tools.python.agent_tool import agents_by_name
+from penstock.tools.tool import Registry
 
 _REPLY_SHARE = 4
 """A reply may fill at most a quarter of the model's context window."""
@@ -160,6 +162,7 @@ class AgentRunner:
     ) -> AgentSession | VisitOutcome:
         agent, task = visit.agent, ledger.task
         guard, selected = _guard(visit), self._hooks_of(agent)
+        invoker = self._invoker_of(agent)
         is_new = visit.frame not in task.agents
         if is_new:
             briefing = visit.briefing(agent)
@@ -180,7 +183,7 @@ class AgentRunner:
         longest = model.card.reply_tokens or limits.agent_reply_tokens
         settings = with_room(agent, window, max_reply=longest)
         call_runner = SessionCallRunner(
-            self._invoker, ledger, settings, session=guard, contract=contract, hooks=hooks
+            invoker, ledger, settings, session=guard, contract=contract, hooks=hooks
         )
         reply_hooks = None if hooks is None else ReplyHooks(hooks, ledger, visit.frame)
         sized = agent.__replace__(settings=settings)
@@ -190,6 +193,12 @@ class AgentRunner:
         )
         max_turns = agent.profile.max_turns or limits.agent_turns
         return AgentSession(turns, call_runner, offer, max_turns=max_turns)
+
+    def _invoker_of(self, agent: Agent) -> Invoker:
+        """Return the invoker of the project; with the agents that the agent lists as its tools."""
+        shared = self._invoker.registry
+        inner = [*agents_by_name(agent.profile.tools, shared, self._get_agent)]
+        return self._invoker.over(Registry([*shared, *inner])) if inner else self._invoker
 
     def _hooks_of(self, agent: Agent) -> AgentHooks | None:
         hooks = self._invoker.hooks
@@ -227,7 +236,7 @@ class AgentRunner:
         system: str,
         hooks: AgentHooks | None,
     ) -> ToolOffer:
-        registry = self._invoker.registry
+        registry = self._invoker_of(visit.agent).registry
         tools = [tool for tool in map(registry.by_id.get, guard.tools) if tool is not None]
         usable = [tool for tool in tools if not tool.spec.is_broken]
         definitions = [definition(tool) for tool in usable]

@@ -2,14 +2,17 @@
 
 The tool is a frame: it acts only through the calls of its agent, which have paths below it. After a
 crash it runs again from its top and continues the agent's dialogue, so nothing is repeated.
+
+A file lists agents by their names (`agents_by_name`); a program lists the agents themselves.
 """
 
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 from penstock.core.call import Effect
 from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.envelope import Json
-from penstock.core.errors import ConfigError
+from penstock.core.errors import ConfigError, NotFound
 from penstock.core.json_values.json_text import compact
 from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
@@ -92,3 +95,20 @@ def agent_tool(
         kind="python",
     )
     return AgentTool(agent, spec, input_type=input_type, is_typed=output)
+
+
+def agents_by_name(
+    names: Iterable[str], tools: Container[str], find: Callable[[str], Any]
+) -> Iterator[AgentTool]:
+    """Yield the agents among the names that an agent file lists as its tools.
+
+    A tool goes before an agent of its name. Agents that do not exist any more are left out.
+    """
+    for name in names:
+        if name in tools:
+            continue
+        try:
+            agent = find(name)
+        except NotFound:
+            continue
+        yield agent.as_tool()
