@@ -24,6 +24,7 @@ HOMES: dict[str, str] = {
     "Envelope": "core.envelope",
     "Event": "chat.python.public_events",
     "Fallback": "models.fallback",
+    "FileOptions": "agents.agent_profile",
     "Finished": "models.model",
     "HandedOff": "chat.python.public_events",
     "Hooks": "tools.hooks.hooks",

@@ -3,6 +3,7 @@ from penstock.agents.agent import AgentOptions as AgentOptions
 from penstock.agents.agent import ChatSettings as ChatSettings
 from penstock.agents.agent_parts import Tool as Tool
 from penstock.agents.agent_parts import Toolset as Toolset
+from penstock.agents.agent_profile import FileOptions as FileOptions
 from penstock.agents.attachments.content import Audio as Audio
 from penstock.agents.attachments.content import Content as Content
 from penstock.agents.attachments.content import Document as Document
@@ -98,6 +99,7 @@ __all__ = [
     "Envelope",
     "Event",
     "Fallback",
+    "FileOptions",
     "Finished",
     "HandedOff",
     "Hooks",

@@ -24,7 +24,7 @@ from penstock.agents.agent_parts import (
     read_instructions,
     read_tools,
 )
-from penstock.agents.agent_profile import NO_FILE, AgentProfile
+from penstock.agents.agent_profile import NO_FILE, AgentProfile, FileOptions
 from penstock.agents.handoffs import transfers_to
 from penstock.agents.output_contract import OutputContract, OutputForm, contract_of, read_form
 from penstock.core.late import late
@@ -37,7 +37,7 @@ from penstock.tools.python.agent_tool import agent_tool
 from penstock.tools.skills import SkillChoice
 from penstock.tools.tool import Tool as AnyTool
 
-T = TypeVar("T")
+T = TypeVar("T", default=str)
 NeedsT = TypeVar("NeedsT", default=object)
 DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=object)
 """The type of the dependencies that an agent needs; `object` is none."""
@@ -110,13 +110,8 @@ class ChatSettings(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def allowance(self) -> Allowance:
         """The budget of one task of this agent."""
-        return Allowance(
-            tool_calls=self.budget_tool_calls,
-            model_calls=self.budget_model_calls,
-            tokens=self.budget_tokens,
-            cost_usd=self.budget_cost_usd,
-            seconds=self.budget_seconds,
-        )
+        limits = Allowance.__struct_fields__
+        return Allowance(**{name: getattr(self, f"budget_{name}") for name in limits})
 
     @cached_property
     def skill_choice(self) -> SkillChoice:
@@ -315,27 +310,32 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
 
     @overload
     @classmethod
-    def from_file(cls, path: str | Path, *, output: type[T]) -> "Agent[object, T]": ...
+    def from_file(
+        cls, path: str | Path, *, output: type[T] = ..., **options: Unpack[FileOptions]
+    ) -> "Agent[object, T]": ...
     @overload
     @classmethod
-    def from_file(cls, path: str | Path, *, output: TypeForm[T]) -> "Agent[object, T]": ...
-    @overload
+    def from_file(
+        cls, path: str | Path, *, output: TypeForm[T], **options: Unpack[FileOptions]
+    ) -> "Agent[object, T]": ...
     @classmethod
-    def from_file(cls, path: str | Path) -> "Agent[object, str]": ...
-    @classmethod
-    def from_file(cls, path: str | Path, *, output: Any = str) -> "Agent[object, Any]":
-        """Return the agent that a file defines, with a type of output.
+    def from_file(
+        cls, path: str | Path, *, output: Any = str, **options: Any
+    ) -> "Agent[object, Any]":
+        """Return the agent that a file defines, with what only a program can say.
 
         Args:
             path: An agent file, such as `agents/clerk.md`.
             output: The type of what a task returns.
+            **options: Those of FileOptions: `output_mode`, `hooks` and others.
 
         Raises:
             DeclarationError: The file cannot be read, or has errors.
-            ConfigError: The output has no schema.
+            ConfigError: The output has no schema, or an option has a value that does not exist.
+            TypeError: An option is unknown, or is one that the file says.
         """
-        read: Callable[[str | Path], Agent] = late("penstock.agents.agent_folders:read_agent")
-        return read(path).__replace__(output=output, contract=contract_of(output))
+        read: Callable[..., Agent[object, Any]] = late("penstock.agents.agent_folders:read_agent")
+        return read(path, output, options)
 
     def __repr__(self) -> str:
         """Return its name."""

@@ -191,7 +191,7 @@ FIELDS = (
     _row(
         "tools",
         Names(expected="a list of tool names", item_expected="a tool name"),
-        "The only tools that it may call, agents among them. Without it a chat has all, a flow none.",
+        "The only tools that it may call, and agents. Without it a chat has all, a flow none.",
     ),
     _row(
         "skills",

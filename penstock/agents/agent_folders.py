@@ -12,9 +12,10 @@ by tests/agents/test_agent_folders.py.
 
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -27,7 +28,7 @@ from penstock.agents.agent_file import (
     parse_agent,
     wrong_tools,
 )
-from penstock.agents.agent_profile import Tier
+from penstock.agents.agent_profile import FileOptions, Tier
 from penstock.core.call_errors import CallError
 from penstock.core.diagnostics import (
     Diagnostic,
@@ -242,8 +243,15 @@ def _parse_built_in(content: bytes, file: str) -> ParsedAgent:
     return parse_agent(content.decode(), file, tier=Tier.BUILT_IN)
 
 
-def read_agent(path: str | Path) -> AnyAgent:
-    """Return the agent that one file defines. Raises DeclarationError with all its errors."""
+def read_agent(path: str | Path, output: Any, options: Mapping[str, Any]) -> AnyAgent:
+    """Return the agent that one file defines, as `Agent.from_file` does."""
+    for name in options:
+        if name not in FileOptions.__annotations__:
+            known = ", ".join(["output", *FileOptions.__annotations__])
+            raise TypeError(
+                f"Agent.from_file has no argument {name!r}: it takes {known}; its file says the "
+                "rest"
+            )
     file = Path(path)
     if not file.is_file():
         refused = Diagnostic(
@@ -253,7 +261,9 @@ def read_agent(path: str | Path) -> AnyAgent:
     read = _read_file(file, f"{path}", NOTHING_KNOWN, Tier.LOCAL)
     if read.agent is None:
         raise DeclarationError(errors_of(read.findings))
-    return read.agent
+    given: AnyAgent = Agent(read.name, output=output, **options)
+    names = ("output", "contract", "output_form", "history", "hooks")
+    return read.agent.__replace__(**{name: getattr(given, name) for name in names})
 
 
 def _refused(code: str, message: str, file: str) -> ParsedAgent:

@@ -1,11 +1,15 @@
 """The part of an agent file that only flows and catalogs read."""
 
+from collections.abc import Sequence
 from enum import StrEnum
+from typing import Literal, TypedDict
 
 from msgspec import Struct, field
 
 from penstock.core.events.flow_events import Output
+from penstock.models.model import Model
 from penstock.resources.project.access import OPEN, Access
+from penstock.tools.hooks.hooks import Hooks
 
 
 class Tier(StrEnum):
@@ -81,3 +85,23 @@ class AgentProfile(Struct, frozen=True, kw_only=True):
 
 NO_FILE = AgentProfile()
 """The profile of an agent without a file."""
+
+
+class FileOptions(TypedDict, total=False):
+    """The arguments of `Agent.from_file` beside its output: what a file cannot say.
+
+    Example:
+        >>> from penstock import FileOptions
+        >>> options: FileOptions = {"output_mode": "native", "output_retries": 1}
+    """
+
+    output_mode: Literal["tool", "native", "prompted"]
+    """How the model gives a typed output; default `tool`."""
+    output_retries: int
+    """How often the model may correct an output that does not fit; default 2."""
+    history: Literal["trim", "summarise"]
+    """How long conversations stay within the window; default `trim`."""
+    summary_model: str | Model
+    """The model that writes summaries, instead of its own."""
+    hooks: Sequence[Hooks[object]]
+    """Code that sees, changes or stops what it does."""

@@ -1,12 +1,14 @@
 """An agent that a program declares: its settings, its options and its file."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.agents.agent import DEFAULTS, Agent, ChatSettings
-from penstock.core.errors import DeclarationError
+from penstock.core.errors import ConfigError, DeclarationError
 from penstock.engine.budget import Allowance
+from penstock.tools.hooks.hooks import Hooks
 
 
 @pytest.mark.parametrize(
@@ -65,6 +67,49 @@ def test_an_agent_of_a_file_may_have_an_output(tmp_path: Path) -> None:
     assert clerk.contract
     assert clerk.contract.schema == {"type": "array", "items": {"type": "integer"}}
     assert Agent.from_file(str(file)).contract is None
+
+
+class Watch(Hooks[object]):
+    """A hook of an agent from a file."""
+
+
+def test_an_agent_of_a_file_takes_what_a_file_cannot_say(tmp_path: Path) -> None:
+    file = tmp_path / "clerk.md"
+    file.write_text(CLERK)
+    watch = Watch()
+    clerk = Agent.from_file(
+        file,
+        output=int,
+        output_mode="native",
+        output_retries=5,
+        history="summarise",
+        summary_model="small",
+        hooks=[watch],
+    )
+    assert clerk.contract
+    assert (clerk.output_form.mode, clerk.contract.retries) == ("native", 5)
+    assert (clerk.history.summarises, clerk.history.model) == (True, "small")
+    assert (clerk.hooks, clerk.has_file) == ((watch,), True)
+    # Also for the output of one message.
+    assert Agent.from_file(file, output_mode="prompted").output_form.mode == "prompted"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"output_mode": "json"}, ConfigError, "output_mode must be one of tool, native"),
+        ({"hooks": Watch()}, ConfigError, "hooks of the agent 'clerk' are a list"),
+        ({"model": "m"}, TypeError, "has no argument 'model': it takes output, output_mode, .*"),
+        ({"tools": []}, TypeError, "hooks; its file says the rest"),
+    ],
+)
+def test_a_wrong_option_beside_a_file_is_refused(
+    tmp_path: Path, options: Any, error: type[Exception], said: str
+) -> None:
+    file = tmp_path / "clerk.md"
+    file.write_text(CLERK)
+    with pytest.raises(error, match=said):
+        Agent.from_file(file, **options)
 
 
 def test_a_file_without_a_working_agent_is_refused(tmp_path: Path) -> None:
