@@ -1,4 +1,13 @@
-"""`execute_workflow`: a flow as a run of its own, and its result."""
+"""`execute_workflow`: a flow as a run of its own, and its result.
+
+Guarantees: a call starts one run, also if it runs again after a crash, because the run has the
+idempotency key of the call. While people are asked in the run, the call holds no worker: it
+suspends, and its next entry finds the run and waits again. Cancelling the call cancels the run; a
+stop of the process does not. Secrets of the calling task are redacted from the input of the run,
+which is kept in a log of its own.
+
+Shown by tests/builtins/test_workflow.py.
+"""
 
 import asyncio
 from collections.abc import Iterable
@@ -70,7 +79,7 @@ class ExecuteWorkflow:
         runs = invocation.edition.resources.callbacks.runs
         if runs is None:
             raise ToolNotConfigured(
-                "no flows can be run here: open a project folder, penstock.open(directory)"
+                'no flows can be run here: open a project folder, penstock.open(".")'
             )
         command = input["workflowId"].removeprefix("/")
         run_id = await _start_run(runs, command, input.get("input", {}), invocation)

@@ -1,4 +1,13 @@
-"""Sends one request to a checked address, with limits on the size of the response."""
+"""Sends one request to a checked address, with limits on the size of the response.
+
+Guarantees: a connection goes only to an address that the caller has checked, because a second look
+into DNS could return another one. TLS still verifies the name of the host. Headers and the unpacked
+body are bounded while they arrive, because a compressed piece can expand to a thousand times its
+size. Redirects are not followed here (`redirects`), and no connection is used twice. An error says
+whether the request had been sent: that decides whether it may be repeated.
+
+Shown by tests/resources/test_network.py.
+"""
 
 import asyncio
 import socket

@@ -1,4 +1,11 @@
-"""Small durable values of one task: of one tool in it, or of all."""
+"""Small durable values of one task: of one tool in it, or of all.
+
+A write is an event of the task (StateWritten), so it is stored and erased with the task; the newest
+write of a key is its value. Reads and writes of a function are recorded as calls are: a function
+that runs again after a crash reads what it read, and writes nothing twice.
+
+Shown by tests/tools/test_task_values.py.
+"""
 
 from typing import Any
 
@@ -151,10 +158,10 @@ class ToolState:
 def check_ttl(ttl: float | None) -> None:
     """Raise ValueError if the time is out of bounds."""
     if ttl is not None and not 1 <= ttl <= MAX_SECONDS:
-        raise ValueError(f"ttl must be from 1 to {MAX_SECONDS} seconds, is {ttl}")
+        raise ValueError(f"ttl must be from 1 to {MAX_SECONDS} seconds, found {ttl}")
 
 
 def check_state_key(key: str) -> None:
     """Raise ValueError if the key is empty or too long."""
     if not 1 <= len(key) <= KEY_CHARACTERS:
-        raise ValueError(f"a key is a text of 1 to {KEY_CHARACTERS} characters, not {key!r}")
+        raise ValueError(f"a key must have 1 to {KEY_CHARACTERS} characters, found {key!r}")

@@ -124,9 +124,9 @@ async def test_a_value_is_deleted_when_it_expires() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "ttl", "message"),
     [
-        ("", 1, None, "ValueError: a key is a text of 1 to 256 characters, not ''"),
-        ("k" * 257, 1, None, "ValueError: a key is a text"),
-        ("k", 1, 0, "ValueError: ttl must be from 1 to 31536000 seconds, is 0"),
+        ("", 1, None, "ValueError: a key must have 1 to 256 characters, found ''"),
+        ("k" * 257, 1, None, "ValueError: a key must have 1 to 256"),
+        ("k", 1, 0, "ValueError: ttl must be from 1 to 31536000 seconds, found 0"),
         ("k", object(), None, "TypeError: the value at / is an object"),
         ("k", "x" * 262_144, None, "ValueError: the value must have at most 256 KiB as JSON"),
     ],

@@ -35,7 +35,7 @@ class PdfTexts:
         self._slots = asyncio.Semaphore(MAX_AT_ONCE)
 
     async def extract(self, content: bytes) -> str:
-        """Return the text of a PDF. Raises ValueError if there is none to be had."""
+        """Return the text of a PDF. Raises ValueError, with the reason, if it has none."""
         if not self._has("pypdf"):
             raise ValueError("its text cannot be read: pip install 'penstock[docs]'")
         async with self._slots:

@@ -1,4 +1,11 @@
-"""The conversations that are on disk: list them, read, import and delete them."""
+"""The conversations that are on disk: list them, read, import and delete them.
+
+An import writes a whole conversation at once, and holds its lease meanwhile: a message without its
+end would be work for the next process. A program that is killed in it leaves either all messages or
+an empty conversation.
+
+Shown by tests/chat/python/test_archive.py.
+"""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,11 @@
-"""The kind `fork`: a person chooses a branch. If no person may be asked, an agent chooses."""
+"""The kind `fork`: a person chooses a branch. If no person may be asked, an agent chooses.
+
+A visit that resumes asks again and finds the answer in the log (`engine/suspend`), so nothing else
+is kept of a question. An agent decides, in a session below the visit, in three cases: the run is
+autonomous, the person leaves the choice to the agent, or the answer is none of the options.
+
+Shown by tests/flows/steps/test_fork.py.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial

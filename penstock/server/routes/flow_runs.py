@@ -1,4 +1,11 @@
-"""Flow runs: start, read, follow and abort."""
+"""Flow runs: start, read, follow and abort.
+
+A run is rejected in its own task, and yet the request that starts it gets the reason: it waits for
+the end of a run that cannot start as its flow and its inputs are, and for what hooks decide. It
+does not wait for a slot: the hooks of a queued run are asked later, and its reader sees the result.
+
+Shown by tests/server/routes/test_flow_runs.py.
+"""
 
 import asyncio
 import logging
