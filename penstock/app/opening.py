@@ -1,8 +1,9 @@
 """Opens a project as one Runtime: settings, database, agents and tools.
 
-Order matters. Settings and files are read first, so that a mistake in them opens nothing; unfinished
-tasks resume last, when all that they may need is there. Everything is closed in the opposite order:
-the runtime before plugins and the sandbox, which its tasks still use, and the database at the end.
+Order matters. Settings and files are read first, so that a mistake in them opens nothing.
+Unfinished tasks resume last, when all that they may need is there. Everything is closed in the
+opposite order: the runtime before plugins and the sandbox, which its tasks still use, and the
+database at the end.
 
 Shown by tests/app/test_opening.py.
 """
