@@ -18,7 +18,7 @@ CODE := $(wildcard penstock tests scripts bench examples hatch_build.py)
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test unit chaos conformance setup blobs check fix bench bench-peers recipes dist fetch layers hops mutants docs site trace pins stress clean
+.PHONY: help install run test unit chaos conformance setup blobs check lint types imports shape pages snippets fix bench bench-peers recipes dist fetch layers hops mutants docs site trace pins stress clean
 
 help:               ## Say what each target does.
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 - /p' $(MAKEFILE_LIST)
@@ -70,13 +70,25 @@ fetch: | .venv/bin/python
 	@test -n "$(NPM)" || command -v npm >/dev/null || $(INSTALL) --require-hashes -r requirements/blobs.txt
 	@$(BIN)/python scripts/fetch_blobs.py
 
-check: .venv/dev    ## Format, lint, types, layers, shape, docs: everything but running the code.
+check: lint types imports shape pages snippets  ## Format, lint, types, layers, shape, docs: everything but running the code (-j2: two at once).
+
+lint: .venv/dev
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
+
+types: .venv/dev
 	$(BIN)/mypy $(CODE)
+
+imports: .venv/dev
 	$(BIN)/lint-imports --no-logo
+
+shape: .venv/dev
 	$(BIN)/python -m pytest -q $(SHAPE)
+
+pages: .venv/dev
 	$(BIN)/python -m scripts.docs --check
+
+snippets: .venv/dev
 	$(BIN)/python -m scripts.typed_examples
 
 fix: .venv/dev      ## Let ruff repair what it can.
