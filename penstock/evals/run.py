@@ -78,7 +78,7 @@ async def evaluate(
         The report. A case whose task failed, or that waits for a person, has not passed.
 
     Raises:
-        ConfigError: `repeat` or `concurrency` is below 1, or the agent lacks dependencies.
+        ConfigError: A number is below 1, a model is unknown, or the agent lacks dependencies.
         NotFound: There is no such agent.
 
     Example:
@@ -98,9 +98,10 @@ async def evaluate(
         raise ConfigError(f"repeat and concurrency must be at least 1: {repeat}, {concurrency}")
     world, agents = runtime.parts.world, runtime.parts.chat.agents
     name = agents.get(agent).name if isinstance(agent, str) else agents.put(agent).name
+    models = await _known(runtime, options.get("models") or ("",))
     run_id, started_at = options.get("run_id") or world.new_id("eval"), world.clock.now()
     run = _Run(runtime=runtime, agent=agent, run_id=run_id, scorers=dataset.scorers)
-    places = list(_places(dataset, options.get("models") or ("",), repeat))
+    places = list(_places(dataset, models, repeat))
     attempts = await run.attempts(places, concurrency, options.get("on_attempt"))
     return Report(
         run_id=run_id, dataset=dataset.name, agent=name, attempts=attempts, started_at=started_at
@@ -162,6 +163,13 @@ class _Place(Struct, frozen=True):
     case: Case[Any]
     model: str
     number: int
+
+
+async def _known(runtime: Runtime, models: Sequence[str]) -> Sequence[str]:
+    """Return the models. Raises ConfigError for an unknown one: each case would fail for it."""
+    for model in filter(None, models):
+        await runtime.requests.check_model(model)
+    return models
 
 
 def _places(dataset: Dataset[Any], models: Sequence[str], repeat: int) -> Iterator[_Place]:

@@ -260,8 +260,11 @@ async def test_a_run_needs_a_repetition_and_a_slot(repeat: int, concurrency: int
             )
 
 
-async def test_an_unknown_agent_is_named_before_any_case_is_asked() -> None:
+async def test_an_unknown_agent_or_model_is_named_before_any_case_is_asked() -> None:
     async with memory_runtime() as runtime:
+        with pytest.raises(ConfigError, match="there is no model 'smal'"):
+            await evaluate(BOTH, agent=CLERK, runtime=runtime, models=["offline", "smal"])
+        assert not await runtime.sessions()
         with pytest.raises(NotFound, match="no agent 'cleark'"):
             await evaluate(BOTH, agent="cleark", runtime=runtime)
 
