@@ -98,10 +98,9 @@ async def evaluate(
         raise ConfigError(f"repeat and concurrency must be at least 1: {repeat}, {concurrency}")
     world, agents = runtime.parts.world, runtime.parts.chat.agents
     name = agents.get(agent).name if isinstance(agent, str) else agents.put(agent).name
-    models = await _known(runtime, options.get("models") or ("",))
     run_id, started_at = options.get("run_id") or world.new_id("eval"), world.clock.now()
     run = _Run(runtime=runtime, agent=agent, run_id=run_id, scorers=dataset.scorers)
-    places = list(_places(dataset, models, repeat))
+    places = [*_places(dataset, await _known(runtime, options.get("models") or ("",)), repeat)]
     attempts = await run.attempts(places, concurrency, options.get("on_attempt"))
     return Report(
         run_id=run_id, dataset=dataset.name, agent=name, attempts=attempts, started_at=started_at
