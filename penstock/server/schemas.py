@@ -353,7 +353,7 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
     "Conversations": page_of("conversations", "Conversation"),
     "HandedBack": record({"conversationId": STRING, "agentId": STRING}),
     "Models": record({"models": listed(record(_MODEL)), "default": STRING}),
-    "Tools": record({"tools": listed(record(_TOOL))}),
+    "Tools": record({"tools": listed(record(_TOOL)), "toolsets": listed(STRING)}),
     "Agent": record(
         _AGENT | {"instructions": STRING, "settings": OBJECT},
         *("instructions", "settings", "outputSchema", "handoffs"),

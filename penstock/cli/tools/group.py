@@ -31,6 +31,7 @@ from penstock.manifest.document import SourceRange
 from penstock.manifest.tool import ToolLimits, ToolManifest
 from penstock.models.model import ToolDefinition, tool_tokens
 from penstock.tools.policy import SCRIPT, Caller, RuleSet, find_grant, find_refusal, grants
+from penstock.tools.python.agent_tool import agents_by_name
 from penstock.tools.python.function import FunctionTool
 from penstock.tools.python.load import FOLDER
 from penstock.tools.scripts.script import ScriptTool
@@ -251,12 +252,17 @@ def _list_offered(read: ReadProject, name: str, among: Sequence[Tool], *, as_jso
     """Show the tools in the first request of a chat with an agent, built by the code of chats."""
     agents = Catalog()
     agents.replace_files(read.project.agent_files)
+    agent, every = agents.get(name), read.project.every_tool
+    ids = {each.spec.tool_id for each in every}
+    inner = [*agents_by_name(agent.profile.tools, ids, agents.get)]
     shelf = ProjectTools(
-        registry=Registry(read.project.every_tool),
+        registry=Registry([*every, *inner]),
         rules=RuleSet(entry.rule() for entry in read.settings.rules),
     )
-    definitions = _at_start(agents.get(name), read, shelf)
+    definitions = _at_start(agent, read, shelf)
     kinds = {each.spec.tool_id: each.spec.kind for each in among}
+    if len(among) == len(every):  # otherwise the person asks for tools of a kind
+        kinds |= {each.spec.tool_id: "agent" for each in inner}
     rows = [
         (tool.name, kinds[tool.name], _family(tool), tool_tokens(tool))
         for tool in definitions

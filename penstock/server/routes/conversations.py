@@ -29,6 +29,7 @@ from penstock.server.problem import Json
 from penstock.server.routes.session_stream import ResumePosition, stream_of_session
 from penstock.server.routing import Router
 from penstock.store.projections import SessionSort
+from penstock.tools.python.given_tools import name_of_toolset
 from penstock.tools.tool import Tool
 
 router = Router(prefix="/api/agents/{agent_id}/chat", tags=["chat"])
@@ -98,7 +99,8 @@ async def list_models(agent_id: str, request: Request) -> Response:
 async def list_tools(agent_id: str, request: Request, all: bool = False) -> Response:  # noqa: FBT001, FBT002
     """Return the tools that the agent's model is offered; `all` adds the disabled ones.
 
-    The nine tools of every agent come first, the others by name.
+    The nine tools of every agent come first, the others by name. `toolsets` has the names of the
+    agent's toolsets, whose tools are decided at the start of each task.
     """
     context, profile = context_of(request), allowed(request, READ)
     agent = context.chat.agents.get(agent_id)
@@ -106,7 +108,8 @@ async def list_tools(agent_id: str, request: Request, all: bool = False) -> Resp
     on = offered(agent, invoker, profile)
     shown = sorted(invoker.registry if all else on, key=_sort_key)
     names = {each.spec.tool_id for each in on}
-    return Json({"tools": [_tool(each, each.spec.tool_id in names) for each in shown]})
+    tools = [_tool(each, each.spec.tool_id in names) for each in shown]
+    return Json({"tools": tools, "toolsets": [name_of_toolset(each) for each in agent.toolsets]})
 
 
 @router.get("/stream", responses=streams(answers(None, 204)), response_class=Response)

@@ -147,6 +147,19 @@ def test_an_offer_has_the_tools_of_preselected_skills_except_denied_ones(
     ]
 
 
+def test_an_offer_has_the_agents_that_a_file_lists(project: Path, run_json: Json) -> None:
+    for name, tools in (("clerk", "[hello, finder]"), ("finder", "[]")):
+        text = f"---\nname: {name}\ndescription: Finds.\ntools: {tools}\n---\nWork.\n"
+        (project / "agents" / f"{name}.md").write_text(text)
+    shown = run_json("tools", "list", "--offered", "clerk")["tools"]
+    assert [(each["id"], each["kind"]) for each in shown] == [
+        ("hello", "python"),
+        ("finder", "agent"),
+    ]
+    direct = run_json("tools", "list", "--offered", "clerk", "--direct")["tools"]
+    assert [each["id"] for each in direct] == ["hello"]
+
+
 def test_an_agent_without_tools_is_offered_none(project: Path, run: Run) -> None:
     agent = "---\nname: mute\ntools: [hello]\nsettings: {tools_enabled: false}\n---\nTalk.\n"
     (project / "agents" / "mute.md").write_text(agent)

@@ -242,6 +242,22 @@ async def test_tools_are_listed_as_they_are_offered() -> None:
         assert listed[0]["parameters"] == {"type": "object"}
 
 
+class Shelf:
+    """A toolset."""
+
+    def tools(self, ctx: Any) -> list[Any]:
+        raise AssertionError("a list of tools asked a toolset")
+
+
+async def test_toolsets_are_named_in_lists_of_tools_and_not_asked() -> None:
+    agents = [Agent("clerk", tools=[Act("add"), Shelf()]), Agent("plain", tools=[Act("add")])]
+    async with served(agents=agents) as server:
+        for agent, toolsets in (("clerk", ["Shelf"]), ("plain", [])):
+            body = (await server.client.get(f"/api/agents/{agent}/chat/tools")).json()
+            assert [each["name"] for each in body["tools"]] == ["add"]
+            assert body["toolsets"] == toolsets
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [("GET", ""), ("DELETE", ""), ("GET", "/models"), ("GET", "/tools"), ("GET", "/conversations"),
