@@ -27,6 +27,7 @@ from penstock.app.protected_files import protect
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings
 from penstock.core.errors import OutOfResources, PenstockError
+from penstock.core.text import count
 from penstock.manifest.files import walk
 from penstock.manifest.skill import is_resource
 from penstock.tools.tool import Registry, Tool
@@ -123,7 +124,8 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
             return
         for diagnostic in project.diagnostics:
             report(str(diagnostic))
-        report(f"Reloaded: {len(project.tools)} tools, {len(project.bundle.skills)} skills.")
+        tools, skills = len(project.tools), len(project.bundle.skills)
+        report(f"Reloaded: {count(tools, 'tool')}, {count(skills, 'skill')}.")
 
 
 def file_stamps(

@@ -41,12 +41,12 @@ class ScriptedTest(ScriptedModel):
         """
         if self._missing:
             raise AssertionError(
-                f"the script lacks {len(self._missing)} replies; the first was wanted after "
+                f"replies that the script lacks: {len(self._missing)}; the first was wanted after "
                 f"{self._missing[0]}: add them with scripted.play"
             )
         if self._left:
             raise AssertionError(
-                f"{len(self._left)} replies of the script were never asked for; the first is "
+                f"replies of the script that no model call used: {len(self._left)}; the first is "
                 f"{self._left[0].steps}"
             )
 

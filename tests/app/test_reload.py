@@ -184,6 +184,7 @@ async def test_changed_files_are_reloaded_and_errors_are_reported(project: Proje
         while not lines[-1].startswith("Reloaded"):
             lines.append(await asyncio.wait_for(reports.get(), 20))
         assert lines[0].startswith("tools/wrong.mts:1:15: error import-bare")
+        assert lines[-1] == "Reloaded: 2 tools, 0 skills."
         assert (await one.runtime.call("say", {})).output == "newer"
 
 
