@@ -198,11 +198,12 @@ class OutputOffers:
 
     def _extended(self, plain: ToolOffer) -> ToolOffer:
         contract, caller = self.contract, plain.caller
-        functions = tuple(each.spec.tool_id for each in contract.functions)
-        if self._is_closed:
-            caller = replace(caller, agent_tools=functions, skills=None, selection=NOTHING)
-        elif functions:
-            caller = replace(caller, agent_tools=(*caller.agent_tools, *functions))
+        if self._is_closed or contract.functions:
+            functions = tuple([each.spec.tool_id for each in contract.functions])
+            if self._is_closed:
+                caller = replace(caller, agent_tools=functions, skills=None, selection=NOTHING)
+            else:
+                caller = replace(caller, agent_tools=(*caller.agent_tools, *functions))
         return ToolOffer(
             system=plain.system + contract.instructions,
             definitions=(*plain.definitions, *contract.definitions),

@@ -167,7 +167,9 @@ class TaskState(Struct):
     def text_without_reply(self, event: TaskEnded) -> str:
         """Return the answer of an ended task if no reply brought it to the messages, else ''."""
         if event.output is not None and self.main.reply is None:
-            return compact(event.output.value)
+            # The content is what the model wrote beside its output, or the output in this form.
+            is_form = self.main.rounds and not self.main.rounds[-1].reply.text.strip()
+            return event.content if is_form and event.content else compact(event.output.value)
         # No model replied to a command, so no other event brings its answer to the messages.
         return event.content if self.is_command else ""
 
