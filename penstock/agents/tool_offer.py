@@ -134,7 +134,8 @@ class TaskOffers:
     def _offer(self, selected: tuple[str, ...], told: tuple[str, ...]) -> ToolOffer:
         caller = self._caller
         selection = shown = NOTHING if caller.skills is None else caller.skills.at(selected)
-        if told and caller.skills is not None:
+        # Without the tool, the prompt does not say that its outcomes are instructions.
+        if told and caller.skills is not None and self._may_activate:
             shown = caller.skills.untold(selected, told)
         if self._fixed is not None and selection is not NOTHING:
             caller = replace(caller, selection=selection)

@@ -129,6 +129,22 @@ def test_the_tools_of_a_selected_skill_come_on_top(
     assert [each.name for each in offer.definitions] == names
 
 
+@pytest.mark.parametrize(
+    ("fixed", "is_in_system"),
+    [(("look", "activate_skill"), False), (("look",), True), (None, True)],
+)
+def test_instructions_among_the_messages_are_not_in_the_system_prompt(
+    fixed: tuple[str, ...] | None, *, is_in_system: bool
+) -> None:
+    """Unless the model has no tool whose outcomes it may take for instructions."""
+    some = offers(fixed=fixed)
+    offer = some.at(("s",), ("s",))
+    assert ("Mind it." in offer.system) is is_in_system
+    assert ("activate_skill returns are an exception" in offer.system) is not is_in_system
+    assert some.at(("s",)).definitions == offer.definitions
+    assert "Mind it." in some.at(("s",)).system
+
+
 def test_without_tools_a_skill_adds_only_its_instructions() -> None:
     """A selected skill's tools come on top of a list, not of the switch that is off."""
     offer = offers(fixed=None).at(("s",))
