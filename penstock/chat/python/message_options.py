@@ -40,11 +40,19 @@ _OPTIONS = MessageOptions.__optional_keys__
 
 
 def check_options(options: MessageOptions) -> None:
-    """Raise RuntimeMisuse for an unknown option, with the nearest name."""
+    """Raise RuntimeMisuse for an unknown option, with the nearest name, and for a live object."""
     if unknown := options.keys() - _OPTIONS:
         name = min(unknown)
         near = did_you_mean(name, [*_OPTIONS, "agent", "output"])
         raise RuntimeMisuse(f"there is no option {name!r} of a message.{near}")
+    for name in ("model", "session", "key"):
+        value: Any = options.get(name)
+        if not (value is None or isinstance(value, str)):
+            hint = "; pass a model object to Agent(model=...)" if name == "model" else ""
+            raise RuntimeMisuse(
+                f"{name} of a message must be a text, which a restart can read again, "
+                f"found {value!r}{hint}"
+            )
 
 
 def settings_of(options: MessageOptions) -> dict[str, Any] | None:
