@@ -188,8 +188,13 @@ class Access(Struct, frozen=True, kw_only=True):
     """The access of the agent that called this one, whose patterns must match as well."""
 
     def within(self, outer: "Access") -> "Access":
-        """Return this access, narrowed to that of the agent that called this one."""
+        """Return this access, narrowed to the patterns, if any, of the agent that called this one.
+
+        Without patterns of the caller, one that names files that decide what runs holds (G8).
+        """
         deny = (*outer.deny, *self.deny)
+        if {outer.read, outer.write, outer.outer} == {None}:
+            return replace(self, deny=deny)
         if self.read is None and self.write is None:
             read, write, above = outer.read, outer.write, outer.outer
             return replace(self, read=read, write=write, deny=deny, outer=above)

@@ -56,7 +56,7 @@ async def test_a_forwarded_address_from_a_client_is_ignored(
         bounded_server(protocol, Limits(), ROOMY, application=with_a_mirror) as port,
         httpx2.AsyncClient() as client,
     ):
-        headers = {"x-forwarded-for": "9.9.9.9", "x-forwarded-proto": "https"}
+        headers = {"x-forwarded-for": "127.9.9.9", "x-forwarded-proto": "https"}
         answer = await client.get(f"http://127.0.0.1:{port}/mirror", headers=headers)
     assert answer.json() == ["127.0.0.1", "127.0.0.1", "http"]
 

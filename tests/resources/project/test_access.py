@@ -116,6 +116,13 @@ def test_the_access_of_an_agent_that_another_calls_is_in_both(
     assert (both.limits_reads, both.limits_writes) == (True, True)
 
 
+def test_an_agent_without_patterns_narrows_none() -> None:
+    """A file that decides what runs is written by the agent whose own pattern names it."""
+    both = Access(agent="clerk", write=("agents/**",)).within(Access(deny=("curl *",)))
+    assert not both.why_unwritable("agents/x.md")
+    assert (both.outer, both.deny) == (None, ("curl *",))
+
+
 def test_a_refusal_names_the_agent_whose_patterns_refuse() -> None:
     both = Access(agent="clerk", write=("docs/**",)).within(CALLER)
     assert 'writable for agent "clerk"' in both.why_unwritable("out/a.md")
