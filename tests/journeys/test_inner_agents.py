@@ -199,6 +199,31 @@ async def test_an_input_with_a_type_is_checked_by_the_type() -> None:
     assert [each.content for each in inner.requests[0].messages] == ['{"task":7}']
 
 
+# ---- what each of them reads ----
+
+
+async def test_results_are_clipped_by_the_settings_of_the_agent_that_reads_them() -> None:
+    async def much(input: Json, invocation: Invocation) -> str:
+        return "x" * 5000
+
+    inner, outer = (
+        ScriptedModel([call("look"), say("y" * 5000)]),
+        ScriptedModel([ASK, say("Done.")]),
+    )
+    writer = team(
+        inner,
+        outer,
+        tools=[Act("look", much)],
+        settings=ChatSettings(result_max_chars=300),
+        own=ChatSettings(result_max_chars=700),
+    )
+    async with memory_runtime(agents=[writer]) as runtime:
+        await runtime.chat("Go", agent=writer)
+    read = [model.requests[1].messages[-1].content for model in (inner, outer)]
+    assert [len(each) for each in read] == [300, 700]
+    assert all("artifact" in each for each in read)
+
+
 # ---- crashes ----
 
 WRITES = 10
