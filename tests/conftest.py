@@ -41,12 +41,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--test-seconds", type=float, default=1.0, help="what a test may take")
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Start two workers per core for programs: a fourth of their time is CPU, the rest waiting."""
-    return 2 * (os.cpu_count() or 1) if config.option.markexpr.startswith("programs") else None
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Keep compiled code with what pytest keeps, not with what the user's own projects do.
 
