@@ -25,7 +25,7 @@ def answer(request):
 
 clerk = Agent("clerk", model=ScriptedModel(answer))
 with open_sync(".", agents=[clerk]) as runtime:
-    for reply in runtime.map("01234", agent=clerk, key="monday", concurrency=1):
+    for reply in runtime.map(list("01234"), agent=clerk, key="monday", concurrency=1):
         print(reply.output)
 """
 
