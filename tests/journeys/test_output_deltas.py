@@ -1,5 +1,6 @@
 """The typed output while a model streams it: what programs and readers of the stream see."""
 
+import asyncio
 import json
 from typing import Any, Literal
 
@@ -28,7 +29,8 @@ from penstock.models.scripted import (
     raw_call,
     say,
 )
-from penstock.testing.runtime import memory_runtime
+from penstock.testing.clock import FakeClock
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.server import frames, served
 from tests.kit.tools import Act
 
@@ -67,10 +69,12 @@ def shown(events: list[Event]) -> list[Any]:
     return [event.partial for event in events if isinstance(event, OutputDelta)]
 
 
-async def streamed(model: ScriptedModel, **options: Any) -> tuple[list[Event], list[Event]]:
+async def streamed(
+    model: ScriptedModel, place: MemoryStorage | None = None, **options: Any
+) -> tuple[list[Event], list[Event]]:
     """Return the events of a task for a reader that follows it, and for one that comes later."""
     agent: Agent[object, Any] = Agent("triage", model=model, **({"output": Ticket} | options))
-    async with memory_runtime(agents=[agent]) as runtime:
+    async with memory_runtime(agents=[agent], place=place) as runtime:
         run = await runtime.start("The printer burns", agent=agent)
         return await events_of(run), await events_of(run)
 
@@ -119,9 +123,10 @@ async def test_an_answer_that_is_corrected_is_shown_again_from_its_beginning() -
 
 async def test_a_reply_that_failed_is_shown_again_from_its_beginning() -> None:
     cut = raw_call("final_answer", *PIECES[:2]) + fail(503)
-    live, _ = await streamed(
-        ScriptedModel([cut, raw_call("final_answer", *PIECES[:2], *PIECES[2:])])
-    )
+    model, clock = ScriptedModel([cut, raw_call("final_answer", *PIECES)]), FakeClock()
+    following = asyncio.ensure_future(streamed(model, MemoryStorage(clock=clock)))
+    await clock.elapse(1)
+    live, _ = await following
     assert shown(live)[:2] == SHOWN[:2]
     assert shown(live)[2:] == [*SHOWN, WHOLE]
     assert not any(isinstance(each, Notice) for each in live)

@@ -21,6 +21,7 @@ from penstock.core.call import Effect
 from penstock.core.errors import NotFound, NotReady, RuntimeMisuse
 from penstock.core.limits import Limits
 from penstock.models.scripted import Hold, ScriptedModel, call, fail, say, think, wait
+from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
@@ -164,9 +165,10 @@ async def test_a_failed_task_ends_its_iteration() -> None:
 
 
 async def test_a_reply_that_starts_again_is_announced() -> None:
-    model = ScriptedModel([say("One, ") + fail(503), say("One, two.")])
-    async with memory_runtime(model=model) as runtime:
+    model, clock = ScriptedModel([say("One, ") + fail(503), say("One, two.")]), FakeClock()
+    async with memory_runtime(model=model, place=MemoryStorage(clock=clock)) as runtime:
         run = await runtime.start("Count")
+        await clock.elapse(1)
         await run.reply()
         seen = [event async for event in run]
     notices = [event.code for event in seen if isinstance(event, Notice)]
