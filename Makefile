@@ -120,7 +120,7 @@ layers: .venv/dev   ## Draw the layers: each package, its size and what it impor
 hops: .venv/dev     ## Count the files that one call and one chat turn go through.
 	@$(BIN)/python -m scripts.hops $(ARGS)
 
-docs: .venv/dev     ## Write the generated tables of docs/ anew.
+docs: .venv/dev     ## Write the generated tables of docs/.
 	$(BIN)/python -m scripts.docs
 
 site: .venv/dev     ## Build the documentation as a static site into build/site, and check its links.
@@ -129,7 +129,7 @@ site: .venv/dev     ## Build the documentation as a static site into build/site,
 trace: .venv/base blobs  ## Call one tool of examples/ and print the hops (ARGS='tool input').
 	@$(BIN)/penstock call --project examples --trace $(ARGS)
 
-pins: .venv/dev     ## Compile the pinned requirement files anew (ARGS=--upgrade for newer versions).
+pins: .venv/dev     ## Compile the pinned requirement files again (ARGS=--upgrade for newer versions).
 	$(PIN) $(ARGS) requirements/blobs.in -o requirements/blobs.txt
 	$(PIN) $(ARGS) requirements/build.in -o requirements/build.txt
 	$(PIN) $(ARGS) pyproject.toml -o requirements/base.txt

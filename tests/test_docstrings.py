@@ -127,10 +127,17 @@ def test_every_field_of_a_public_class_is_described(name: str) -> None:
     assert [each for each in [*fields, *values] if each not in described and each[0] != "_"] == []
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+EXAMPLES: dict[str, str] = {
+    name: example
+    for name, each in (PUBLIC | FUNCTIONS).items()
+    if (example := sections(written(each)).get("Example"))
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_the_example_of_a_public_name_runs(name: str) -> None:
     """It sees only the names that it imports, and writes nothing outside its own folder."""
-    text = sections(written(PUBLIC[name]))["Example"]
+    text = EXAMPLES[name]
     test = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
     told: list[str] = []
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)

@@ -172,6 +172,11 @@ def test_a_name_is_defined_only_where_it_says(named: str, is_defined: bool) -> N
     assert _is_defined(named) is is_defined
 
 
+def test_the_glossary_is_short() -> None:
+    """A page of over 1,500 words would be a dialect."""
+    assert len(re.findall(r"[A-Za-z][\w'.-]*", (ROOT / "docs/words.md").read_text())) <= 1500
+
+
 def _is_defined(named: str) -> bool:
     """Whether a path or dotted name exists; True for what names no module, package or test."""
     known = "|".join(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists())

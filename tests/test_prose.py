@@ -27,17 +27,18 @@ RIDDLE = re.compile(r'^\s*r?"""(?:What|Who|Whom)\b.*', re.MULTILINE)
 """A docstring without a noun as its subject: "What a step needs" for "The inputs of a step"."""
 IS_NO = re.compile(r"\b(?<!there\s)is\s+no\b(?!\s+longer)", re.IGNORECASE)
 """A claim such as `is no file` is written `is not a file`; `there is no file` is right."""
+READ = {".py", ".md", ".js", ".ts", ".toml", ".yaml"}
 QUOTED = re.compile(r'"[^"\n]*"|`[^`\n]*`')
 """What a page of the specification or a program says is quoted as it is."""
 
 
 def prose_of(path: Path) -> str:
-    """Return the words of a file for people: all of a page; of code, comments and texts.
+    """Return the words of a file for people: all of a page or a script; of Python, what is no code.
 
     Texts of tests are data, so of tests only comments and docstrings count.
     """
     text = path.read_text()
-    if path.suffix == ".md":
+    if path.suffix != ".py":
         return QUOTED.sub("", text)
     return "\n".join(_spoken(text, is_test="tests" in path.parts))
 
@@ -55,9 +56,9 @@ def _spoken(text: str, *, is_test: bool) -> Iterator[str]:
 def pages_and_code() -> list[Path]:
     folders = ("penstock", "scripts", "bench", "examples", "docs")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*")]
-    prose = [path for path in files if path.suffix in {".py", ".md"}]
+    prose = [path for path in files if path.suffix in READ]
     tests = [path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)]
-    return sorted([*prose, *tests, *ROOT.glob("*.md")])
+    return sorted([*prose, *tests, *ROOT.glob("*.md"), ROOT / "Makefile", ROOT / "pyproject.toml"])
 
 
 def test_no_phrase_of_the_list_is_left() -> None:

@@ -109,7 +109,7 @@ class PartSpent(Spent):
 
 
 AS_TOOL = "as_tool"
-"""The member of the charter of an agent in a frame that is a tool of the agent that calls it."""
+"""The member of what is stored of an agent in a frame that is a tool of its caller."""
 
 
 class TaskState(Struct):

@@ -50,7 +50,7 @@ async function* framesOf(response, cut) {
   }
 }
 
-/** Send a message, or go on with what was begun, until nothing more comes; dropped streams do not matter. */
+/** Send a message, or continue one, until its stream ends; a dropped stream is opened again. */
 async function follow(pending = null) {
   const me = (at.stream = {});
   const key = { "idempotency-key": crypto.getRandomValues(new Uint32Array(4)).join("-") }; // sent twice, taken once

@@ -65,7 +65,7 @@ const FOLDS = {
   },
 };
 
-/** Take in a question of a run that the task waits for, or what became of it. */
+/** Show a question of a run that the task waits for, or its outcome. */
 export function takeQuestion(view, record) {
   const { id, kind, status, answer } = record;
   const known = view.items.find((each) => each.kind === "question" && each.id === id);
