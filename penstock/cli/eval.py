@@ -100,7 +100,7 @@ def run_file(options: Options) -> None:
         )
         if cut:
             note(f"the run {current.run_id} was cut and continues; --new starts another one")
-        runtime.parts.chat.agents.get(agent)
+        _check_agent(runtime, agent, options.file)
         runs.save(RunRecord(plan=plan, is_finished=False, report=current))
         total = len(names) * max(1, len(models)) * options.repeat
         with ProgressBar(total) as bar:
@@ -119,6 +119,17 @@ def run_file(options: Options) -> None:
     runs.save(RunRecord(plan=plan, is_finished=True, report=report))
     _show(options, report, earlier)
     raise typer.Exit(FINE if report.pass_rate >= options.min_pass else FAILED)
+
+
+def _check_agent(runtime: Runtime, agent: str, file: Path) -> None:
+    """Raise NotFound unless the project's files have the agent: no other is asked instead."""
+    try:
+        runtime.parts.chat.agents.get(agent)
+    except NotFound as error:
+        raise NotFound(
+            f"{error} An agent of a Python program is evaluated there: "
+            f"evaluate_sync(Dataset.from_file({str(file)!r}), agent=...)"
+        ) from None
 
 
 def _check_place(file: Path | None) -> None:
@@ -191,11 +202,11 @@ def add(
 ) -> None:
     """Make a case of a recorded task: its message, its answer, and the tools that it called."""
 
-    async def work(runtime: Runtime) -> Mapping[str, Any]:
+    async def work(runtime: Runtime) -> tuple[str, Mapping[str, Any]]:
         return await case_of(runtime, task, name)
 
-    case = run_with_runtime(project, work)
-    add_case(file, case)
+    agent, case = run_with_runtime(project, work)
+    add_case(file, agent, case)
     say(f"added the case {case['name']!r} to {file}; try it: penstock eval {file}")
 
 

@@ -4,7 +4,7 @@ The file keeps its comments and its form: the case is appended as text, and the 
 before anything is written. Shown by tests/evals/test_recorded.py.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,11 @@ import yaml
 
 from penstock.app.runtime import Runtime
 from penstock.core.errors import ConfigError, NotFound
+from penstock.core.events.events import QuestionAnswered, QuestionAsked
+from penstock.core.events.flow_events import HandedOff
+from penstock.core.ids import ASSISTANT
 from penstock.core.reply import UserMessage
+from penstock.core.task import QuestionKind
 from penstock.core.text import cut, one_line
 from penstock.evals.case import plain
 from penstock.manifest.yaml_document import parse_yaml
@@ -21,10 +25,13 @@ NAME_CHARACTERS = 60
 """Most characters of a name that is made from a message."""
 
 
-async def case_of(runtime: Runtime, task_id: str, name: str | None = None) -> dict[str, Any]:
-    """Return a recorded task as a case of a file.
+async def case_of(
+    runtime: Runtime, task_id: str, name: str | None = None
+) -> tuple[str, dict[str, Any]]:
+    """Return the agent of a recorded task, and the task as a case of a file.
 
-    Its output is what is expected, and its calls are scorers, in their order.
+    Its output is what is expected, and its calls are scorers, in their order. The case grants
+    approvals if a person granted all that the task asked for.
 
     Args:
         runtime: The runtime whose log has the task.
@@ -49,17 +56,42 @@ async def case_of(runtime: Runtime, task_id: str, name: str | None = None) -> di
         "input": message,
         "expected": plain(reply.output),
     }
+    events = [each.event for each in reply.recorded.records]
+    if _are_granted(events):
+        case["approve"] = True
     scorers = [{"called_tool": {"tool": each.tool, "input": each.input}} for each in reply.calls]
-    return case | ({"scorers": ["equal", *scorers]} if scorers else {"scorers": ["equal"]})
+    # After a hand-off the reply is another agent's; the message went to the first of them.
+    handed = (each.previous for each in events if isinstance(each, HandedOff))
+    return next(handed, reply.agent), case | {"scorers": ["equal", *scorers]}
 
 
-def add_case(file: Path, case: Mapping[str, Any]) -> None:
-    """Append a case to a YAML file of cases, which is made if it does not exist.
+def _are_granted(events: Sequence[Any]) -> bool:
+    """Return whether a person was asked for approvals, and granted all of them."""
+    asked = [each.question for each in events if isinstance(each, QuestionAsked)]
+    approvals = {each.question_id for each in asked if each.kind is QuestionKind.APPROVAL}
+    answers = [
+        each.answer.get("decision")
+        for each in events
+        if isinstance(each, QuestionAnswered) and each.question_id in approvals
+    ]
+    return bool(answers) and all(each == "approve" for each in answers)
+
+
+def add_case(file: Path, agent: str, case: Mapping[str, Any]) -> None:
+    """Append a case to a YAML file of cases, which is made for the agent if it does not exist.
 
     Raises:
-        ConfigError: The file has a case of this name, or does not end with its list of cases.
+        ConfigError: The file asks another agent, has a case of this name, or does not end with its
+            list of cases.
     """
-    text = file.read_text(encoding="utf-8") if file.exists() else "cases:\n"
+    made = yaml.safe_dump({"agent": agent}, allow_unicode=True) + "cases:\n"
+    text = file.read_text(encoding="utf-8") if file.exists() else made
+    asks = _field(text, file, "agent") or ASSISTANT
+    if asks != agent:
+        raise ConfigError(
+            f"{file} asks the agent {asks!r}, but the task is one of {agent!r}: "
+            "choose another file with --file"
+        )
     before = _cases(text, file)
     if any(each.get("name") == case["name"] for each in before if isinstance(each, dict)):
         raise ConfigError(f"{file} has a case named {case['name']!r}: choose another with --name")
@@ -76,11 +108,16 @@ def add_case(file: Path, case: Mapping[str, Any]) -> None:
     file.write_text(longer, encoding="utf-8")
 
 
-def _cases(text: str, file: Path) -> list[Any]:
+def _field(text: str, file: Path, key: str) -> Any:
+    """Return a field of a file of cases; None if it has none or cannot be read."""
     document = parse_yaml(text, str(file))
-    value = document.value if isinstance(document.value, dict) else {}
-    cases = value.get("cases") or []
-    return cases if isinstance(cases, list) and not document.problems else []
+    is_read = isinstance(document.value, dict) and not document.problems
+    return document.value.get(key) if is_read else None
+
+
+def _cases(text: str, file: Path) -> list[Any]:
+    cases = _field(text, file, "cases") or []
+    return cases if isinstance(cases, list) else []
 
 
 def _indent_of_cases(text: str) -> str:

@@ -147,6 +147,7 @@ def test_a_recorded_task_becomes_a_case_that_passes(run: Run, project: Path) -> 
     code, out, _ = run("eval", "add", task["id"], "--file", str(file), "--name", "greets")
     assert (code, file.exists()) == (0, True)
     assert f"try it: penstock eval {file}" in out
+    assert file.read_text().startswith("agent: assistant\ncases:\n")
     assert run("eval", str(file))[0] == 0
     code, _, err = run("eval", "add", task["id"], "--file", str(file), "--name", "greets")
     assert (code, "has a case named 'greets'" in err) == (1, True)
@@ -169,6 +170,7 @@ def test_a_broken_file_and_an_unknown_agent_are_reported_before_any_task(
     Path(cases).write_text(CASES.replace("assistant", "nobody-known"))
     code, _, err = run("eval", cases)
     assert (code, "no agent 'nobody-known'" in err) == (1, True)
+    assert f"Dataset.from_file({cases!r})" in err
     assert json.loads(run("tasks", "list", "--json")[1])["tasks"] == []
 
 

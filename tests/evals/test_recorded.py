@@ -23,13 +23,40 @@ async def test_a_task_becomes_a_case_with_its_message_its_answer_and_its_calls()
     model = ScriptedModel([call("label", severity="high"), say("fire")])
     async with memory_runtime(model=model) as runtime:
         reply = await runtime.chat("It\nburns", agent=Agent("clerk", tools=[label]))
-        case = await case_of(runtime, reply.task_id)
+        agent, case = await case_of(runtime, reply.task_id)
+    assert agent == "clerk"
     assert case == {
         "name": "It burns",
         "input": "It\nburns",
         "expected": "fire",
         "scorers": ["equal", {"called_tool": {"tool": "label", "input": {"severity": "high"}}}],
     }
+
+
+@tool(requires_approval=True)
+def pay(amount: int) -> str:
+    """Pay an amount."""
+    return f"{amount} paid"
+
+
+@pytest.mark.parametrize("is_granted", [True, False])
+async def test_a_case_grants_approvals_if_the_task_got_all_of_them(*, is_granted: bool) -> None:
+    model = ScriptedModel([call("pay", amount=1), say("ok")])
+    async with memory_runtime(model=model) as runtime:
+        reply = await runtime.chat("Pay", agent=Agent("cashier", tools=[pay]))
+        reply = await (runtime.approve(reply) if is_granted else runtime.reject(reply, "no"))
+        _, case = await case_of(runtime, reply.task_id)
+    assert case.get("approve", False) is is_granted
+
+
+async def test_a_task_that_was_handed_off_is_a_case_of_the_agent_that_was_asked() -> None:
+    expert = Agent("expert", tools=(), description="Knows all.")
+    desk = Agent("desk", tools=(), handoffs=[expert])
+    model = ScriptedModel([call("transfer_to_expert"), say("42")])
+    async with memory_runtime(model=model) as runtime:
+        reply = await runtime.chat("What?", agent=desk)
+        agent, _ = await case_of(runtime, reply.task_id)
+    assert (reply.agent, agent) == ("expert", "desk")
 
 
 async def test_a_task_that_failed_is_no_case() -> None:
@@ -41,12 +68,13 @@ async def test_a_task_that_failed_is_no_case() -> None:
 
 def test_a_case_is_appended_and_the_rest_of_the_file_stays(tmp_path: Path) -> None:
     file = tmp_path / "new" / "cases.yaml"
-    add_case(file, case("a"))
+    add_case(file, "clerk", case("a"))
     text = "# ours\n" + file.read_text()
     file.write_text(text)
-    add_case(file, case("b", "two\nlines: yes"))
+    add_case(file, "clerk", case("b", "two\nlines: yes"))
     assert file.read_text().startswith(text)
     dataset = Dataset.from_file(file)
+    assert dataset.agent == "clerk"
     assert [(each.name, each.input) for each in dataset.cases] == [
         ("a", "Hello"),
         ("b", "two\nlines: yes"),
@@ -54,9 +82,11 @@ def test_a_case_is_appended_and_the_rest_of_the_file_stays(tmp_path: Path) -> No
 
 
 FILES = {
-    "cases: [{name: x, input: y}]\n": "cannot be appended; add it by hand",
+    "agent: clerk\ncases: [{name: x, input: y}]\n": "cannot be appended; add it by hand",
     "cases:\n  - {name: x, input: y}\nagent: clerk\n": "cannot be appended; add it by hand",
-    "cases:\n  - {name: a, input: y}\n": "has a case named 'a'",
+    "agent: clerk\ncases:\n  - {name: a, input: y}\n": "has a case named 'a'",
+    "agent: other\ncases:\n  - {name: b, input: y}\n": "asks the agent 'other', but the task is",
+    "cases:\n  - {name: b, input: y}\n": "asks the agent 'assistant', but the task is one of",
 }
 
 
@@ -65,7 +95,7 @@ def test_a_file_that_cannot_take_the_case_is_left_as_it_is(tmp_path: Path, text:
     file = tmp_path / "cases.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=FILES[text]):
-        add_case(file, case("a"))
+        add_case(file, "clerk", case("a"))
     assert file.read_text() == text
 
 
