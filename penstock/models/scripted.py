@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, assert_never
 
 from msgspec import Struct, to_builtins
@@ -88,7 +88,10 @@ class ScriptedReply(Struct, frozen=True):
 
     def __add__(self, other: Self) -> Self:
         """Return this part, then the other."""
-        moved = tuple(_moved(step, self.calls) for step in other.steps)
+        moved = tuple(
+            replace(step, index=step.index + self.calls) if isinstance(step, CallDelta) else step
+            for step in other.steps
+        )
         return replace(
             self,
             steps=self.steps + moved,
@@ -96,11 +99,6 @@ class ScriptedReply(Struct, frozen=True):
             reason=other.reason or self.reason,
             usage=other.usage or self.usage,
         )
-
-    @property
-    def fails(self) -> bool:
-        """Whether this reply ends with an error."""
-        return any(isinstance(step, Fail) for step in self.steps)
 
 
 Script = (
@@ -168,15 +166,16 @@ def finish(output: Any) -> ScriptedReply:
 
 def raw_call(name: str, /, *deltas: str) -> ScriptedReply:
     """Return a reply with a tool call whose arguments are these texts, valid JSON or not."""
-    return ScriptedReply(
-        (CallDelta(0, name), *(CallDelta(0, "", delta) for delta in deltas)), calls=1
-    )
+    arguments = (CallDelta(0, "", delta) for delta in deltas)
+    return ScriptedReply((CallDelta(0, name), *arguments), calls=1)
 
 
 def fail(
     status: int = 503, message: str = "", *, retry_after: float | None = None
 ) -> ScriptedReply:
     """Return a reply that fails with an HTTP status. 408, 409, 429 and 5xx can be retried."""
+    if not isinstance(status, int):
+        raise RuntimeMisuse(f"fail takes an HTTP status first: write fail(503, {status!r:.80})")
     text = message or f"the scripted model answered {status}"
     return ScriptedReply((Fail(status, text, retry_after),))
 
@@ -193,9 +192,8 @@ def wait(hold: Hold) -> ScriptedReply:
 
 def spend(input_tokens: int, output_tokens: int, cost_usd: float | None = None) -> ScriptedReply:
     """Say what the reply cost."""
-    return ScriptedReply(
-        usage=Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost_usd)
-    )
+    usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost_usd)
+    return ScriptedReply(usage=usage)
 
 
 def end(reason: str) -> ScriptedReply:
@@ -216,6 +214,9 @@ class ScriptedModel:
         clock: The clock of `slow`; None means the system clock.
         card: The description of the model, such as its name.
         record: Whether `requests` keeps the requests.
+
+    Raises:
+        RuntimeMisuse: The script has something else than replies.
 
     Example:
         >>> from penstock.testing import ScriptedModel, call, memory_runtime_sync, say
@@ -241,7 +242,9 @@ class ScriptedModel:
         """Copies of the requests, oldest first; empty with `record=False`."""
         self.unfinished = 0
         """Replies that are running, failed, or were closed early."""
-        self._choose = _chooser(script)
+        if not callable(script):
+            script = _ByContent(script) if isinstance(script, Mapping) else _InOrder(script)
+        self._choose = script
         self._clock = clock or SystemClock()
         self._record = record
 
@@ -276,7 +279,7 @@ class ScriptedModel:
         if self._record:
             seen = replace(request, messages=tuple(request.messages), tools=tuple(request.tools))
             self.requests.append(seen)
-        reply = self._choose(request)
+        (reply,) = _replies([self._choose(request)], ModelRefused)
         self.unfinished += 1
         calls = reply.calls
         for step in reply.steps:
@@ -296,11 +299,9 @@ class ScriptedModel:
                 case _:
                     assert_never(step)
         self.unfinished -= 1
-        yield Finished(
-            reply.reason or ("tool_calls" if calls else "stop"),
-            reply.usage
-            or Usage(input_tokens=len(request.messages), output_tokens=len(reply.steps)),
-        )
+        read, written = len(request.messages), len(reply.steps)
+        usage = reply.usage or Usage(input_tokens=read, output_tokens=written)
+        yield Finished(reply.reason or ("tool_calls" if calls else "stop"), usage)
 
     async def close(self) -> None:
         """Do nothing: there is no connection."""
@@ -326,7 +327,7 @@ def _output(output: Any, request: ModelRequest) -> tuple[str, str]:
 
 class _InOrder:
     def __init__(self, replies: Sequence[ScriptedReply]) -> None:
-        self._replies = tuple(replies)
+        self._replies = _replies(replies)
         self._played = 0
 
     def __call__(self, request: ModelRequest) -> ScriptedReply:
@@ -353,25 +354,30 @@ class _ByContent:
                 f"the script has no reply number {turn + 1} to {content!r} "
                 f"(its keys: {', '.join(map(repr, self._turns))}): add one"
             )
-        attempts = self._turns[key][turn]
-        attempt = self._failed[key, turn]
-        if attempt < len(attempts) - 1:
-            self._failed[key, turn] += 1
+        attempts, attempt = self._turns[key][turn], self._failed[key, turn]
+        self._failed[key, turn] += attempt < len(attempts) - 1
         return attempts[attempt]
 
 
-def _chooser(script: Script) -> Callable[[ModelRequest], ScriptedReply]:
-    if isinstance(script, Mapping):
-        return _ByContent(script)
-    return script if callable(script) else _InOrder(script)
+def _replies(given: Any, error: type[Exception] = RuntimeMisuse) -> tuple[ScriptedReply, ...]:
+    """Return the replies of a sequence. Raises the error for anything else."""
+    if isinstance(given, str | ScriptedReply) or not isinstance(given, Iterable):
+        raise error(f'a script is a list: write [say("Done.")], found {given!r:.80}')
+    replies = tuple(given)
+    for each in replies:
+        if not isinstance(each, ScriptedReply):
+            is_list = isinstance(each, list | tuple)
+            right = "`call(...) + call(...)` for one reply" if is_list else "`say(...)` for a text"
+            raise error(f"a script is a list of replies: write {right}, found {each!r:.80}")
+    return replies
 
 
 def _turns(replies: ScriptedReply | Sequence[ScriptedReply]) -> list[list[ScriptedReply]]:
     """Put each reply that fails before the one that is given when it is asked for again."""
     turns: list[list[ScriptedReply]] = [[]]
-    for reply in [replies] if isinstance(replies, ScriptedReply) else replies:
+    for reply in _replies([replies] if isinstance(replies, ScriptedReply) else replies):
         turns[-1].append(reply)
-        if not reply.fails:
+        if not any(isinstance(step, Fail) for step in reply.steps):
             turns.append([])
     return turns if turns[-1] else turns[:-1]
 
@@ -386,14 +392,8 @@ def _place(messages: Sequence[Message]) -> tuple[str, int]:
     return "", turn
 
 
-def _moved(step: Step, calls: int) -> Step:
-    return replace(step, index=step.index + calls) if isinstance(step, CallDelta) else step
-
-
 def _recorded(reply: ReplyReceived) -> ScriptedReply:
-    whole = think(reply.reasoning) if reply.reasoning else ScriptedReply()
-    if reply.text:
-        whole += say(reply.text)
+    whole = think(*filter(None, [reply.reasoning])) + say(*filter(None, [reply.text]))
     for made in reply.calls:
         whole += raw_call(made.name, json.dumps(made.arguments))
     return replace(whole, reason=reply.finish, usage=reply.usage)

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
@@ -154,6 +155,36 @@ async def test_a_failure_breaks_off(
 ) -> None:
     with pytest.raises(error, match=message):
         await heard(ScriptedModel([reply]))
+
+
+@pytest.mark.parametrize(
+    ("script", "advice"),
+    [
+        ("hi", r"a script is a list: write \[say\(\"Done.\"\)\], found 'hi'"),
+        (5, "a script is a list"),
+        (say("Hi."), "a script is a list"),
+        ([5], r"write `say\(...\)` for a text, found 5"),
+        (["hi"], r"write `say\(...\)` for a text, found 'hi'"),
+        ([[call("add"), call("add")]], r"write `call\(...\) \+ call\(...\)` for one reply"),
+        ({"sum": "3"}, "a script is a list"),
+        ({"sum": [call("add"), "3"]}, "for a text, found '3'"),
+    ],
+)
+def test_a_script_of_something_else_is_refused_when_it_is_written(script: Any, advice: str) -> None:
+    with pytest.raises(RuntimeMisuse, match=advice):
+        ScriptedModel(script)
+
+
+def test_a_failure_wants_its_status() -> None:
+    reason: Any = "down"
+    with pytest.raises(RuntimeMisuse, match=r"write fail\(503, 'down'\)"):
+        fail(reason)
+
+
+async def test_a_function_that_returns_no_reply_is_told_what_to_write() -> None:
+    reply: Any = "hi"
+    with pytest.raises(ModelRefused, match="for a text, found 'hi'"):
+        await said(ScriptedModel(lambda _: reply))
 
 
 async def test_a_failure_keyed_by_content_is_given_once() -> None:
