@@ -55,7 +55,8 @@ class Case(Generic[OutputT]):
     Args:
         name: A name that is unique in the dataset.
         input: The message to the agent: a text, or a list with images and documents, too.
-        expected: What `Equal` compares the output with; None expects nothing in particular.
+        expected: What `Equal` compares the output with; None expects nothing in particular. If
+            neither the case nor its dataset has a scorer, `Equal` judges it.
         approve: Whether approvals that the agent asks for are granted. Without it a case that asks
             a person fails.
         metadata: Anything that your own scorers read.

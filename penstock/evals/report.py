@@ -154,6 +154,12 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
         """Return the names of the cases of which an attempt did not pass."""
         return list(dict.fromkeys(each.case for each in self.attempts if not each.passed))
 
+    @property
+    def unjudged(self) -> Sequence[str]:
+        """Return the names of the cases that passed without a scorer."""
+        passed = (each.case for each in self.attempts if each.passed and not each.grades)
+        return list(dict.fromkeys(passed))
+
     def attempts_at(self, case: str, model: str) -> Sequence[Attempt]:
         """Return the attempts at a case with a model."""
         return self._groups.get((case, model), ())

@@ -38,6 +38,7 @@ from penstock.evals.case import (
 )
 from penstock.evals.dataset import Dataset
 from penstock.evals.report import Attempt, Grade, Report
+from penstock.evals.scorers import Equal
 from penstock.program.opening import open_sync
 
 MAX_APPROVALS = 100
@@ -230,13 +231,18 @@ class _Run(Struct, frozen=True, kw_only=True):
         answered = Answered(
             case=case, reply=reply, seconds=seconds, runtime=self.runtime, key=f"eval:{key}:judge"
         )
-        grades = [await _grade(scorer, answered) for scorer in (*self.scorers, *case.scorers)]
+        grades = [await _grade(scorer, answered) for scorer in self._scorers_of(case)]
         return replace(
             asked,
             passed=all(each.passed for each in grades),
             grades=tuple(grades),
             output=plain(reply.output),
         )
+
+    def _scorers_of(self, case: Case[Any]) -> Sequence[AnyScorer[Any]]:
+        """Return the scorers of a case. What is expected is never ignored: Equal is the default."""
+        own = (*self.scorers, *case.scorers)
+        return own or (() if case.expected is None else (Equal(),))
 
     async def _ask(self, place: _Place, key: str) -> Reply[Any]:
         """Send the message of a case, and wait; approvals are granted if the case says so.

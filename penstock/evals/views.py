@@ -110,8 +110,13 @@ def _is_full(cells: Sequence[str]) -> bool:
 
 
 def _totals(report: Report) -> Sequence[str]:
-    """Return a line for each model: its rate, cost, tokens and mean time."""
-    return [_total(report, model) for model in report.models]
+    """Return a line for each model, and one that names the cases without a scorer."""
+    lines = [_total(report, model) for model in report.models]
+    if unjudged := report.unjudged:
+        names = cut(one_line(", ".join(unjudged)), REASON)
+        cases = count(len(unjudged), "case")
+        lines.append(f"no scorer: {cases} passed because the task succeeded: {names}")
+    return lines
 
 
 def _total(report: Report, model: str) -> str:

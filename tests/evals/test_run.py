@@ -162,6 +162,29 @@ async def test_a_scorer_is_any_function_of_a_case_and_its_reply(name: str) -> No
     assert (grade.passed, grade.value) == (passed, value)
 
 
+UNSCORED: dict[str, tuple[dict[str, Any], bool, Any]] = {
+    "what is expected is compared": ({"expected": "smoke"}, False, ["Equal()"]),
+    "and passes if it is equal": ({"expected": "fire"}, True, ["Equal()"]),
+    "its own scorer is enough": (
+        {"expected": "smoke", "scorers": [MaxTurns(1)]},
+        True,
+        ["MaxTurns(turns=1)"],
+    ),
+    "nothing judges it": ({}, True, []),
+}
+
+
+@pytest.mark.parametrize("name", UNSCORED)
+async def test_a_case_without_a_scorer_is_compared_with_what_it_expects(name: str) -> None:
+    options, passed, scorers = UNSCORED[name]
+    dataset = Dataset("faults", [Case("burns", input="It burns", **options)])
+    async with memory_runtime(model=ScriptedModel([say("fire")])) as runtime:
+        report = await evaluate(dataset, agent=CLERK, runtime=runtime)
+    (attempt,) = report.attempts
+    assert (attempt.passed, [each.scorer for each in attempt.grades]) == (passed, scorers)
+    assert report.unjudged == ([] if scorers else ["burns"])
+
+
 async def test_a_scorer_may_be_async() -> None:
     async def later(case: Case[Any], reply: Reply[Any]) -> bool:
         await checkpoint()

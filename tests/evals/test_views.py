@@ -3,6 +3,7 @@
 from xml.etree import ElementTree as ET
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.evals.views import print_report, to_junit, to_markdown
 from tests.kit.eval_reports import report_of
@@ -32,6 +33,16 @@ def test_the_table_names_the_differences_to_an_earlier_run(
     earlier = report_of(*((case, model, True, cost) for case, model, _, cost in TWO_MODELS))
     print_report(report_of(*TWO_MODELS), earlier)
     assert "worse  burns [m:2]: 100% -> 0%" in capsys.readouterr().out
+
+
+def test_a_case_that_no_scorer_judged_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    report = report_of(*TWO_MODELS)
+    bare = replace(report, attempts=tuple(replace(each, grades=()) for each in report.attempts))
+    warning = "no scorer: 2 cases passed because the task succeeded: burns, slow"
+    print_report(bare)
+    assert warning in capsys.readouterr().out
+    assert warning in to_markdown(bare)
+    assert "no scorer" not in to_markdown(report)
 
 
 def test_markdown_escapes_what_would_break_its_table() -> None:
