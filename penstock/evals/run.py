@@ -51,7 +51,7 @@ class RunOptions(TypedDict, total=False):
     models: Sequence[str]
     """Models to compare, each asked with every case; none is the agent's own model."""
     run_id: str
-    """The name of the run. A run that was cut goes on under the same name."""
+    """The name of the run. A run that was cut goes on under the same name; none is a new run."""
     on_attempt: Callable[[Attempt], None]
     """Called when an attempt is scored, for progress."""
 
