@@ -18,13 +18,12 @@ from penstock.agents.agent_parts import (
     Tool,
     ToolOrSet,
     check_options,
-    checked_name,
     place_above,
     read_history,
     read_instructions,
     read_tools,
 )
-from penstock.agents.agent_profile import NO_FILE, AgentProfile, FileOptions
+from penstock.agents.agent_profile import NO_FILE, AgentProfile, FileOptions, checked_name
 from penstock.agents.handoffs import transfers_to
 from penstock.agents.output_contract import OutputContract, OutputForm, contract_of, read_form
 from penstock.core.late import late
@@ -171,14 +170,15 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     and returns a Ticket; type checkers infer both from its tools and its output.
 
     Args:
-        name: Its name, unique in a project: a task finds its agent by it after a restart.
+        name: Its name, unique in a project: a task finds its agent by it after a restart. At most
+            64 letters (A to Z), digits, dots, `_` and `-`, as in a file.
         output: The type of what a task returns: text (default), a type, a union, or a function.
         handoffs: Agents, or their names, that get a conversation by the tool `transfer_to_NAME`.
         **options: Those of AgentOptions: `instructions`, `model`, `tools` and others.
 
     Raises:
         TypeError: `tools` contains something that is not a tool, or an option is unknown.
-        ConfigError: The output has no schema, or an option has a value that does not exist.
+        ConfigError: The name is not one, the output has no schema, or a value does not exist.
 
     Example:
         >>> from penstock import Agent

@@ -1,12 +1,11 @@
 """The fields of agent files, and the kinds of their values."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from penstock.agents.agent_profile import AgentInput, ArchitectNotes, DisplayCard
+from penstock.agents.agent_profile import NAME, AgentInput, ArchitectNotes, DisplayCard
 from penstock.agents.agent_settings import AgentSettings, RequestSettings, parse_settings
 from penstock.core.json_values.json_text import compact
 from penstock.manifest.authored_kinds import (
@@ -131,7 +130,6 @@ def _typed_value(value: Any) -> Any:
     return int(value) if is_number else _WORDS.get(value, value)
 
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MAX_TURNS = 1000
 SELECTED = "selected_skills"
 _TEXT = Text(expected="text")

@@ -23,8 +23,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.agents.agent import DEFAULTS, Agent, ChatSettings
-from penstock.agents.agent_fields import FIELDS, NAME, SELECTED, converted, read_table
-from penstock.agents.agent_profile import AgentProfile, Tier
+from penstock.agents.agent_fields import FIELDS, SELECTED, converted, read_table
+from penstock.agents.agent_profile import NAME, AgentProfile, Tier
 from penstock.agents.handoffs import transfer_tool
 from penstock.core.call import SUBAGENT
 from penstock.core.diagnostics import Diagnostic, Severity, has_error, in_file_order, nearest

@@ -253,16 +253,6 @@ def check_options(given: Mapping[str, Any], known: Iterable[str]) -> None:
         )
 
 
-def checked_name(name: str) -> str:
-    """Return the name of an agent; the first argument is that of a model elsewhere."""
-    if ":" in name:
-        raise ConfigError(
-            f"the first argument of Agent is its name, which has no colon, found {name!r}; "
-            f"to choose a model, write Agent('assistant', model={name!r})"
-        )
-    return name
-
-
 class GivenParts(NamedTuple):
     """The tools of an agent as its program gives them."""
 

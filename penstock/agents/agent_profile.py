@@ -1,15 +1,40 @@
-"""The part of an agent file that only flows and catalogs read."""
+"""The name of an agent, and the part of an agent file that only flows and catalogs read."""
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Literal, TypedDict
 
 from msgspec import Struct, field
 
+from penstock.core.errors import ConfigError
 from penstock.core.events.flow_events import Output
 from penstock.models.model import Model
 from penstock.resources.project.access import OPEN, Access
 from penstock.tools.hooks.hooks import Hooks
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""The name of an agent: of one in a file as of one in a program."""
+_MOST_CHARACTERS = 64
+
+
+def checked_name(name: object) -> str:
+    """Return the name of an agent of a program. Raises ConfigError for what a file may not have."""
+    if isinstance(name, str) and NAME.fullmatch(name):
+        return name
+    if isinstance(name, str) and ":" in name:  # the first argument is that of a model elsewhere
+        raise ConfigError(
+            f"the first argument of Agent is its name, which has no colon, found {name!r}; "
+            f"to choose a model, write Agent('assistant', model={name!r})"
+        )
+    plain = unicodedata.normalize("NFKD", name if isinstance(name, str) else "")
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", re.sub(r"[\u0300-\u036f]", "", plain)).strip("-._")
+    raise ConfigError(
+        f'"name" must be an agent name: 1 to {_MOST_CHARACTERS} letters (A to Z), digits, ".", '
+        f'"_" or "-", the first a letter or a digit; found {repr(name)[:_MOST_CHARACTERS]}; '
+        f"write Agent({plain[:_MOST_CHARACTERS] or 'assistant'!r})"
+    )
 
 
 class Tier(StrEnum):

@@ -39,7 +39,7 @@ from penstock.core.call import FINISH, CallPath, is_below, tools_on
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.events.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
 from penstock.core.events.flow_events import AgentStarted, FlowRequested, StepSettled
-from penstock.core.ids import LogId
+from penstock.core.ids import ASSISTANT, LogId
 from penstock.core.profile import Profile
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.dialogue import Dialogue
@@ -170,7 +170,7 @@ class Requirements:
                 return name in self._registry or self._is_worker(name)
             return self._participants.has_tool(agent, name)
         try:
-            self._participants.model(agent or Agent(need.agent or ""), name or None)
+            self._participants.model(agent or Agent(ASSISTANT), name or None)
         except ConfigError:
             return False
         return True

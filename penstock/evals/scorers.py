@@ -297,7 +297,7 @@ class CalledTool:
 @cache
 def _judge(model: str) -> Agent[object, Judgement]:
     return Agent(
-        f"judge-{re.sub('[^a-z0-9]+', '-', model.lower())}",
+        f"judge-{re.sub('[^a-z0-9]+', '-', model.lower())[-58:]}",
         model=model,
         description="Judges answers of other agents in evaluations.",
         instructions=(

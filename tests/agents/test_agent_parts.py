@@ -161,6 +161,27 @@ def test_the_name_of_a_model_as_the_first_argument_is_refused_with_the_line_to_w
 
 
 @pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("", "found ''; write Agent('assistant')"),
+        (" ", "found ' '; write Agent('assistant')"),
+        ("\u00c4 b", "found '\u00c4 b'; write Agent('A-b')"),
+        ("a/b", "found 'a/b'; write Agent('a-b')"),
+        ("../../x", "found '../../x'; write Agent('x')"),
+        ("clerk\n", r"found 'clerk\n'; write Agent('clerk')"),
+        ("-clerk", "found '-clerk'; write Agent('clerk')"),
+        ("a" * 300, f"found '{'a' * 63}; write Agent('{'a' * 64}')"),
+        (5, "found 5; write Agent('assistant')"),
+        (None, "found None; write Agent('assistant')"),
+    ],
+)
+def test_a_name_that_no_agent_of_a_file_could_have_is_refused(name: Any, found: str) -> None:
+    with pytest.raises(ConfigError, match='"name" must be an agent name: 1 to 64 ') as caught:
+        Agent(name)
+    assert str(caught.value).endswith(found)
+
+
+@pytest.mark.parametrize(
     ("arguments", "problem"),
     [
         ({"model": 3}, r"model= takes a name .* found 3"),

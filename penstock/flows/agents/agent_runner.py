@@ -33,6 +33,7 @@ from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.events.flow_events import AgentStarted, Output, ValueType
 from penstock.core.exhaustion import raise_exhaustion
+from penstock.core.ids import ASSISTANT
 from penstock.core.limits import World
 from penstock.core.profile import Profile
 from penstock.core.task import Missing, MissingKind
@@ -289,7 +290,8 @@ def kept_agent(started: AgentStarted, current: Agent | None) -> Agent | None:
         return current
     settings = _settings(started.charter["settings"])
     wanted = convert(started.charter.get("model_settings", {}), ModelSettings)
-    agent = current or Agent(started.agent)
+    # not Agent(started.agent): an old log may have a name that Agent refuses now
+    agent = current or Agent(ASSISTANT).__replace__(name=started.agent)
     return agent.__replace__(settings=settings, model_settings=wanted, profile=_profile_of(started))
 
 

@@ -365,7 +365,7 @@ async def test_an_agent_that_a_restart_would_not_know_is_reported_once(
         for agent in (known, added, added):
             await runtime.chat("Hello", agent=agent)
         monkeypatch.setattr("builtins.__IPYTHON__", True, raising=False)
-        await runtime.chat("Hello", agent=Agent("of a cell", model=model()))
+        await runtime.chat("Hello", agent=Agent("of-a-cell", model=model()))
     (warning,) = [each.message for each in caplog.records if "penstock.open" in each.message]
     assert "agents=[...]" in warning
     assert "'added'" in warning
