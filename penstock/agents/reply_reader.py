@@ -30,6 +30,7 @@ from penstock.core.json_values.json_text import (
 )
 from penstock.core.late import late
 from penstock.core.limits import World
+from penstock.core.messages import Usage
 from penstock.core.text import cut
 from penstock.engine.budget import Budget
 from penstock.engine.bus import Bus, DeltaKind, LiveReply
@@ -43,7 +44,9 @@ from penstock.models.model import (
     ReasoningDelta,
     TextDelta,
     Waiting,
+    usage_of,
 )
+from penstock.models.prices import UNKNOWN
 from penstock.tools.cancellable import Deadline
 
 CallPieces = tuple[list[str], list[str]]
@@ -121,7 +124,10 @@ class ReplyReader:
                 elif isinstance(event, Waiting):
                     self._work.pause_or_resume(event)
                 else:
-                    return self._whole(event, closing)
+                    usage = event.usage
+                    if usage.cost_usd is None and model.card.prices is not UNKNOWN:
+                        usage = usage_of(model.card, event)
+                    return self._whole(event, closing, usage)
                 if contract is not None and bus.is_followed(live.log_id):
                     self._show(contract, event)
         raise ModelUnavailable("the model's reply ended in the middle")
@@ -138,9 +144,8 @@ class ReplyReader:
         if watch is not None:
             watch.take(event)
 
-    def _whole(self, finished: Finished, closing: str | None) -> ReplyReceived:
+    def _whole(self, finished: Finished, closing: str | None, usage: Usage) -> ReplyReceived:
         live, new_id = self._live, self._new_id
-        usage = finished.usage
         calls = () if closing or not self._calls else self._assembled(finished.reason == "length")
         return ReplyReceived(
             iteration=live.iteration,

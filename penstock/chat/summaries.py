@@ -38,7 +38,7 @@ from penstock.core.text import cut as cut_text
 from penstock.engine.dialogue import SUMMARY
 from penstock.engine.ledger import Ledger
 from penstock.models.fallback import Fallback
-from penstock.models.model import Finished, Model, ModelRequest, TextDelta, spent
+from penstock.models.model import Finished, Model, ModelRequest, TextDelta, spent, usage_of
 from penstock.tools.hooks.reply_hooks import ReplyHooks
 
 log = logging.getLogger(__name__)
@@ -159,7 +159,7 @@ class Summaries:
             text=cut_text(written, _MOST_TIMES * CHARACTERS_PER_TOKEN * size),
             tasks=tuple(dict.fromkeys((*history.summarised, *cut.tasks))),
             base=ledger.held.state.seq,
-            usage=replace(finished.usage, model_calls=0, tool_calls=0),
+            usage=replace(usage_of(model.card, finished), model_calls=0, tool_calls=0),
         )
 
 

@@ -146,9 +146,9 @@ def _always_thinks(card: ModelCard) -> bool:
 
 def _without_usual_price(finished: Finished, request: ModelRequest) -> Finished:
     """Return the event without a cost if the request asked for a tier of its own."""
-    if finished.usage.cost_usd is None or "service_tier" not in request.extra:
+    if "service_tier" not in request.extra:
         return finished
-    return replace(finished, usage=replace(finished.usage, cost_usd=None))
+    return replace(finished, usage=replace(finished.usage, cost_usd=None), is_usual=False)
 
 
 async def _in_time(

@@ -34,6 +34,7 @@ from penstock.models.model import (
     ModelEvent,
     ModelRequest,
     Waiting,
+    usage_of,
 )
 from penstock.models.prices import UNKNOWN, Prices
 from penstock.models.providers import ModelConfig
@@ -234,7 +235,9 @@ class _Reply:
                     yield piece
                 held = []
                 if type(event) is Finished:
-                    yield replace(event, model=event.model or self.name)
+                    # The card of the Fallback has the highest prices of its models.
+                    usage = usage_of(self._model.card, event)
+                    yield replace(event, usage=usage, model=event.model or self.name)
                 else:
                     yield event
 

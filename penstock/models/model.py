@@ -171,6 +171,8 @@ class Finished(Struct, frozen=True, gc=False):
     """The provider's own word for the reason."""
     model: str = ""
     """The `model_id` of the model that answered, if it is one of several."""
+    is_usual: bool = True
+    """Whether the prices of the card hold for this reply; False for another tier of service."""
 
 
 class Waiting(Struct, frozen=True, gc=False):
@@ -300,6 +302,14 @@ def without_carries(request: ModelRequest) -> ModelRequest:
 def with_price(card: ModelCard, usage: Usage) -> Usage:
     """Return the usage with its price, if the model has one."""
     if card.prices is UNKNOWN:
+        return usage
+    return replace(usage, cost_usd=card.prices.cost(usage))
+
+
+def usage_of(card: ModelCard, finished: Finished) -> Usage:
+    """Return the usage of a reply, with the price of the card if the model gave none."""
+    usage = finished.usage
+    if usage.cost_usd is not None or card.prices is UNKNOWN or not finished.is_usual:
         return usage
     return replace(usage, cost_usd=card.prices.cost(usage))
 

@@ -204,13 +204,14 @@ async def test_a_summary_that_fails_is_a_warning_and_the_history_is_trimmed(
 
 
 async def test_the_summary_model_writes_and_its_tokens_count() -> None:
-    writer = ScriptedModel(lambda _: say("Short."))
+    card = replace(SCRIPTED, prices=Prices(input=1, output=1))
+    writer = ScriptedModel(lambda _: say("Short."), card=card)
     talk = Talk(summary_model=writer)
     await talk.send(24)
     assert writer.requests
     assert not any(map(talk.is_summary, talk.model.requests))
     written = [each for each in await talk.events(Summarised) if each.text]
-    assert all(each.usage.output_tokens for each in written)
+    assert all(each.usage.output_tokens and each.usage.cost_usd for each in written)
 
 
 async def test_the_request_for_a_summary_counts_for_its_task() -> None:

@@ -106,13 +106,16 @@ async def test_a_cost_limit_is_refused_for_a_model_without_a_price() -> None:
     assert model.requests == []
 
 
-async def test_cost_is_counted() -> None:
-    replies = [spend(10, 10, 0.6) + call("look"), spend(10, 10, 0.6) + call("look")]
+@pytest.mark.parametrize(
+    "reply", [spend(10, 10, 0.6), spend(0, 60_000)], ids=["by the model", "by its card"]
+)
+async def test_cost_is_counted(reply: ScriptedReply) -> None:
+    replies = [reply + call("look"), reply + call("look")]
     model = ScriptedModel(replies, card=PRICED)
     agents = [agent(budget_cost_usd=1.0)]
     async with memory_runtime(model=model, tools=[Act("look")], agents=agents) as runtime:
-        reply = await runtime.chat("Look")
-    assert (reply.content, reply.usage.cost_usd) == (BUDGET_NOTICE, 1.2)
+        ended = await runtime.chat("Look")
+    assert (ended.content, ended.usage.cost_usd) == (BUDGET_NOTICE, 1.2)
 
 
 @pytest.mark.parametrize(

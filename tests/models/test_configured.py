@@ -135,8 +135,8 @@ async def test_a_reply_of_another_tier_has_no_price() -> None:
     for extra in ({}, {"service_tier": "flex"}):
         last = (await events(asked, replace(ASKED, extra=extra)))[-1]
         assert isinstance(last, Finished)
-        costs.append(last.usage.cost_usd)
-    assert costs == [1.0, None]
+        costs.append((last.usage.cost_usd, last.is_usual))
+    assert costs == [(1.0, True), (None, False)]
 
 
 async def test_a_reply_that_takes_too_long_may_be_asked_for_again() -> None:

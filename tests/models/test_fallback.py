@@ -34,7 +34,7 @@ from penstock.models.names import ModelNames, ThinkingModel
 from penstock.models.prices import UNKNOWN, Prices
 from penstock.models.providers import ModelConfig
 from penstock.models.resolve import ModelRegistry
-from penstock.models.scripted import SCRIPTED, ScriptedModel, ScriptedReply, call, fail, say
+from penstock.models.scripted import SCRIPTED, ScriptedModel, ScriptedReply, call, fail, say, spend
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import memory_runtime
 from tests.kit.logs import events as events_of
@@ -210,6 +210,15 @@ async def test_usage_has_the_price_of_the_model_that_answered() -> None:
         await models.close()
     assert models.named("both").prices == Prices(input=1000, output=1000)
     assert reply.usage.cost_usd == pytest.approx(50e-6)
+
+
+async def test_the_price_of_an_own_model_is_that_of_its_card() -> None:
+    """And not the highest of the models, which is that of the Fallback."""
+    dear, cheap = (replace(SCRIPTED, prices=Prices(input=usd, output=usd)) for usd in (100, 1))
+    first = ScriptedModel([fail(500)], card=dear)
+    events = await heard(Fallback(first, ScriptedModel([spend(30, 10)], card=cheap)))
+    assert isinstance(last := events[-1], Finished)
+    assert last.usage.cost_usd == pytest.approx(40e-6)
 
 
 CONFIGS = [

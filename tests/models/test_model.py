@@ -9,12 +9,14 @@ from penstock.core.ids import CallId
 from penstock.core.limits import Limits
 from penstock.core.messages import AssistantMessage, Usage, UserMessage
 from penstock.models.model import (
+    Finished,
     ModelCard,
     ModelRequest,
     ToolDefinition,
     estimate,
     failure,
     spent,
+    usage_of,
     wait_seconds,
 )
 from penstock.models.prices import Prices
@@ -26,6 +28,26 @@ PRICED = ModelCard(model_id="m", name="m", provider="p", prices=Prices(input=3, 
 def test_a_price_is_per_million_tokens() -> None:
     assert spent(PRICED, 1000, 100).cost_usd == 0.0045
     assert spent(FREE, 1000, 100) == Usage(input_tokens=1000, output_tokens=100)
+
+
+@pytest.mark.parametrize(
+    ("card", "given", "is_usual", "cost"),
+    [
+        (PRICED, None, True, 0.0045),
+        (PRICED, 0.25, True, 0.25),
+        (PRICED, 0.0, True, 0.0),
+        (PRICED, None, False, None),
+        (replace(PRICED, prices=Prices(input=3)), None, True, None),
+        (FREE, None, True, None),
+    ],
+    ids=["of the card", "of the model", "for nothing", "other tier", "half a price", "unknown"],
+)
+def test_a_reply_without_a_price_has_that_of_the_card(
+    card: ModelCard, given: float | None, is_usual: bool, cost: float | None
+) -> None:
+    usage = Usage(input_tokens=1000, output_tokens=100, cost_usd=given)
+    found = usage_of(card, Finished("stop", usage, is_usual=is_usual))
+    assert found == replace(usage, cost_usd=cost)
 
 
 @pytest.mark.parametrize(
