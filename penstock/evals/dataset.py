@@ -144,11 +144,9 @@ class ScorerKind(Struct, frozen=True):
         else:
             return node.wrong_type(self.expected)
         row = _SCORERS.get(name)
-        if row is None or (row.kind is None) != (options is None):
-            forms = ", ".join(
-                key if each.kind is None else f"{{{key}: …}}" for key, each in _SCORERS.items()
-            )
-            return node.bad_value(f"one of {forms}")
+        if row is None or not row.takes(options):
+            forms = (form for key, each in _SCORERS.items() for form in each.forms(key))
+            return node.bad_value(f"one of {', '.join(forms)}")
         value = options and row.kind and row.kind.read(options)
         if value is WRONG:
             return WRONG
@@ -162,6 +160,19 @@ class _ScorerRow(Struct, frozen=True):
     kind: Kind | None
     """The kind of the options; None if there are none."""
     make: Callable[[Any], AnyScorer[Any]]
+    is_bare: bool = False
+    """Whether the options may be left out."""
+
+    def takes(self, options: Node | None) -> bool:
+        """Return whether the scorer may have these options, or none."""
+        return self.kind is None or self.is_bare if options is None else self.kind is not None
+
+    def forms(self, name: str) -> Iterator[str]:
+        """Yield how a file may write the scorer."""
+        if self.kind is None or self.is_bare:
+            yield name
+        if self.kind is not None:
+            yield f"{{{name}: …}}"
 
 
 _TEXT = Text(least=1, expected="a non-empty string")
@@ -189,7 +200,7 @@ _JUDGE = RecordKind(
 )
 _SCORERS: dict[str, _ScorerRow] = {
     "equal": _ScorerRow(None, lambda _: Equal()),
-    "contains": _ScorerRow(_TEXT, Contains),
+    "contains": _ScorerRow(_TEXT, Contains, is_bare=True),
     "matches": _ScorerRow(_MATCHES, lambda values: Matches(**values)),
     "called_tool": _ScorerRow(_CALLED, lambda scorer: scorer),
     "not_called": _ScorerRow(_TOOL, CalledTool.never),

@@ -22,6 +22,7 @@ from penstock.core.reply import Reply, ToolCall
 from penstock.core.text import cut
 from penstock.evals.case import Answered, Case, Score, plain
 from penstock.manifest.fields import quoted
+from penstock.models.providers import OFFLINE
 
 SHOWN = 200
 """Characters of a value in a reason."""
@@ -207,6 +208,9 @@ class Judge:
         model: The model that judges, as in an agent.
         rubric: What makes a good answer, in a few sentences.
 
+    Raises:
+        ConfigError: The model is the offline one, which follows a few rules and judges nothing.
+
     Example:
         >>> from penstock.evals import Judge
         >>> Judge("openai:gpt-5", "The answer names a price in euros.").model
@@ -215,6 +219,14 @@ class Judge:
 
     model: str
     rubric: str
+
+    def __post_init__(self) -> None:
+        """Refuse the offline model: its verdict would not depend on the answer."""
+        if self.model == OFFLINE:
+            raise ConfigError(
+                "a Judge needs a language model, found 'offline', which follows a few rules and "
+                "judges nothing: name another model"
+            )
 
     async def grade(self, answered: Answered) -> Score:
         """Ask the model."""

@@ -81,7 +81,11 @@ PROBLEMS = {
     "": ["1", "a mapping with a list of cases"],
     "cases:\n  - {name: a, input: b}\n  - {name: a, input: c}": ["3", '"a" is declared twice'],
     "scorers: [equals]\ncases: [{name: a, input: b}]": ["1", "one of equal"],
-    "scorers: [contains]\ncases: [{name: a, input: b}]": ["1", "{contains: …}"],
+    "scorers: [matches]\ncases: [{name: a, input: b}]": ["1", "contains, {contains: …}, {matches"],
+    "scorers: [judge: {model: offline, rubric: x}]\ncases: [{name: a, input: b}]": [
+        "1",
+        "a Judge needs a language model",
+    ],
     "scorers: [{equal: 1}]\ncases: [{name: a, input: b}]": ["1", "one of equal"],
     "scorers: [{matches: {regex: '('}}]\ncases: [{name: a, input: b}]": ["1", "its pattern"],
     "scorers: [{matches: {}}]\ncases: [{name: a, input: b}]": ["1", "exactly one of regex"],
@@ -145,6 +149,11 @@ class Name(str):
         """Count."""
         Name.compared += 1
         return str(self) == str(other)
+
+
+def test_a_file_may_search_for_what_its_case_expects(tmp_path: Path) -> None:
+    text = "scorers: [contains]\ncases: [{name: a, input: b, expected: c}]"
+    assert Dataset.from_file(_file(tmp_path, text)).scorers == (Contains(),)
 
 
 def test_the_names_of_cases_are_checked_in_linear_time() -> None:

@@ -8,7 +8,7 @@ from penstock.chat.python.recorded_task import RecordedTask
 from penstock.core.errors import ConfigError
 from penstock.core.reply import Reply, ToolCall
 from penstock.evals.case import Case, Score
-from penstock.evals.scorers import CalledTool, Contains, Matches
+from penstock.evals.scorers import CalledTool, Contains, Judge, Matches
 
 CASE: Case[Any] = Case("a", input="Hello", expected="Bye")
 TEXTS: dict[str, tuple[Any, str]] = {
@@ -81,6 +81,11 @@ def test_matches_needs_one_pattern_that_is_valid() -> None:
         Matches(regex="(")
     with pytest.raises(ConfigError, match="cannot use its pattern"):
         Matches(schema={"type": "nothing"})
+
+
+def test_the_offline_model_is_no_judge() -> None:
+    with pytest.raises(ConfigError, match="found 'offline'"):
+        Judge("offline", "Names the cause.")
 
 
 def reply(content: str, calls: tuple[ToolCall, ...] = ()) -> Reply[Any]:
