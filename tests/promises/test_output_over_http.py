@@ -31,6 +31,14 @@ async def test_a_message_with_a_schema_is_answered_with_an_output(name: str) -> 
     assert listed.json()["messages"][-1]["output"] == {"title": "fire"}
 
 
+async def test_both_names_with_different_schemas_are_refused() -> None:
+    async with served() as server:
+        response = await server.say("Hi", outputSchema=TICKET, output_schema={"type": "null"})
+    assert response.status_code == 422
+    (problem,) = response.json()["error"]["details"]
+    assert problem["issue"] == "is another name of 'outputSchema', and both have different values"
+
+
 async def test_an_output_of_null_is_present_and_no_output_is_absent() -> None:
     model = ScriptedModel([call("final_answer", value=None), say("Hi.")])
     async with served(model=model) as server:

@@ -223,9 +223,10 @@ async def test_an_unreadable_message_is_refused(body: bytes, status: int, code: 
 async def test_every_problem_is_named_with_the_nearest_known_name() -> None:
     """A mistyped `enableTool` must not leave tools on."""
     async with served() as server:
-        response = await server.say("", enableTool=False, stream=1)
+        response = await server.say("", enableTool=False, model_settings={}, stream=1)
     assert response.json()["error"]["details"] == [
         {"field": "/enableTool", "issue": "is not known. Did you mean 'enableTools'?"},
+        {"field": "/model_settings", "issue": "is not known. Did you mean 'modelSettings'?"},
         {"field": "/content", "issue": "must not be blank"},
         {"field": "/stream", "issue": '1 is not of types "null", "boolean"'},
     ]
