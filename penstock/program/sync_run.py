@@ -17,7 +17,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from penstock.chat.python.answering import Target
 from penstock.chat.python.public_events import Event
@@ -231,6 +231,13 @@ class SyncRun(Generic[OutputT_co]):
             value: The answer.
         """
         self._thread.do(self._run.answer(question, value))
+
+    def __enter__(self) -> NoReturn:
+        """Refuse `with`: leaving an iteration needs no clean-up."""
+        raise RuntimeMisuse("write `for event in run: ...`: a run needs no `with`")
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing."""
 
     def __repr__(self) -> str:
         """Return the run with its task."""

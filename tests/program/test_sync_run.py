@@ -62,6 +62,13 @@ def test_leaving_a_loop_leaves_nothing_behind() -> None:
         assert run.reply(timeout=5).output == "One, two."
 
 
+def test_a_run_needs_no_with() -> None:
+    with open_sync(":memory:", model=ScriptedModel([say("Hi.")])) as runtime:
+        run = runtime.start("Hello")
+        with pytest.raises(RuntimeMisuse, match="a run needs no `with`"), run:
+            pass
+
+
 def test_work_of_the_thread_cannot_wait_for_itself() -> None:
     thread = LoopThread()
 
