@@ -255,6 +255,15 @@ def test_an_entry_that_cannot_be_used_says_why(name: str, message: str) -> None:
     assert name in {card.model_id for card in models.cards()}
 
 
+def test_a_missing_key_asks_no_other_model() -> None:
+    models = ModelRegistry()
+    agent, other = Agent("guide", model=Fallback("openai:gpt-5", "scripted")), ScriptedModel([])
+    models.add(other)
+    with pytest.raises(ConfigError, match="'openai:gpt-5' needs a key"):
+        _ = ModelSelector(models, ModelNames()).choose(agent, None).card
+    assert other.requests == []
+
+
 async def test_the_library_of_each_listed_model_is_looked_up() -> None:
     asked: list[str] = []
     configs = [ModelConfig(name="pair", provider="", models=("moonshotai:kimi", "cerebras:glm"))]
