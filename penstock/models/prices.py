@@ -70,6 +70,12 @@ class Prices(Struct, frozen=True, kw_only=True):
     cache_write_long: Rate | None = None
     """Input tokens that the provider wrote to its cache for an hour or longer."""
 
+    def __post_init__(self) -> None:
+        """Check each price. Raises ConfigError."""
+        for name in _PARTS:
+            if (rate := getattr(self, name)) is not None and (problem := _rate_problem(rate)):
+                raise ConfigError(f"Prices: {name} {problem}")
+
     def cost(self, usage: Usage) -> float | None:
         """Return the price of one reply.
 
@@ -247,6 +253,14 @@ def _pattern_problem(pattern: Any) -> str:
     except (re.error, RecursionError, OverflowError) as error:
         return f"{pattern!r} is not a regular expression: {error}"
     return ""
+
+
+def _rate_problem(rate: Any) -> str:
+    """Return the problem of a price that a program gives, or ""."""
+    is_tiers = isinstance(rate, tuple) and rate and all(isinstance(each, tuple) for each in rate)
+    if not is_tiers and not _is_number(rate):
+        return f"must be a price, or a tuple of (from, price), found {rate!r:.50}"
+    return _price_problem([list(each) for each in rate] if is_tiers else rate)
 
 
 def _price_problem(value: Any) -> str:

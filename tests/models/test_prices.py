@@ -1,6 +1,7 @@
 """Prices of models: the shipped table, its format, and the price of a reply."""
 
 import json
+import math
 import subprocess
 import sys
 from datetime import date, datetime
@@ -99,6 +100,29 @@ def test_holes_in_a_row() -> None:
     assert Prices(input=one).cost(used) is None
     assert Prices(output=one).cost(used) is None
     assert Prices().cost(counts()) is None
+
+
+@pytest.mark.parametrize(
+    ("price", "message"),
+    [
+        (-1, f"must be USD per million tokens, {BOUND}, found -1"),
+        (((0, 1.0), (5, None)), f"must be USD per million tokens, {BOUND}, found None"),
+        (math.nan, "must be a price, or a tuple of (from, price), found nan"),
+        (math.inf, "must be a price, or a tuple of (from, price), found inf"),
+        ("1", "must be a price, or a tuple of (from, price), found '1'"),
+        (True, "must be a price, or a tuple of (from, price), found True"),
+        ([[0, 1]], "must be a price, or a tuple of (from, price), found [[0, 1]]"),
+        ((), "must be a price, or a tuple of (from, price), found ()"),
+        ((1, 2), "must be a price, or a tuple of (from, price), found (1, 2)"),
+        (((5, 1.0),), f"{RISE}, found [5]"),
+        (((0, 1.0), (0, 2.0)), f"{RISE}, found [0, 0]"),
+    ],
+    ids=repr,
+)
+def test_a_wrong_price_of_a_program_is_refused(price: Any, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Prices(input=1, cached=price)
+    assert str(caught.value) == f"Prices: cached {message}"
 
 
 def test_prices_over_others_replace_those_that_they_have() -> None:
