@@ -179,6 +179,13 @@ class DepsSource(Struct, frozen=True):
     value: Any = None
     factory: Callable[..., Any] | None = None
 
+    def __post_init__(self) -> None:
+        """Raise ConfigError for a factory that no task could call."""
+        if self.factory is not None and not _can_be_called(self.factory):
+            raise ConfigError(
+                f"deps_factory= takes a function of a TaskScope or nothing, found {self.factory!r}"
+            )
+
     def problem(self, wanted: Any) -> str:
         """Return why it does not give a type, or an empty text if it does or it is not known."""
         if self.factory is not None:
@@ -339,6 +346,12 @@ def _takes_scope(function: Callable[..., Any]) -> bool:
     return any(
         each.kind in positional and each.default is inspect.Parameter.empty for each in parameters
     )
+
+
+def _can_be_called(given: Any) -> bool:
+    with CaughtError() as fault:  # a ValueError: some functions in C have no signature
+        inspect.signature(given).bind(*[MISSING] * _takes_scope(given))
+    return not isinstance(fault.error, TypeError)
 
 
 def returned_type(function: Callable[..., Any]) -> Any:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Annotated, Any
 
 import pytest
@@ -184,6 +185,36 @@ def test_the_arguments_of_open_are_checked() -> None:
     wrong: Any = {"dep": 1}
     with pytest.raises(TypeError, match="there is no argument 'dep'"):
         given_deps(wrong)
+
+
+def _two(scope: TaskScope, size: int) -> Pool:
+    return Pool(f"{scope.agent} {size}")
+
+
+def _named(*, size: int) -> Pool:
+    return Pool(f"{size}")
+
+
+@pytest.mark.parametrize(
+    ("factory", "found"),
+    [(5, "5"), ("pool", "'pool'"), (_two, "<function _two"), (_named, "<function _named")],
+)
+def test_a_factory_that_no_task_can_call_is_refused_at_once(factory: Any, found: str) -> None:
+    for source in (
+        lambda: Agent("clerk").with_deps(deps_factory=factory),
+        lambda: given_deps({"deps_factory": factory}),
+    ):
+        with pytest.raises(ConfigError, match=f"takes a function of .* found {found}"):
+            source()
+
+
+@pytest.mark.parametrize(
+    "factory", [plain, dict, partial(_two, size=2), lambda *given: given, lambda scope, size=1: 0]
+)
+def test_a_factory_may_take_the_scope_or_nothing(factory: Any) -> None:
+    shared = given_deps({"deps_factory": factory}).shared
+    assert shared is not None
+    assert shared.factory is factory
 
 
 @pytest.mark.parametrize(
