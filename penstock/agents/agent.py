@@ -291,7 +291,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
     def __init__(
         self, name: str, *, output: Any = _TEXT, handoffs: Sequence[Any] = (), **options: Any
     ) -> None:
-        check_options(options, AgentOptions.__annotations__)
+        check_options(options, AgentOptions.__annotations__, ChatSettings)
         self.name, self.output = checked_name(name), None if output is _TEXT else output
         self.description, self.model = options.get("description", ""), options.get("model")
         self.settings, self.made_at = options.get("settings", DEFAULTS), place_above(1)

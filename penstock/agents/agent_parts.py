@@ -232,18 +232,23 @@ OF_OTHERS = {
 """Arguments of other frameworks, and ours."""
 
 
-def check_options(given: Mapping[str, Any], known: Iterable[str]) -> None:
+def check_options(given: Mapping[str, Any], known: Iterable[str], settings: type) -> None:
     """Raise TypeError for the first argument that `Agent` does not have or accept."""
+    if "settings" in given and not isinstance(chosen := given["settings"], settings):
+        raise TypeError(
+            "settings= takes ChatSettings, such as ChatSettings(max_iterations=3), "
+            f"found {chosen!r}"
+        )
     for option in given:
         if option not in known:
             meant = OF_OTHERS.get(option)
             all_known = [*known, "output", "handoffs"]
             hint = f" Write {meant!r}." if meant else did_you_mean(option, all_known)
             raise TypeError(f"Agent has no argument {option!r}.{hint}")
-    if not isinstance(settings := given.get("model_settings", NOTHING_SET), ModelSettings):
+    if not isinstance(chosen := given.get("model_settings", NOTHING_SET), ModelSettings):
         raise TypeError(
             "model_settings= takes ModelSettings, such as ModelSettings(temperature=0.2), "
-            f"found {settings!r}"
+            f"found {chosen!r}"
         )
     model = given.get("model")
     if isinstance(model, int | float | list | tuple | Mapping | type):

@@ -157,9 +157,11 @@ class Catalog:
     def put(self, agent: AnyAgent) -> AnyAgent:
         """Add an agent to an open project, or replace the one of its name. Return it.
 
-        Raises ConfigError if it cannot hand off as it says, or needs dependencies that it does not
-        get; it is not added then.
+        Raises ConfigError if it is none, cannot hand off as it says, or needs dependencies that it
+        does not get; it is not added then.
         """
+        if not isinstance(agent, Agent):
+            raise ConfigError(f"wanted an Agent, found {agent!r}")
         if self._given is not None:
             every = with_inner(with_handoffs([agent]))
             check_needs(map(needs_of_agent, every), self._given)

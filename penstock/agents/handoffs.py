@@ -93,15 +93,17 @@ class HandoffTool(Struct, frozen=True):
         return f"handed off to {self.agent}"
 
 
-def transfers_to(agent: str, others: Iterable[Any]) -> Mapping[str, str]:
+def transfers_to(agent: str, others: object) -> Mapping[str, str]:
     """Return the agents that an agent hands off to, by the ids of the tools.
 
     Raises ConfigError if two of them have one tool, or an agent hands off to itself.
     """
-    if isinstance(others, str):
+    if isinstance(others, str) or not isinstance(others, Iterable):
         raise ConfigError(f"handoffs= takes a list, such as handoffs=[billing]; found {others!r}")
     found: dict[str, str] = {}
     for other in others:
+        if not isinstance(other, str) and not isinstance(getattr(other, "transfers", 0), Mapping):
+            raise ConfigError(f"handoffs= takes Agent objects or their names, found {other!r}")
         name = other if isinstance(other, str) else other.name
         tool_id = transfer_tool(name)
         if name == agent:

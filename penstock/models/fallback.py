@@ -63,6 +63,7 @@ class Fallback:
 
     Raises:
         ValueError: There are fewer than two models.
+        ConfigError: One is neither a model nor a name.
 
     Example:
         >>> from penstock import Agent, Fallback
@@ -74,6 +75,9 @@ class Fallback:
     def __init__(self, *models: str | Model, on: MovesOn = (), clock: Clock | None = None) -> None:
         if len(models) < len(("first", "second")):
             raise ValueError(f"Fallback needs two models or more, found {len(models)}")
+        for each in models:
+            if not isinstance(each, str) and not isinstance(getattr(each, "card", 0), ModelCard):
+                raise ConfigError(f"Fallback takes models or their names, found {each!r}")
         self.models = models
         """The models, as they were given."""
         self._on = on

@@ -71,8 +71,8 @@ def mount(
         tags: The tags of its routes in the OpenAPI document.
 
     Raises:
-        ConfigError: The path does not begin with a slash, or ends with one; or `profile` is not
-            made with `Depends`.
+        ConfigError: The path does not begin with a slash, or ends with one; `profile` is not made
+            with `Depends`; or another argument is of another type.
 
     Example:
         >>> from fastapi import FastAPI
@@ -82,7 +82,7 @@ def mount(
         >>> "/agents/api/agents" in app.openapi()["paths"]
         True
     """
-    _check(path, profile)
+    _check(app, runtime, path, profile)
     inner = create_application(runtime if isinstance(runtime, Runtime) else lambda: runtime)
     _share_lifespan(app, inner)
     _share_document(app, inner, path, list(tags))
@@ -99,8 +99,15 @@ def mount(
         )
 
 
-def _check(path: str, profile: Any) -> None:
-    if not path.startswith("/") or path.endswith("/"):
+def _check(app: object, runtime: object, path: object, profile: object) -> None:
+    if not isinstance(app, FastAPI):
+        raise ConfigError(
+            f"mount takes a FastAPI application, found {app!r}; another framework mounts "
+            "penstock.asgi(runtime)"
+        )
+    if not isinstance(runtime, Runtime | AbstractAsyncContextManager):
+        raise ConfigError(f"mount takes a runtime or penstock.open(...), found {runtime!r}")
+    if not isinstance(path, str) or not path.startswith("/") or path.endswith("/"):
         raise ConfigError(f"a path begins with a slash and ends without one: found {path!r}")
     if profile is not None and not isinstance(profile, DependsParameter):
         raise ConfigError(

@@ -23,13 +23,14 @@ from penstock.app.runtime_parts import (
 )
 from penstock.app.wiring import assemble
 from penstock.core.clock import Clock, SystemClock
+from penstock.core.errors import ConfigError
 from penstock.core.events.events import Record
 from penstock.core.ids import new_id
 from penstock.core.limits import Limits, World
 from penstock.flows.project.library import FlowLibrary, NoFlows
 from penstock.flows.steps.kind import CodeEnvironment
 from penstock.manifest.handbook import HandbookCatalog
-from penstock.models.model import Model
+from penstock.models.model import Model, ModelCard
 from penstock.models.providers import OFFLINE, ModelConfig
 from penstock.models.resolve import ModelRegistry, RegistryWithoutProviders
 from penstock.program.opening import OpeningRuntime
@@ -320,6 +321,11 @@ class SyncMemoryRuntime(SyncRuntime):
 
 def _models(model: Model | None, agents: Iterable[AnyAgent], limits: Limits) -> ModelRegistry:
     """Return a registry in which one model answers for every name that an agent uses."""
+    if model is not None and not isinstance(getattr(model, "card", 0), ModelCard):
+        raise ConfigError(
+            "model= takes a model object, such as ScriptedModel([say('Hello.')]), found "
+            f"{model!r}; one with a name needs penstock.open"
+        )
     named = {agent.model for agent in agents if isinstance(agent.model, str)} - {OFFLINE}
     configs = [] if model is None else [ModelConfig(name=name, provider="") for name in named]
     default = OFFLINE if model is None else model.card.model_id

@@ -32,6 +32,10 @@ def test_the_names_of_tools_are_what_providers_accept() -> None:
     [
         (["triage"], "agent 'triage' hands off to itself"),
         (["a b", "a-b", "a.b"], "hands off to 'a b' and 'a.b', and both would be the tool"),
+        ([5], "handoffs= takes Agent objects or their names, found 5"),
+        ([Agent], "handoffs= takes Agent objects or their names, found <class"),
+        (5, r"takes a list, such as handoffs=\[billing\]; found 5"),
+        (BILLING, r"takes a list, such as handoffs=\[billing\]; found <agent 'billing'>"),
         ("billing", r"takes a list, such as handoffs=\[billing\]; found 'billing'"),
     ],
 )

@@ -138,6 +138,11 @@ async def test_after_a_longer_or_second_429_the_next_model_is_asked(
 
 
 def test_it_needs_two_models() -> None:
+    wrong: Any = 5
+    with pytest.raises(ConfigError, match="Fallback takes models or their names, found 5"):
+        Fallback(wrong, "a")
+    with pytest.raises(ConfigError, match="takes models or their names, found <class"):
+        Fallback("a", ScriptedModel)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="two models or more, found 1"):
         Fallback("a")
 

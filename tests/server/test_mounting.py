@@ -1,7 +1,7 @@
 """A runtime in other applications: FastAPI, Starlette, Django's way of composing ASGI."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Annotated, Any
 
 import httpx2
@@ -117,6 +117,19 @@ async def test_its_routes_are_in_the_document_of_the_application() -> None:
 def test_a_path_that_cannot_be_mounted_is_refused(path: str) -> None:
     with pytest.raises(ConfigError, match="begins with a slash"):
         mount(FastAPI(), penstock.open(":memory:"), path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ((5, None, "/agents"), r"takes a FastAPI application, found 5; .* penstock.asgi\(runtime"),
+        ((FastAPI(), 5, "/agents"), r"mount takes a runtime or penstock.open\(...\), found 5"),
+        ((FastAPI(), nullcontext(), 5), "begins with a slash and ends without one: found 5"),
+    ],
+)
+def test_what_cannot_be_mounted_is_refused(arguments: Any, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        mount(*arguments)
 
 
 def test_a_profile_that_is_no_dependency_is_refused() -> None:

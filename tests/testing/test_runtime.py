@@ -209,6 +209,12 @@ async def test_nothing_is_left_running() -> None:
     assert asyncio.all_tasks() == before
 
 
+@pytest.mark.parametrize("model", ["openai:gpt-5", 5, ScriptedModel])
+def test_what_is_no_model_object_is_refused(model: Any) -> None:
+    with pytest.raises(ConfigError, match="model= takes a model object, such as Scripted"):
+        memory_runtime_sync(model=model)
+
+
 def test_a_test_without_async_uses_the_same_runtime() -> None:
     clerk = Agent("clerk", model="openai:gpt-5", tools=[Act("look")])
     model = ScriptedModel([call("look", n=1), say("Seen.")])

@@ -82,9 +82,12 @@ class Answering:
             Its reply now.
 
         Raises:
+            RuntimeMisuse: It is not a reply.
             TimeoutError: The time was up first.
             NotFound: The task does not exist any more.
         """
+        if not isinstance(reply, Reply):
+            raise RuntimeMisuse(f"wait takes a reply, such as that of chat(...); found {reply!r}")
         recorded = reply.recorded
         form = recorded if isinstance(recorded, RecordedTask) else _TEXT
         return await self._replies.reply(reply.task_id, timeout, form)

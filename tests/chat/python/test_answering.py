@@ -122,6 +122,8 @@ async def test_a_wrong_use_names_the_right_line() -> None:
         nothing: Any = None
         with pytest.raises(RuntimeMisuse, match="wanted a reply, a question or its id, found None"):
             await runtime.approve(nothing)
+        with pytest.raises(RuntimeMisuse, match=r"wait takes a reply, .*; found None"):
+            await runtime.wait(nothing)
         for answering in (runtime.answer("q_no", 1), runtime.approve("q_no")):
             with pytest.raises(NotFound):
                 await answering

@@ -336,6 +336,8 @@ async def test_another_agent_of_a_known_name_is_refused_outside_of_notebooks(
         assert (await runtime.chat("Hello", agent=one)).output == "One."
         with pytest.raises(NameTaken, match="replace it with"):
             await runtime.chat("Hello", agent=two)
+        with pytest.raises(ConfigError, match="wanted an Agent, found 5"):
+            runtime.put_agent(5)  # type: ignore[arg-type]
         runtime.put_agent(two)
         assert (await runtime.chat("Hello", agent=two)).output == "One."
         monkeypatch.setattr("builtins.__IPYTHON__", True, raising=False)
