@@ -1,7 +1,9 @@
 """Answers of an agent: its model, tools and settings, and the messages that it reads."""
 
+import gc
 from typing import Any
 
+import msgspec
 import pytest
 
 from penstock.agents.agent import Agent
@@ -198,3 +200,32 @@ async def test_an_error_within_a_round_leaves_no_call_open(
     assert "nowhere" not in first.error.message
     assert "nowhere" in caplog.text
     assert_whole(model.requests[-1])
+
+
+class Ticket(msgspec.Struct):
+    """A typed output."""
+
+    title: str
+
+
+TURNS: dict[str, tuple[type, list[ScriptedReply]]] = {
+    "plain": (str, [say("Done.")]),
+    "with a tool": (str, [call("look"), say("Done.")]),
+    "typed": (Ticket, [call("final_answer", title="fire")]),
+}
+
+
+@pytest.mark.parametrize("kind", TURNS)
+async def test_a_turn_leaves_nothing_for_the_garbage_collector(kind: str) -> None:
+    output, replies = TURNS[kind]
+    clerk = Agent("clerk", model=ScriptedModel(replies * 2), tools=[Act("look")], output=output)
+    async with memory_runtime(agents=[clerk]) as runtime:
+        assert (await runtime.chat("Look", agent=clerk)).output
+        gc.freeze()  # the collection below sees the second turn alone
+        gc.disable()
+        try:
+            assert (await runtime.chat("Look", agent=clerk)).output
+            assert gc.collect() == 0
+        finally:
+            gc.enable()
+            gc.unfreeze()
