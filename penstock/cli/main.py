@@ -44,9 +44,13 @@ class Command(Struct, frozen=True):
 
 
 COMMANDS = (
-    Command("init", "Create a project that runs.", lambda: late("penstock.cli.init:init")),
     Command(
-        "new", "Create a tool or a skill that runs.", lambda: late("penstock.cli.new:COMMANDS")
+        "init", "Create a project that runs.", lambda: late("penstock.cli.authoring.init:init")
+    ),
+    Command(
+        "new",
+        "Create a tool or a skill that runs.",
+        lambda: late("penstock.cli.authoring.new:COMMANDS"),
     ),
     Command(
         "serve", "Serve the project over HTTP.", lambda: late("penstock.cli.serve.serve:serve")
@@ -55,7 +59,7 @@ COMMANDS = (
     Command(
         "check",
         "Report all errors and warnings in the project's files.",
-        lambda: late("penstock.cli.check:check"),
+        lambda: late("penstock.cli.authoring.check:check"),
     ),
     Command(
         "types",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.init import init
+from penstock.cli.authoring.init import init
 from penstock.cli.main import main
 
 Run = Callable[..., tuple[int, str, str]]

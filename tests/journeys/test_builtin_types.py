@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.app.project import load_project
+from penstock.app.script_types.type_check import check_types
 from penstock.app.settings import load
-from penstock.app.type_check import check_types
 from penstock.builtins import TOOLS, download, notify
 from penstock.builtins.artifacts import TOOLS as ARTIFACTS
 from penstock.builtins.ask_user import TOOLS as ASKING

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.cli.init import init
+from penstock.cli.authoring.init import init
 from penstock.cli.main import main
 
 pytestmark = pytest.mark.slow("opens a store and enters scripts for each command")

@@ -12,9 +12,9 @@ import pytest
 
 import penstock
 from penstock.app.project import load_project
+from penstock.app.script_types.type_check import check_types
 from penstock.app.settings import load
-from penstock.app.type_check import check_types
-from penstock.cli.init import init
+from penstock.cli.authoring.init import init
 from penstock.cli.main import main
 from tests.kit.manifests import tool, write
 

@@ -14,7 +14,7 @@ PLACES = (
     *("flows/project/files.py", "flows/dry_run/*.py"),
     *("agents/agent_*.py", "tools/python/*.py", "sandbox/compiler/*.py"),
     *("app/script_sandbox.py", "app/global_tools.py", "app/project.py", "app/agent_warnings.py"),
-    "app/type_check.py",
+    "app/script_types/type_check.py",
 )
 """Modules that yield findings."""
 MADE = {f"duplicate-{noun}" for noun in ("skill", "permission", "group")}

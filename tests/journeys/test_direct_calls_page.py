@@ -11,7 +11,7 @@ import pytest
 
 import penstock
 from penstock.app.runtime import Runtime
-from penstock.cli.init import init
+from penstock.cli.authoring.init import init
 from tests.kit.listener import in_a_thread
 
 PAGE = Path(penstock.__file__).parents[1] / "docs" / "direct-calls.md"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.cli.init import init
+from penstock.cli.authoring.init import init
 
 pytestmark = [pytest.mark.programs, pytest.mark.slow("starts a process")]
 PAGE = Path(penstock.__file__).parents[1] / "docs/howto/embed.md"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.cli.init import init
+from penstock.cli.authoring.init import init
 
 pytestmark = pytest.mark.programs
 ROOT = Path(penstock.__file__).parents[1]

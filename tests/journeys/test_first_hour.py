@@ -6,7 +6,7 @@ from pathlib import Path
 
 import penstock
 from penstock import Agent
-from penstock.cli.init import init
+from penstock.cli.authoring.init import init
 from penstock.cli.project import opened
 from penstock.cli.terminal.timeline import Trace
 from penstock.models.scripted import ScriptedModel, call, say

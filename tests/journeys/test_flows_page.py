@@ -10,7 +10,7 @@ import pytest
 
 import penstock
 from penstock.chat.requests import NewRun
-from penstock.cli.init import init
+from penstock.cli.authoring.init import init
 from penstock.cli.main import main
 from penstock.program.opening import open as open_project
 from scripts import flow_pictures

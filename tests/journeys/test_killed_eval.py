@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.init import init
+from penstock.cli.authoring.init import init
 from tests.kit.model_server import Canned, FakeServer, delta, events, fake_server
 
 pytestmark = pytest.mark.programs

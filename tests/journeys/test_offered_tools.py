@@ -7,7 +7,7 @@ import pytest
 
 from penstock.app.project import load_project
 from penstock.app.settings import load
-from penstock.cli.init import init
+from penstock.cli.authoring.init import init
 from penstock.models.model import ToolDefinition, tool_tokens
 from penstock.models.scripted import ScriptedModel, call, say
 from tests.kit.project import ProjectFolder

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 import penstock
-from penstock.cli.init import init
+from penstock.cli.authoring.init import init
 from penstock.cli.main import main
 from penstock.program.opening import open as open_project
 from penstock.server.application import create_application

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.init import init
+from penstock.cli.authoring.init import init
 from tests.kit.terminal import CLOCK, PATIENCE, PENSTOCK, Terminal
 
 pytestmark = pytest.mark.programs

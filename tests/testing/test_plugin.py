@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.init import init
+from penstock.cli.authoring.init import init
 
 pytest_plugins = ("pytester",)
 pytestmark = pytest.mark.programs

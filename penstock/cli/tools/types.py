@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.app.typings import TypingFile, typing_files
+from penstock.app.script_types.typings import TypingFile, typing_files
 from penstock.cli.options import Folder, ProjectFolder
 from penstock.cli.project import find, print_findings
 from penstock.cli.terminal.exit_codes import FAILED

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from penstock.app.project import Project, load_project
-from penstock.app.typings import typing_files
+from penstock.app.script_types.typings import typing_files
 from penstock.cli.options import ProjectFolder
 from penstock.cli.project import read_settings
 from penstock.cli.terminal.output import AsJson, note, print_json, say

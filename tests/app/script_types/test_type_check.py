@@ -5,8 +5,8 @@ import os
 import pytest
 
 from penstock.app.project import load_project
+from penstock.app.script_types.type_check import check_types
 from penstock.app.settings import load
-from penstock.app.type_check import check_types
 from tests.kit.project import ProjectFolder
 
 pytestmark = [

@@ -16,7 +16,7 @@ from deno import find_deno_bin
 from msgspec import Struct, field
 
 from penstock.app.project import Project
-from penstock.app.typings import FILE, project_typings
+from penstock.app.script_types.typings import FILE, project_typings
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.exhaustion import starting_process
 from penstock.core.text import cut, one_line

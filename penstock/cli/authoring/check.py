@@ -168,7 +168,9 @@ def _further(*, types: bool) -> tuple[FurtherCheck, ...]:
     if not types:
         return ()
     try:
-        return (late("penstock.app.type_check:check_types", extra="deno", what="--types"),)
+        return (
+            late("penstock.app.script_types.type_check:check_types", extra="deno", what="--types"),
+        )
     except ConfigError as error:
         note(f"Error: {error}")
         raise typer.Exit(WRONG_USAGE) from None

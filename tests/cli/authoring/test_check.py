@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.check import annotation, changes, checks_after_changes
+from penstock.cli.authoring.check import annotation, changes, checks_after_changes
 from penstock.cli.main import main
 from penstock.core.diagnostics import Diagnostic
 from tests.kit.manifests import TOOL, skill, tool, write
@@ -197,7 +197,7 @@ def test_a_project_can_be_checked_for_another_engine(
 
 def test_a_missing_extra_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it: exit 2 and the name of the extra."""
-    monkeypatch.delitem(sys.modules, "penstock.app.type_check", raising=False)
+    monkeypatch.delitem(sys.modules, "penstock.app.script_types.type_check", raising=False)
     monkeypatch.setitem(sys.modules, "deno", None)
     code, out, err = run("check", "--types")
     assert (code, out) == (2, "")

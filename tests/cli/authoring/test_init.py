@@ -6,7 +6,7 @@ import pytest
 
 from penstock.app.project import find_root, load_project
 from penstock.app.settings import load
-from penstock.cli.init import FILES, init
+from penstock.cli.authoring.init import FILES, init
 from penstock.core.errors import ConfigError, NameTaken
 
 

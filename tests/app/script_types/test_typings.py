@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.app.project import Project
-from penstock.app.typings import FILE, typing_files
+from penstock.app.script_types.typings import FILE, typing_files
 from penstock.core.errors import ConfigError, NameTaken
 from tests.kit.manifests import load, tool
 
