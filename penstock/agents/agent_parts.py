@@ -33,7 +33,7 @@ from penstock.core.errors import ConfigError, NameTaken, PromptNotResolved
 from penstock.core.events.events import NoteEmitted, PromptResolved
 from penstock.core.foreign_code import CaughtError
 from penstock.engine.held_log import HeldLog
-from penstock.engine.task_state import TaskState
+from penstock.engine.task_state import AGENT_CHANGED, TaskState
 from penstock.models.model import Model
 from penstock.models.settings import NOTHING_SET, ModelSettings
 from penstock.resources.dependencies import (
@@ -320,8 +320,6 @@ def check_tool_ids(agents: Iterable[Any], registry: Registry) -> None:
 
 DIGEST = 16
 """Characters of the hash of a definition in the log."""
-AGENT_CHANGED = "agent_changed"
-"""The type of the note that a task continues with another definition of its agent."""
 
 
 def digest_of(agent: Any) -> str:
@@ -344,13 +342,18 @@ def digest_of(agent: Any) -> str:
 
 
 def note_change(held: HeldLog, task: TaskState, agent: Any) -> None:
-    """Note in the log that a task continues with another definition of its agent, if it does."""
-    now = agent.profile.content_hash[:DIGEST]
+    """Note in the log that a task continues with another definition of its agent, if it does.
+
+    Once for each change: the fold of the note is what the next process compares with.
+    """
+    now, newest = agent.profile.content_hash[:DIGEST], task.agent_digest
     before = task.started.agent_digest if task.started else ""
     # Of a hand-off, HandedOff has the digest; those of earlier versions have none.
-    if not (before and now) or before == now:
+    if not (before and now) or newest == now:
         return
     message = f"the agent {agent.name!r} was changed since the task started: {before} is now {now}"
+    if before == now:
+        message = f"the agent {agent.name!r} is again as it was when the task started: {now}"
     payload = {"agent": agent.name, "started_with": before, "continues_with": now}
     note = NoteEmitted(event_type=AGENT_CHANGED, message=message, payload=payload)
     held.add(note, task.task_id)

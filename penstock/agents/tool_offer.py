@@ -168,7 +168,7 @@ class TaskOffers:
             return initial
         # Behind the tools of the start, so that the beginning of the list stays the same.
         added = (caller.selection.tools | caller.selection.inline).difference(fixed)
-        more = [tool for tool in registry if tool.spec.tool_id in added]
+        more = [tool for tool_id, tool in registry.by_id.items() if tool_id in added]
         usable = [tool for tool in more if _may_be_used(tool, self.agent, caller.profile)]
         return [*initial, *_not_hidden(usable, self._shelf.rules, caller)]
 

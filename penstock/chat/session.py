@@ -109,9 +109,8 @@ class Participants:
         if agent.tools is None and not agent.transfers and not named:
             return self._shared
         own = self._own.get(agent)
-        # A reload replaces the registry of the project, of which the agent may have tools by id.
-        borrows = agent.tools is None or agent.tool_ids or agent.transfers
-        if own is None or (borrows and own[0] is not self._shared.registry):
+        # A reload replaces the registry of the project: tools by id and by skills come from there.
+        if own is None or own[0] is not self._shared.registry:
             shared = self._shared.registry
             more: list[Tool] = [*agents_by_name(named, shared, self.agent)]
             more += named_tools(agent.name, agent.tool_ids, shared)
@@ -119,7 +118,8 @@ class Participants:
             invoker = self._shared
             if more or agent.tools is not None:
                 tools = shared if agent.tools is None else agent.tools
-                invoker = self._shared.over(Registry([*tools, *more]))
+                granted = self.skills.added_tools(shared.by_id)
+                invoker = self._shared.over(Registry([*tools, *more], granted=granted))
             own = self._own[agent] = (shared, invoker)
         return own[1]
 
@@ -130,8 +130,9 @@ class Participants:
             return shared
         kept = self._with_outputs.get(agent)
         if kept is None or kept[0] is not shared.registry:  # a reload replaces the registry
-            registry = Registry([*shared.registry, *contract.functions])
-            kept = self._with_outputs[agent] = (shared.registry, shared.over(registry))
+            known = shared.registry
+            registry = Registry([*known, *contract.functions], granted=known.granted)
+            kept = self._with_outputs[agent] = (known, shared.over(registry))
         return kept[1]
 
     def has_tool(self, agent: Agent, tool_id: str) -> bool:
@@ -244,7 +245,7 @@ class ChatWork:
         model = self._participants.model(agent, wanted)
         if started is None:
             self._begin(held, task, agent, model)
-        elif started.agent_digest != agent.profile.content_hash[:DIGEST]:
+        elif task.agent_digest != agent.profile.content_hash[:DIGEST]:
             note_change(held, task, agent)
         model = self._participants.readable(model, agent, held.state)
         offers = await self._offers(held, task, message, agent)

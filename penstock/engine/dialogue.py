@@ -161,7 +161,8 @@ class MessageList(Struct):
 
     def tell(self, output: Any) -> None:
         """Record the skill that such an outcome of a call activated, if it has its instructions."""
-        if isinstance(output, dict) and output.get(SKILL_TEXT):
+        # Any JSON: a hook may have edited the outcome, or a program has its own tool of this name.
+        if isinstance(output, dict) and output.get(SKILL_TEXT) and "skill_id" in output:
             self.told = (*self.told, output["skill_id"])
 
     def edit_last(self, content: str) -> None:

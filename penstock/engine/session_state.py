@@ -177,7 +177,9 @@ class SessionState:
                 task.cancel_requested, task.is_suspended, task.cancelled_by = True, False, event.by
             case NoteEmitted() if path:
                 task.own_records().count(event, path)
-            case CallStarted() | CallRetried() | NoteEmitted() | TaskStarted():
+            case NoteEmitted():
+                task.note_change(event)
+            case CallStarted() | CallRetried() | TaskStarted():
                 pass
             case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested() | Erased():
                 pass

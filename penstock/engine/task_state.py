@@ -21,6 +21,7 @@ from penstock.core.events.events import (
     CallSettled,
     CallStarted,
     MessageReceived,
+    NoteEmitted,
     ParkedCall,
     PromptResolved,
     QuestionAnswered,
@@ -108,6 +109,8 @@ class PartSpent(Spent):
     """The active time of the task when the agent started."""
 
 
+AGENT_CHANGED = "agent_changed"
+"""The type of the note that a task continues with another definition of its agent."""
 AS_TOOL = "as_tool"
 """The member of what is stored of an agent in a frame that is a tool of its caller."""
 
@@ -151,6 +154,8 @@ class TaskState(Struct):
     """Text of the project's prompt script; None until it has run."""
     instructions: Mapping[str, str] | None = None
     """Texts that functions among the instructions returned in this task, by agent."""
+    newest_digest: str | None = None
+    """The digest of the agent that a note of its change has; None without one."""
 
     def own_waits(self) -> Waits:
         """Return the waits for a change."""
@@ -178,9 +183,20 @@ class TaskState(Struct):
         agents.hand_off(event.agent)
         self.main.hand_off()
         self.main.messages.offer(event.offered)
+        self.newest_digest = None
         if self.started is not None:
             names = ("agent", "model", "offered", "agent_schema", "agent_digest")
             self.started = replace(self.started, **{name: getattr(event, name) for name in names})
+
+    @property
+    def agent_digest(self) -> str:
+        """The digest of the definition with which the agent worked last; often empty."""
+        return self.newest_digest or (self.started.agent_digest if self.started else "")
+
+    def note_change(self, event: NoteEmitted) -> None:
+        """Record the definition with which the agent continues, if a note without a call has it."""
+        if event.event_type == AGENT_CHANGED and isinstance(event.payload, Mapping):
+            self.newest_digest = event.payload.get("continues_with")
 
     def dialogue_at(self, frame: CallPath | None) -> Dialogue:
         """Return the dialogue of the agent in a frame; without a frame, of the main agent."""

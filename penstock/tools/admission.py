@@ -133,7 +133,8 @@ class Admission:
                 active_call.tool = tool
                 active_call.form = OutputForm(tool.preview, spec.output_schema)
                 return tool
-        visible = {tool.spec.tool_id for tool in self._registry if self._sees(tool, caller)}
+        known = self._registry.by_id
+        visible = {tool_id for tool_id, tool in known.items() if self._sees(tool, caller)}
         if caller.session is not None and caller.origin is Origin.MODEL:
             visible = caller.session.nameable(visible)
         missing = self._registry.missing(call.tool_id, visible)

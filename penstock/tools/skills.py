@@ -6,6 +6,7 @@ Selected skills add tools to what a model may call; `policy` reads their merged 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -16,6 +17,7 @@ from penstock.engine.dialogue import Dialogue
 from penstock.engine.session_state import SessionState
 from penstock.manifest.skill import Resource, SkillManifest, grant, list_resources, order_skills
 
+T = TypeVar("T")
 KEPT = 256
 """Most selections whose merged grants are cached."""
 
@@ -57,6 +59,7 @@ class Skills:
         self._skills = skills
         self._kept: dict[tuple[tuple[str, ...], frozenset[str]], Selection] = {}
         self._resources: dict[str, tuple[Resource, ...]] = {}
+        self._added: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
         self._guarded = [
             each for each in skills.values() if each.requires_labels or each.requires_permissions
         ]
@@ -110,6 +113,17 @@ class Skills:
                 self._kept.clear()
             self._kept[names, closed] = kept
         return kept
+
+    def added_tools(self, tools: Mapping[str, T]) -> Mapping[str, T]:
+        """Return those of the project's tools that a skill can add. Computed once for a project."""
+        if self._added is None or self._added[0] is not tools:
+            grants = [self._merged((skill_id,), frozenset()) for skill_id in self._skills]
+            ids = frozenset[str]().union(
+                *(each.tools | each.inline | each.script_tools for each in grants)
+            )
+            added = {tool_id: tool for tool_id, tool in tools.items() if tool_id in ids}
+            self._added = (tools, added)
+        return self._added[1]
 
     def _merged(self, names: tuple[str, ...], closed: frozenset[str]) -> Selection:
         needed = order_skills(names, self._skills)

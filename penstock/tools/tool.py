@@ -63,16 +63,21 @@ class Registry:
         tools: Iterable[Tool] = (),
         permissions: Iterable[str] = (),
         broken: Mapping[str, str] = MappingProxyType({}),
+        *,
+        granted: Mapping[str, Tool] = MappingProxyType({}),
     ) -> None:
         self._broken = broken
         """Ids of tools that could not be loaded, with the reason."""
         by_id: dict[str, Tool] = {}
-        self.by_id: Mapping[str, Tool] = by_id
-        """The tools by id, in the order of registration."""
         for tool in tools:
             first = by_id.setdefault(tool.spec.tool_id, tool)
             if first is not tool:
                 raise _taken(first.spec, tool.spec)
+        self._own = tuple(by_id.values())
+        self.granted = granted
+        """Tools that are offered only while a skill grants them. Own tools hide them."""
+        self.by_id: Mapping[str, Tool] = {**by_id, **granted, **by_id} if granted else by_id
+        """The tools by id, in the order of registration, then those that only skills grant."""
         self.offered = tuple([each for each in self if each.spec.is_offered])
         """Tools that models are offered by default. Computed once: every message reads it."""
         required = (each.spec.requires_permissions for each in self)
@@ -80,8 +85,8 @@ class Registry:
         """Permissions that tools require, and others that the project names."""
 
     def __iter__(self) -> Iterator[Tool]:
-        """Yield the tools in the order of registration."""
-        return iter(self.by_id.values())
+        """Yield the tools in the order of registration, without those that only skills grant."""
+        return iter(self._own)
 
     def __contains__(self, tool_id: object) -> bool:
         """Whether a tool with this id exists."""

@@ -167,6 +167,9 @@ def activated(**output: Any) -> CallSettled:
         (activated(instructions="Mind it."), ("s",)),
         (activated(), ()),
         (structs.replace(activated(instructions="x"), envelope=Interrupted().envelope()), ()),
+        # A hook may edit the outcome, and a program may have its own tool of this name.
+        (structs.replace(activated(), envelope=Envelope.success({"instructions": "x"})), ()),
+        (structs.replace(activated(), envelope=Envelope.success(["instructions"])), ()),
     ],
 )
 def test_a_skill_is_told_if_the_messages_have_its_instructions(

@@ -80,6 +80,34 @@ async def test_the_same_agent_in_another_process_is_not_a_changed_one() -> None:
     assert len(digest) == 16
 
 
+@pytest.mark.parametrize(
+    ("later", "noted"),
+    [
+        (["Be kind."] * 3, ["was changed"]),
+        (["Be kind.", "Be kind.", "Be quick."], ["was changed", "was changed"]),
+        (["Be kind.", "Be brief.", "Be brief."], ["was changed", "is again as it was"]),
+        (["Be brief."] * 3, []),
+    ],
+)
+async def test_a_change_is_noted_once_however_often_the_task_resumes(
+    later: list[str], noted: list[str]
+) -> None:
+    place = MemoryStorage()
+    model = ScriptedModel([*(call("pay", n=n) for n in range(3)), say("Paid.")])
+    async with memory_runtime(model=model, agents=[clerk()], place=place) as runtime:
+        reply = await runtime.chat("Pay", agent="clerk")
+    for instructions in later:
+        agents = [clerk(instructions=instructions)]
+        async with memory_runtime(model=model, agents=agents, place=place) as runtime:
+            reply = await runtime.approve(reply)
+    async with memory_runtime(model=model, place=place) as runtime:
+        written = await events(runtime, LogId(reply.session))
+    assert reply.content == "Paid."
+    messages = [str(each.message) for each in written if isinstance(each, NoteEmitted)]
+    assert len(messages) == len(noted)
+    assert all(each in message for each, message in zip(noted, messages, strict=True))
+
+
 def pair(**changed: Any) -> list[AnyAgent]:
     """Return an agent that hands off to another one, which may be changed."""
     billing: AnyAgent = Agent(

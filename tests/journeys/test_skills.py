@@ -11,6 +11,7 @@ from penstock.app.runtime import Runtime
 from penstock.chat.requests import NewMessage
 from penstock.core.ids import SessionId
 from penstock.core.limits import Limits
+from penstock.core.messages import ToolMessage
 from penstock.models.providers import ModelConfig
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.models.settings import ModelSettings
@@ -86,6 +87,39 @@ async def test_an_agent_can_start_with_skills(
     async with project.opened(agents=[agent]) as runtime:
         await said(runtime, "Go")
     assert tools_of(model) == [tools]
+
+
+def teams(kind: str, model: ScriptedModel) -> list[Agent[Any, Any]]:
+    """Return agents with own tools, of which one activates the skill `b`."""
+    tools: list[Any] = [Act("look"), "activate_skill"]
+    if kind == "typed":
+        return [Agent("clerk", model=model, tools=tools, output=int)]
+    clerk: Agent[Any, Any] = Agent("clerk", model=model, tools=tools)
+    if kind == "alone":
+        return [clerk]
+    asking = call("clerk", task="Go") if kind == "inner" else call("transfer_to_clerk")
+    boss = ScriptedModel([asking, say("Done.")])
+    if kind == "inner":
+        return [Agent("boss", model=boss, tools=[clerk])]
+    return [Agent("boss", model=boss, handoffs=[clerk]), clerk]
+
+
+@pytest.mark.parametrize("kind", ["alone", "typed", "inner", "handed off"])
+async def test_tools_of_a_skill_join_the_own_tools_of_an_agent(
+    project: ProjectFolder, kind: str
+) -> None:
+    """They are there from the next turn of the same task on, and can be called only then."""
+    write_project(project)
+    answer = call("final_answer", value=1) if kind == "typed" else say("Done.")
+    script = [call("t_req"), call("activate_skill", skill_id="b"), call("t_req"), answer]
+    model = ScriptedModel(script)
+    agents = teams(kind, model)
+    async with project.opened(agents=agents) as runtime:
+        reply = await runtime.chat("Go", agent=agents[0])
+    assert reply.status == "succeeded"
+    assert tools_of(model) == [set(), set(), {"t_req"}, {"t_req"}]
+    results = [each for each in model.requests[-1].messages if getattr(each, "name", "") == "t_req"]
+    assert [each.ok for each in results if isinstance(each, ToolMessage)] == [False, True]
 
 
 async def test_a_broken_skill_and_a_broken_tool_are_not_offered(

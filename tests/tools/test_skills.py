@@ -85,6 +85,18 @@ def test_a_task_has_preselected_session_and_own_skills() -> None:
     assert task_skills("b", of=of, named=("a",)).selection.skills == ("c", "b", "a")
 
 
+def test_the_tools_that_skills_add_are_found_once_for_the_tools_of_a_project() -> None:
+    tools = {each: each.upper() for each in "gghlotuxyz"}
+    added = EVERY.added_tools(tools)
+    assert added == {each: each.upper() for each in "ghlotu"}
+    assert EVERY.added_tools(tools) is added
+    assert EVERY.added_tools({"t": "T"}) == {"t": "T"}
+    skills = Skills({"a": skill("a", tools=("t",))})
+    assert skills.added_tools(tools) == {"t": "T"}
+    skills.renew({"b": skill("b", tools=("x",))})
+    assert skills.added_tools(tools) == {"x": "X"}
+
+
 def test_a_hidden_skill_cannot_be_selected_but_may_be_required() -> None:
     of = SkillChoice(only=("a",), preselected=("c",))
     assert task_skills("labelled", of=of).selection is NOTHING
