@@ -175,10 +175,8 @@ class SessionState:
                 task.dialogue_at(path).reply = None
             case CancelRequested():
                 task.cancel_requested, task.is_suspended, task.cancelled_by = True, False, event.by
-            case NoteEmitted() if path:
-                task.own_records().count(event, path)
             case NoteEmitted():
-                task.note_change(event)
+                task.note(event, path)
             case CallStarted() | CallRetried() | TaskStarted():
                 pass
             case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested() | Erased():

@@ -193,9 +193,11 @@ class TaskState(Struct):
         """The digest of the definition with which the agent worked last; often empty."""
         return self.newest_digest or (self.started.agent_digest if self.started else "")
 
-    def note_change(self, event: NoteEmitted) -> None:
-        """Record the definition with which the agent continues, if a note without a call has it."""
-        if event.event_type == AGENT_CHANGED and isinstance(event.payload, Mapping):
+    def note(self, event: NoteEmitted, path: CallPath | None) -> None:
+        """Count a note of a call; of another one, record with which agent the task continues."""
+        if path:
+            self.own_records().count(event, path)
+        elif event.event_type == AGENT_CHANGED and isinstance(event.payload, Mapping):
             self.newest_digest = event.payload.get("continues_with")
 
     def dialogue_at(self, frame: CallPath | None) -> Dialogue:

@@ -259,12 +259,9 @@ class Writer:
 class _Session:
     """The writing connection. It reconnects after a lost connection."""
 
-    def __init__(
-        self, connect: Callable[[], Connection], place: str, *, max_queued: int = MAX_QUEUED_UNITS
-    ) -> None:
+    def __init__(self, connect: Callable[[], Connection], place: str) -> None:
         self._connect = connect
         self._place = place
-        self.max_queued = max_queued
         self._connection: Connection | None = None
         self._cursor: Any = None
         self._begin = ""

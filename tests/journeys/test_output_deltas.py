@@ -87,6 +87,20 @@ async def test_a_call_of_final_answer_shows_the_output_as_it_grows() -> None:
     assert live[-2:] == later[-2:] == [OutputDelta(WHOLE), Ended("succeeded")]
 
 
+@pytest.mark.parametrize("beside", ["", "Here it is. "])
+async def test_the_text_beside_an_answer_is_shown_once(beside: str) -> None:
+    """Without such a text the answer for people is the output as JSON, which no reply had."""
+    script = [say(beside) + raw_call("final_answer", *PIECES)]
+    live, later = await streamed(ScriptedModel(script))
+    said = [beside] if beside else [json.dumps(WHOLE, separators=(",", ":"))]
+    assert [each.text for each in live if isinstance(each, Text)] == said
+    assert [each.text for each in later if isinstance(each, Text)] == said
+    async with served(model=ScriptedModel(script)) as server:
+        sent = await server.stream("It burns", outputSchema=Ticket.model_json_schema())
+    deltas = [each for _, each in frames(sent.text) if each["type"] == "content_delta"]
+    assert [each["delta"] for each in deltas] == said
+
+
 async def test_an_answer_in_the_format_of_the_provider_shows_the_output_too() -> None:
     model = ScriptedModel([say(*PIECES)], card=JSON_CARD)
     live, later = await streamed(model, output_mode="native")

@@ -89,7 +89,7 @@ def _said(kind: DeltaKind, text: str, frame: str) -> Event:
 class RunEvents:
     """Converts the events of one task to public events, each once."""
 
-    __slots__ = ("_asked", "_called", "_replied", "_shown", "_steps")
+    __slots__ = ("_asked", "_called", "_replied", "_said", "_shown", "_steps")
 
     def __init__(self) -> None:
         self._shown: dict[str, _Shown] = {}
@@ -99,6 +99,8 @@ class RunEvents:
         self._asked: dict[str, Asked] = {}
         self._steps: dict[str, str] = {}
         self._replied = False
+        self._said = ""
+        """The text of the newest reply: beside an output, it is the answer."""
         """Whether the last reply of the main agent was an answer."""
 
     def feed(self, item: Live) -> Iterable[Event]:
@@ -149,7 +151,8 @@ class RunEvents:
             self._called[call.call_id] = call
             yield ToolCalled(call.call_id, call.name, call.arguments, depth, path)
         if not frame:
-            self._replied = bool(reply.text.strip()) and not reply.calls
+            self._said = reply.text.strip()
+            self._replied = bool(self._said) and not reply.calls
 
     def _restarted(self, record: log.Record, event: log.ReplyRestarted) -> Iterator[Event]:
         depth, path = place_of(record.path or "")
@@ -201,7 +204,7 @@ class RunEvents:
             yield StepEnded(event.step_id, event.outcome.value, max(depth - 1, 0), path[:-1])
 
     def _ended(self, record: log.Record, event: log.TaskEnded) -> Iterator[Event]:
-        is_said = self._replied or not event.content
+        is_said = self._replied or event.content in {"", self._said}
         if event.status is TaskStatus.SUCCEEDED and not is_said:
             yield Text(event.content)  # no model wrote it: a command, or the end of a budget
         if event.output is not None:

@@ -106,6 +106,7 @@ class ChatFrames:
         "_replied",
         "_replies",
         "_results",
+        "_said",
         "_silent",
         "_subagents",
         "_task",
@@ -131,6 +132,8 @@ class ChatFrames:
         self._attachments = Attachments()
         self._subagents = SubagentFilter()
         self._replied = False
+        self._said = ""
+        """The text of the newest reply: beside an output, it is the answer."""
         self._is_over = False
         self._is_command = False
 
@@ -234,6 +237,7 @@ class ChatFrames:
         self._calls, self._results, self._attachments = [], {}, Attachments()
         self._subagents = SubagentFilter()
         self._replied = self._is_over = False
+        self._said = ""
         self._is_command = bool(event.command)
         self._replies.begin_task(self._iterations_of(event.agent))
         frame = {
@@ -270,7 +274,8 @@ class ChatFrames:
         if self._is_command:
             self._calls += self._replies.ask(seq, reply)
             return
-        self._replied = bool(reply.text.strip()) and not reply.calls
+        self._said = reply.text.strip()
+        self._replied = bool(self._said) and not reply.calls
         self._calls += self._replies.finish(seq, reply)
 
     def _ask(self, seq: int, question: Question) -> None:
@@ -317,7 +322,8 @@ class ChatFrames:
 
     def _closing_text(self, seq: int, event: TaskEnded) -> None:
         """Add an answer that no model wrote as closing text; a command's answer needs none."""
-        if not (self._replied or self._is_command) and event.content:
+        is_said = self._replied or event.content in {"", self._said}
+        if not (is_said or self._is_command):
             frame = {"type": "content_delta", "closing": True, "delta": event.content}
             self._unseen.add(Position(seq - 1, len(event.content)), frame)
 
