@@ -11,8 +11,10 @@ from typing_extensions import TypeVar
 
 from penstock.agents.attachments.content import Content
 from penstock.app.runtime import Runtime
+from penstock.core.events.events import QuestionAnswered
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.reply import Reply
+from penstock.core.task import QuestionStatus
 
 OutputT = TypeVar("OutputT", default=Any)
 PASSING = 0.5
@@ -44,6 +46,17 @@ class Score:
         return self.value >= PASSING if self.passed is None else self.passed
 
 
+MAX_ANSWERS = 100
+"""How many times an attempt is answered before it counts as endless."""
+GRANTED: Mapping[str, Any] = {"decision": "approve"}
+"""The answer that grants an approval."""
+
+
+def is_of_person(event: object) -> bool:
+    """Whether an event is the answer of a person to a question; others expired, or were closed."""
+    return isinstance(event, QuestionAnswered) and event.status is QuestionStatus.ANSWERED
+
+
 Verdict = bool | float | Score
 """The result of a scorer; True is 1 and False is 0."""
 
@@ -57,8 +70,10 @@ class Case(Generic[OutputT]):
         input: The message to the agent: a text, or a list with images and documents, too.
         expected: What `Equal` compares the output with; None expects nothing in particular. If
             neither the case nor its dataset has a scorer, `Equal` judges it.
-        approve: Whether approvals that the agent asks for are granted. Without it a case that asks
-            a person fails.
+        answers: What a person answers to the questions of the task, in the order in which it asks,
+            as over HTTP: `{"decision": "reject", "note": "no"}`, `{"value": "Tokyo"}`.
+        approve: Whether further approvals that the agent asks for are granted. A case that asks a
+            person anything else fails.
         metadata: Anything that your own scorers read.
         scorers: Scorers of this case, in addition to those of the dataset.
 
@@ -72,6 +87,7 @@ class Case(Generic[OutputT]):
     _: KW_ONLY
     input: Content
     expected: OutputT | None = None
+    answers: Sequence[Mapping[str, Any]] = ()
     approve: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
     scorers: Sequence["AnyScorer[OutputT]"] = ()

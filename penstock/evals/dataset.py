@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from penstock.core.errors import ConfigError, DeclarationError
 from penstock.core.json_values.json_text import parse_json
-from penstock.evals.case import AnyScorer, Case, OutputT
+from penstock.evals.case import MAX_ANSWERS, AnyScorer, Case, OutputT
 from penstock.evals.scorers import (
     CalledTool,
     Contains,
@@ -219,6 +219,12 @@ _CASE = RecordKind(
         Field(key="name", kind=_TEXT, required=True, default="", meaning="A unique name."),
         Field(key="input", kind=_TEXT, required=True, default="", meaning="The message."),
         Field(key="expected", kind=AnyValue(), meaning="What `equal` compares with."),
+        Field(
+            key="answers",
+            kind=ListOf(item=AnyMapping(), expected="a list of answers", most=MAX_ANSWERS),
+            default=(),
+            meaning="Answers to its questions, in their order.",
+        ),
         Field(
             key="approve", kind=Boolean(), default=False, meaning="Whether approvals are granted."
         ),

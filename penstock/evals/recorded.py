@@ -12,17 +12,17 @@ import yaml
 
 from penstock.app.runtime import Runtime
 from penstock.core.errors import ConfigError, NotFound
-from penstock.core.events.events import QuestionAnswered, QuestionAsked
+from penstock.core.events.events import QuestionAsked
 from penstock.core.events.flow_events import HandedOff
 from penstock.core.ids import ASSISTANT
 from penstock.core.reply import UserMessage
-from penstock.core.task import QuestionKind
 from penstock.core.text import cut, one_line
-from penstock.evals.case import plain
+from penstock.evals.case import GRANTED, is_of_person, plain
 from penstock.manifest.yaml_document import parse_yaml
 
 NAME_CHARACTERS = 60
 """Most characters of a name that is made from a message."""
+_OF_ANSWERS = ("decision", "input", "note", "value", "text")
 
 
 async def case_of(
@@ -30,8 +30,8 @@ async def case_of(
 ) -> tuple[str, dict[str, Any]]:
     """Return the agent of a recorded task, and the task as a case of a file.
 
-    Its output is what is expected, and its calls are scorers, in their order. The case grants
-    approvals if a person granted all that the task asked for.
+    Its output is what is expected, and its calls are scorers, in their order. Its questions get the
+    same answers; if a person granted all that it asked for, the case grants approvals.
 
     Args:
         runtime: The runtime whose log has the task.
@@ -57,24 +57,27 @@ async def case_of(
         "expected": plain(reply.output),
     }
     events = [each.event for each in reply.recorded.records]
-    if _are_granted(events):
-        case["approve"] = True
+    case |= _answered(events)
     scorers = [{"called_tool": {"tool": each.tool, "input": each.input}} for each in reply.calls]
     # After a hand-off the reply is another agent's; the message went to the first of them.
     handed = (each.previous for each in events if isinstance(each, HandedOff))
     return next(handed, reply.agent), case | {"scorers": ["equal", *scorers]}
 
 
-def _are_granted(events: Sequence[Any]) -> bool:
-    """Return whether a person was asked for approvals, and granted all of them."""
-    asked = [each.question for each in events if isinstance(each, QuestionAsked)]
-    approvals = {each.question_id for each in asked if each.kind is QuestionKind.APPROVAL}
-    answers = [
-        each.answer.get("decision")
-        for each in events
-        if isinstance(each, QuestionAnswered) and each.question_id in approvals
-    ]
-    return bool(answers) and all(each == "approve" for each in answers)
+def _answered(events: Sequence[Any]) -> dict[str, Any]:
+    """Return the members of a case by which it gets the answers that the task got."""
+    given = {each.question_id: each.answer for each in events if is_of_person(each)}
+    asked = [each.question.question_id for each in events if isinstance(each, QuestionAsked)]
+    # In the order of the questions: of several at once, a person may answer any one first.
+    answers = [_plain_answer(given[each]) for each in asked if each in given]
+    if not answers:
+        return {}
+    return {"approve": True} if all(each == GRANTED for each in answers) else {"answers": answers}
+
+
+def _plain_answer(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer as it can be given again: without empty members and what a tool added."""
+    return {name: answer[name] for name in _OF_ANSWERS if answer.get(name) is not None}
 
 
 def add_case(file: Path, agent: str, case: Mapping[str, Any]) -> None:

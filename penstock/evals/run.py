@@ -11,7 +11,7 @@ run then needs another id). Shown by tests/evals/test_run.py, which kills runs i
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, TypedDict
@@ -23,10 +23,12 @@ from typing_extensions import Unpack
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
 from penstock.chat.python.message_options import MessageOptions
-from penstock.core.errors import ConfigError, PenstockError
-from penstock.core.ids import LogId, TaskId
-from penstock.core.reply import Reply
+from penstock.core.errors import ConfigError, InvalidRequest, PenstockError
+from penstock.core.ids import LogId, QuestionId, TaskId
+from penstock.core.reply import Question, Reply
 from penstock.evals.case import (
+    GRANTED,
+    MAX_ANSWERS,
     Answered,
     AnyScorer,
     AttemptScorer,
@@ -34,15 +36,13 @@ from penstock.evals.case import (
     OutputT,
     Score,
     Verdict,
+    is_of_person,
     plain,
 )
 from penstock.evals.dataset import Dataset
 from penstock.evals.report import Attempt, Grade, Report
 from penstock.evals.scorers import Equal
 from penstock.program.opening import open_sync
-
-MAX_APPROVALS = 100
-"""How many times the approvals of one attempt are granted before it counts as endless."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -245,7 +245,7 @@ class _Run(Struct, frozen=True, kw_only=True):
         return own or (() if case.expected is None else (Equal(),))
 
     async def _ask(self, place: _Place, key: str) -> Reply[Any]:
-        """Send the message of a case, and wait; approvals are granted if the case says so.
+        """Send the message of a case, and wait; its questions are answered as the case says.
 
         A task that still waits for a person is cancelled, because it would stay in the list of open
         questions. It is resumed first if an earlier process was killed with it.
@@ -256,10 +256,19 @@ class _Run(Struct, frozen=True, kw_only=True):
         run = await self.runtime.start(place.case.input, agent=self.agent, **options)
         self.runtime.parts.engine.launcher.wake(LogId(run.session))
         reply = await run.reply()
-        for _ in range(MAX_APPROVALS if place.case.approve else 0):
-            if not any(question.kind == "approval" for question in reply.questions):
+        answered = 0
+        for _ in range(MAX_ANSWERS):
+            answered = max(answered, _answered(reply))
+            if not (given := _answers_to(reply, place.case, answered)):
                 break
-            reply = await self.runtime.approve(reply)
+            answered += len(given)
+            try:
+                for question, answer in given:
+                    await self.runtime.requests.answer(QuestionId(question.id), answer)
+            except InvalidRequest:
+                await self.runtime.cancel(reply.task_id)
+                raise
+            reply = await self.runtime.wait(reply)
         if reply.status == "suspended":
             await self.runtime.cancel(reply.task_id)
         return reply
@@ -297,9 +306,24 @@ def _name_of(scorer: AnyScorer[Any]) -> str:
     return getattr(scorer, "__name__", None) or repr(scorer)
 
 
+def _answered(reply: Reply[Any]) -> int:
+    """Return how many questions were answered, also for a process that was killed then."""
+    return sum(is_of_person(each.event) for each in reply.recorded.records)
+
+
+def _answers_to(
+    reply: Reply[Any], case: Case[Any], answered: int
+) -> Sequence[tuple[Question, Mapping[str, Any]]]:
+    """Return the open questions that a case answers, with its answers."""
+    given = list(zip(reply.questions, case.answers[answered:], strict=False))
+    rest = reply.questions[len(given) :] if case.approve else ()
+    return [*given, *((each, GRANTED) for each in rest if each.kind == "approval")]
+
+
 def _why_not(reply: Reply[Any]) -> str:
     """Return why a task has no output to score."""
     if reply.questions:
-        return f"it asks a person: {reply.questions[0].text} (approve: true grants approvals)"
+        hint = "`answers` has its answers, `approve: true` grants approvals"
+        return f"it asks a person: {reply.questions[0].text} ({hint})"
     error = reply.error
     return reply.status if error is None else f"{error.code}: {error.message}"

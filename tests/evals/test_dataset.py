@@ -31,6 +31,7 @@ cases:
     approve: true
   - name: slow
     input: It is slow
+    answers: [{decision: reject, note: "no"}, {value: false}]
     scorers: [{max_turns: 2}]
 """
 
@@ -57,6 +58,10 @@ def test_a_file_holds_the_name_the_agent_the_scorers_and_the_cases(tmp_path: Pat
     assert (burns.input, burns.approve) == ("The printer burns", True)
     assert burns.expected == {"title": "fire", "severity": "high"}
     assert burns.metadata == {"area": "office"}
+    assert (list(slow.answers), burns.answers) == (
+        [{"decision": "reject", "note": "no"}, {"value": False}],
+        (),
+    )
     assert (slow.expected, slow.approve, len(slow.scorers)) == (None, False, 1)
 
 

@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
-from penstock import Agent, tool
+from penstock import Agent, ToolContext, tool
 from penstock.core.errors import ConfigError
+from penstock.core.ids import QuestionId
+from penstock.evals.case import Case
 from penstock.evals.dataset import Dataset
 from penstock.evals.recorded import add_case, case_of
-from penstock.models.scripted import ScriptedModel, call, fail, say
+from penstock.evals.run import evaluate
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say
 from penstock.testing.runtime import memory_runtime
 
 
@@ -39,14 +42,66 @@ def pay(amount: int) -> str:
     return f"{amount} paid"
 
 
-@pytest.mark.parametrize("is_granted", [True, False])
-async def test_a_case_grants_approvals_if_the_task_got_all_of_them(*, is_granted: bool) -> None:
-    model = ScriptedModel([call("pay", amount=1), say("ok")])
+@tool(effect="read")
+async def choose(ctx: ToolContext) -> str:
+    """Ask where to go, and whether it is urgent."""
+    where = await ctx.ask("Where to?", options=["Tokyo", "Home"])
+    why = await ctx.ask("Why?")
+    return f"to {where}: {why}"
+
+
+GRANTED: dict[str, Any] = {"decision": "approve"}
+REJECTED = {"decision": "reject", "note": "no"}
+WHERE, WHY = {"value": "Home"}, {"text": "It is late."}
+GIVEN: dict[str, tuple[ScriptedReply, list[dict[str, Any]], dict[str, Any]]] = {
+    "granted": (call("pay", amount=1), [GRANTED], {"approve": True}),
+    "granted twice": (
+        call("pay", amount=1) + call("pay", amount=2),
+        [GRANTED, GRANTED],
+        {"approve": True},
+    ),
+    "rejected": (call("pay", amount=1), [REJECTED], {"answers": [REJECTED]}),
+    "with an edited input": (
+        call("pay", amount=1),
+        [GRANTED | {"input": {"amount": 2}}],
+        {"answers": [GRANTED | {"input": {"amount": 2}}]},
+    ),
+    "of two, one rejected": (
+        call("pay", amount=1) + call("pay", amount=2),
+        [GRANTED, REJECTED],
+        {"answers": [GRANTED, REJECTED]},
+    ),
+    "answered": (call("choose"), [WHERE, WHY], {"answers": [WHERE, WHY]}),
+}
+
+
+@pytest.mark.parametrize(("asking", "given", "members"), GIVEN.values(), ids=list(GIVEN))
+async def test_a_case_gets_the_answers_that_the_task_got(
+    asking: ScriptedReply, given: list[dict[str, Any]], members: dict[str, Any]
+) -> None:
+    """An attempt with them takes the same way, without a person."""
+    model = ScriptedModel({"Pay": [asking, say("ok")]})
+    agent = Agent("cashier", tools=[pay, choose])
     async with memory_runtime(model=model) as runtime:
-        reply = await runtime.chat("Pay", agent=Agent("cashier", tools=[pay]))
-        reply = await (runtime.approve(reply) if is_granted else runtime.reject(reply, "no"))
+        reply, left = await runtime.chat("Pay", agent=agent), given
+        while reply.questions:
+            # of several at once, a person may answer any one first
+            for question, answer in reversed(list(zip(reply.questions, left, strict=False))):
+                await runtime.requests.answer(QuestionId(question.id), answer)
+            left = left[len(reply.questions) :]
+            reply = await runtime.wait(reply)
         _, case = await case_of(runtime, reply.task_id)
-    assert case.get("approve", False) is is_granted
+        assert {each: case[each] for each in ("answers", "approve") if each in case} == members
+        again = Case(**{name: value for name, value in case.items() if name != "scorers"})
+        report = await evaluate(Dataset("again", [again]), agent=agent, runtime=runtime)
+        assert not await runtime.questions()
+        (attempt,) = report.attempts
+        assert attempt.passed, attempt
+        second = await runtime.attach(attempt.task_id).reply()
+    outcomes = [
+        [(each.input, each.output, each.error) for each in it.calls] for it in (reply, second)
+    ]
+    assert outcomes[0] == outcomes[1]
 
 
 async def test_a_task_that_was_handed_off_is_a_case_of_the_agent_that_was_asked() -> None:

@@ -141,8 +141,23 @@ async def test_approvals_are_granted_only_if_the_case_says_so() -> None:
     granted, asks = report.attempts
     assert (granted.passed, granted.reasons) == (True, "")
     assert (asks.status, asks.passed) == ("suspended", False)
-    assert "approve: true grants approvals" in (asks.error or "")
+    assert "`approve: true` grants approvals" in (asks.error or "")
     assert list(questions) == []
+
+
+async def test_an_answer_that_does_not_fit_is_the_error_of_its_attempt() -> None:
+    """Its task is cancelled: the question would stay open."""
+    model = ScriptedModel({"order": [call("refund", order=7), say("Done.")]})
+    cases = [
+        Case("wrong", input="Refund order 7", answers=[{"value": 3}]),
+        Case("too few", input="Refund order 7!", answers=[]),
+    ]
+    async with memory_runtime(model=model) as runtime:
+        report = await evaluate(Dataset("refunds", cases), agent=REFUND, runtime=runtime)
+        assert list(await runtime.questions()) == []
+    wrong, too_few = report.attempts
+    assert "INVALID_ANSWER" in (wrong.error or "")
+    assert "`answers` has its answers" in (too_few.error or "")
 
 
 SCORES: dict[str, tuple[Any, bool, float]] = {
