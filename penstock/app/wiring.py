@@ -360,6 +360,7 @@ class Assembly:
                 models=agents.models,
                 projections=storage.projections,
                 attachments=self._attachments,
+                blobs=storage.blobs,
                 directory=Directory(
                     storage.log, storage.projections, self._launcher, bus=self._bus
                 ),

@@ -29,6 +29,7 @@ from penstock.core.task import QuestionRecord, TaskRecord
 from penstock.engine.bus import Live
 from penstock.engine.session_state import SessionState, StateCache
 from penstock.models.resolve import ModelRegistry
+from penstock.store.blobs import Blobs
 from penstock.store.erasure import Erasure
 from penstock.store.projections import Projections
 from penstock.tools.skills import Skills, TaskSkills
@@ -41,6 +42,7 @@ class Known(Struct, frozen=True, kw_only=True):
     models: ModelRegistry
     projections: Projections
     attachments: AttachmentKeeper
+    blobs: Blobs
     directory: Directory
     erasure: Erasure | None
     """None without a database: nothing is erased then."""

@@ -13,6 +13,7 @@ from msgspec import Struct
 from typing_extensions import TypeVar
 
 from penstock.core.envelope import Envelope, ErrorDetail
+from penstock.core.ids import BlobId
 from penstock.core.messages import NOTHING_SPENT, Usage
 
 OutputT_co = TypeVar("OutputT_co", covariant=True, default=str)
@@ -55,6 +56,15 @@ class Question(Struct, frozen=True, kw_only=True):
     """The task that waits; a run of a flow if the task of the reply waits for that."""
 
 
+class StoredOutput(Struct, frozen=True):
+    """The place of an output that is too long to be in a reply."""
+
+    blob_id: BlobId
+    is_text: bool
+    """The output is a text; else the bytes are its JSON."""
+    characters: int
+
+
 class ToolCall(Struct, frozen=True, kw_only=True):
     """One call of a tool with its outcome and the calls that the tool made.
 
@@ -77,6 +87,9 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     """How long the tool ran, without time spent waiting for people."""
     calls: tuple["ToolCall", ...] = ()
     """The calls that the tool made, in the order in which they ended."""
+    stored: StoredOutput | None = None
+    """Set if the output was too long for the model or for the log: `output` is None, and
+    `await runtime.read_output(call)` returns it."""
 
     @property
     def status(self) -> CallStatus:
@@ -85,7 +98,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
 
     @property
     def output(self) -> Any:
-        """The JSON that the tool returned; None if it failed."""
+        """The JSON that the tool returned; None if it failed, or if the output is `stored`."""
         return None if self.envelope is None else self.envelope.output
 
     @property

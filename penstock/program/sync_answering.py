@@ -8,7 +8,7 @@ from penstock.app.runtime import Runtime
 from penstock.chat.python.answering import Target
 from penstock.chat.python.archive import Session
 from penstock.core.ids import ASSISTANT
-from penstock.core.reply import Message, Question, Reply
+from penstock.core.reply import Message, Question, Reply, ToolCall
 from penstock.program.sync_run import LoopThread
 
 OutputT = TypeVar("OutputT")
@@ -128,6 +128,20 @@ class SyncAnswering:
             Each message of a person, and each answer with its calls.
         """
         return self._thread.do(self._runtime.history(session))
+
+    def read_output(self, call: ToolCall) -> Any:
+        """Return the whole output of a call, also of one that is too long to be in a reply.
+
+        Args:
+            call: A call of `Reply.calls` or of a `ToolReturned`.
+
+        Returns:
+            Its output; None if it failed.
+
+        Raises:
+            NotFound: The output was erased.
+        """
+        return self._thread.do(self._runtime.read_output(call))
 
     def sessions(
         self, *, agent: str | AnyAgent | None = None, limit: int = 100

@@ -58,6 +58,18 @@ def test_questions_are_answered_without_async() -> None:
     assert [each.output for each in done.calls] == ["Ann", None, "green"]
 
 
+def test_a_long_output_is_read_without_async() -> None:
+    @tool(effect="read")
+    def long() -> str:
+        """Return much."""
+        return "long " * 4_000
+
+    agent = Agent("clerk", model=ScriptedModel([call("long"), say("Done.")]), tools=[long])
+    with open_sync(":memory:", agents=[agent]) as runtime:
+        (done,) = runtime.chat("Go", agent=agent).calls
+        assert (done.output, runtime.read_output(done)) == (None, "long " * 4_000)
+
+
 def test_direct_calls_work_without_async() -> None:
     @tool(effect="none", direct_call=True)
     def double(n: int) -> int:

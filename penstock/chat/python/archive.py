@@ -25,7 +25,8 @@ from penstock.core.clock import Moment
 from penstock.core.errors import ConfigError, NotFound, SessionBusy
 from penstock.core.events.events import Entry, MessageReceived, Record, SessionOpened, TaskStarted
 from penstock.core.ids import ASSISTANT, LogId, MessageId, NewId, SessionId, TaskId
-from penstock.core.reply import Message
+from penstock.core.json_values.json_text import parse_json
+from penstock.core.reply import Message, ToolCall
 from penstock.core.task import SessionRecord, TaskRecord
 from penstock.store.logs.log import Lease
 from penstock.store.projections import Page
@@ -120,6 +121,23 @@ class Archive(Answering):
                     shown.popitem()
                 shown[task.task_id] = RecordedTask(records).messages()
         return [message for messages in shown.values() for message in messages]
+
+    async def read_output(self, call: ToolCall) -> Any:
+        """Return the whole output of a call, also of one that is too long to be in a reply.
+
+        Args:
+            call: A call of `Reply.calls` or of a `ToolReturned`.
+
+        Returns:
+            Its output; None if it failed.
+
+        Raises:
+            NotFound: The output was erased.
+        """
+        if (stored := call.stored) is None:
+            return call.output
+        text = (await self.requests.known.blobs.get(stored.blob_id)).decode()
+        return text if stored.is_text else parse_json(text)
 
     async def hand_back(self, session: str) -> str:
         """Give a conversation back to the agent that handed it off.

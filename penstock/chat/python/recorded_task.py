@@ -23,6 +23,7 @@ from penstock.core.reply import (
     AssistantMessage,
     Message,
     Reply,
+    StoredOutput,
     ToolCall,
     UserMessage,
 )
@@ -115,6 +116,25 @@ def form_of(agent: AnyAgent, find: Callable[[str], AnyAgent | None]) -> Recorded
     return RecordedTask((), agent.contract, handed=found)
 
 
+def ended_call(
+    call_id: str, input: dict[str, Any], settled: CallSettled, inside: tuple[ToolCall, ...] = ()
+) -> ToolCall:
+    """Return a call with its outcome."""
+    stored: StoredOutput | None = None
+    if settled.artifact_blob is not None and settled.envelope.ok:
+        characters = settled.total_characters or 0
+        stored = StoredOutput(settled.artifact_blob, settled.is_text, characters)
+    return ToolCall(
+        id=call_id,
+        tool=settled.tool_id,
+        input=input,
+        envelope=settled.envelope,
+        seconds=settled.duration_ms / 1000,
+        calls=inside,
+        stored=stored,
+    )
+
+
 class _Node(Struct):
     """A call while the tree grows."""
 
@@ -130,15 +150,10 @@ class _Node(Struct):
     inside: list["_Node"] = field(default_factory=list)
 
     def call(self) -> ToolCall:
-        settled = self.settled
-        return ToolCall(
-            id=self.id,
-            tool=self.tool,
-            input=self.input,
-            envelope=None if settled is None else settled.envelope,
-            seconds=0.0 if settled is None else settled.duration_ms / 1000,
-            calls=tuple(node.call() for node in self.inside),
-        )
+        inside = tuple(node.call() for node in self.inside)
+        if self.settled is None:
+            return ToolCall(id=self.id, tool=self.tool, input=self.input, calls=inside)
+        return ended_call(self.id, self.input, self.settled, inside)
 
     @property
     def above(self) -> str:

@@ -30,11 +30,12 @@ from penstock.chat.python.public_events import (
     ToolCalled,
     ToolReturned,
 )
+from penstock.chat.python.recorded_task import ended_call
 from penstock.chat.requests import public_question
 from penstock.core.call import ToolCall as RequestedCall
 from penstock.core.events import events as log
 from penstock.core.events import flow_events as flow_log
-from penstock.core.reply import Question, ReplyStatus, ToolCall
+from penstock.core.reply import Question, ReplyStatus
 from penstock.core.task import Question as AskedQuestion
 from penstock.core.task import TaskStatus, blocked
 from penstock.engine.bus import Delta, DeltaKind, Live, OutputSoFar
@@ -165,13 +166,7 @@ class RunEvents:
         call_id = event.call_id or record.path or ""
         if call is None:
             yield ToolCalled(call_id, event.tool_id, {}, depth, path)
-        returned = ToolCall(
-            id=call_id,
-            tool=event.tool_id,
-            input={} if call is None else call.arguments,
-            envelope=event.envelope,
-            seconds=event.duration_ms / 1000,
-        )
+        returned = ended_call(call_id, {} if call is None else call.arguments, event)
         yield ToolReturned(returned, depth, path)
 
     def _noted(self, record: log.Record, event: log.NoteEmitted) -> Iterator[Event]:

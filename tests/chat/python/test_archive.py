@@ -7,7 +7,9 @@ import pytest
 
 import penstock
 from penstock.agents.agent import Agent
+from penstock.chat.python.public_events import ToolReturned
 from penstock.chat.requests import NewMessage
+from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError, InvalidRequest, NotFound
 from penstock.core.limits import Limits
 from penstock.core.reply import AssistantMessage, UserMessage
@@ -15,6 +17,7 @@ from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from penstock.tools.invocation import Invocation
 from tests.kit.dying_log import DyingLog, live
 from tests.kit.tools import Act, echo
 
@@ -48,6 +51,59 @@ async def test_a_history_has_each_message_with_its_newest_answer() -> None:
     answer = messages[1]
     assert isinstance(answer, AssistantMessage)
     assert [each.output for each in answer.calls] == [{"a": 1}]
+
+
+LONG: dict[str, Any] = {
+    "for a model": {"rows": ["x" * 100] * 200},
+    "a text": "long " * 4_000,
+    "a number in a text": "1" * 20_000,
+    "for the log": {"rows": ["x" * 100] * 20_000},
+}
+
+
+def giving(output: Any) -> Act:
+    """Return a tool with this output."""
+
+    async def give(input: Json, invocation: Invocation) -> Any:
+        return output
+
+    return Act("act", give)
+
+
+@pytest.mark.parametrize("output", LONG.values(), ids=list(LONG))
+async def test_an_output_that_is_too_long_for_a_reply_can_be_read(output: Any) -> None:
+    place = MemoryStorage()
+    model = ScriptedModel([call("act"), say("Done.")])
+    async with memory_runtime(model=model, tools=[giving(output)], place=place) as runtime:
+        run = await runtime.start("Go")
+        returned = [each.call async for each in run if isinstance(each, ToolReturned)]
+        reply = await run.reply()
+    async with memory_runtime(place=place) as runtime:
+        for done in (*reply.calls, *returned):
+            assert (done.status, done.output) == ("success", None)
+            assert done.stored
+            assert done.stored.characters > 10_000
+            assert await runtime.read_output(done) == output
+
+
+async def test_an_output_in_a_reply_is_read_from_there_and_a_failed_call_has_none() -> None:
+    model = ScriptedModel([call("act", a=1) + call("gone"), say("Done.")])
+    async with memory_runtime(model=model, tools=[Act("act", echo)]) as runtime:
+        done, failed = (await runtime.chat("Go")).calls
+        assert (await runtime.read_output(done), done.stored) == ({"a": 1}, None)
+        assert (await runtime.read_output(failed), failed.stored) == (None, None)
+
+
+async def test_an_output_that_was_deleted_with_its_conversation_is_gone(tmp_path: Path) -> None:
+    model = ScriptedModel([call("act"), say("Done.")])
+    tools = [giving("long " * 4_000)]
+    options: Any = {"settings": FAST, "tools": tools, "agents": [Agent("clerk", model=model)]}
+    async with penstock.open(tmp_path, **options) as runtime:
+        reply = await runtime.chat("Go", agent="clerk")
+        assert await runtime.read_output(reply.calls[0]) == "long " * 4_000
+        await runtime.delete(reply.session)
+        with pytest.raises(NotFound):
+            await runtime.read_output(reply.calls[0])
 
 
 async def test_conversations_are_listed_and_deleted(tmp_path: Path) -> None:
