@@ -13,6 +13,7 @@ from pydantic import (
 
 from penstock.core.json_values.schema import Schema
 from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, MANAGE, READ, Profile
+from penstock.models.prices import MAX_PRICE
 from penstock.models.settings import ModelSettings
 from penstock.resources.channels import Channel, ChannelKind
 from penstock.resources.hosts import read_patterns, read_private
@@ -86,6 +87,7 @@ def _is_limit(value: int | None) -> int | None:
 
 
 RequestLimit = Annotated[int | None, AfterValidator(_is_limit)]
+Price = Annotated[float | None, Field(ge=0, le=MAX_PRICE)]
 
 
 class ModelEntry(ModelSettingsSection):
@@ -119,15 +121,15 @@ class ModelEntry(ModelSettingsSection):
     """The version of Anthropic's API, such as `2023-06-01`. Newer ones accept no temperature."""
     context_tokens: int | None = Field(default=None, gt=0)
     """The size of the model's context window, in tokens."""
-    input_price: float | None = Field(default=None, ge=0)
+    input_price: Price = None
     """USD per million input tokens."""
-    output_price: float | None = Field(default=None, ge=0)
+    output_price: Price = None
     """USD per million output tokens."""
-    cached_input_price: float | None = Field(default=None, ge=0)
+    cached_input_price: Price = None
     """USD per million input tokens that the provider reads from its cache."""
-    cache_write_price: float | None = Field(default=None, ge=0)
+    cache_write_price: Price = None
     """USD per million input tokens that the provider writes to its cache."""
-    cache_write_long_price: float | None = Field(default=None, ge=0)
+    cache_write_long_price: Price = None
     """The same for an hour or longer."""
     max_concurrent: RequestLimit = None
     """Requests to the model at once; further ones wait, conversations in turn."""

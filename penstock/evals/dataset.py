@@ -101,7 +101,7 @@ class Dataset(Generic[OutputT]):
         path = Path(path)
         if path.suffix not in {".yaml", ".yml", ".jsonl"}:
             raise ConfigError(f"{path} must end in .yaml, .yml or .jsonl to be read as cases")
-        text, file = _text_of(path), str(path)
+        text, file = text_of(path), str(path)
         document = _parse_lines(text, file) if path.suffix == ".jsonl" else parse_yaml(text, file)
         fields = _read(document)
         if fields is None or document.problems:
@@ -260,7 +260,8 @@ def _read(document: Document) -> dict[str, Any] | None:
     return fields
 
 
-def _text_of(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return the text of a file of cases. Raises ConfigError."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise ConfigError(

@@ -11,13 +11,14 @@ from typing import Any
 import yaml
 
 from penstock.app.runtime import Runtime
-from penstock.core.errors import ConfigError, NotFound
-from penstock.core.events.events import QuestionAsked
+from penstock.core.errors import ConfigError, DeclarationError, NotFound
+from penstock.core.events.events import MessageReceived, QuestionAsked
 from penstock.core.events.flow_events import HandedOff
 from penstock.core.ids import ASSISTANT
 from penstock.core.reply import UserMessage
 from penstock.core.text import cut, one_line
 from penstock.evals.case import GRANTED, is_of_person, plain
+from penstock.evals.dataset import text_of
 from penstock.manifest.yaml_document import parse_yaml
 
 NAME_CHARACTERS = 60
@@ -40,7 +41,7 @@ async def case_of(
 
     Raises:
         NotFound: There is no such task, or it did not begin with a message.
-        ConfigError: The task has not succeeded.
+        ConfigError: The task has not succeeded, or its message has files.
     """
     reply = await runtime.attach(task_id).reply(timeout=0)
     if reply.status != "succeeded":
@@ -51,12 +52,17 @@ async def case_of(
     if not asked:
         raise NotFound(f"the task {task_id} did not begin with a message to an agent")
     message = asked[0]
+    events = [each.event for each in reply.recorded.records]
+    if any(isinstance(each, MessageReceived) and each.attachments for each in events):
+        raise ConfigError(
+            f"the message of the task {task_id} has files, which a file of cases cannot hold: "
+            "make the case in Python, Case(name, input=[text, Image.open(path)])"
+        )
     case: dict[str, Any] = {
         "name": name or cut(one_line(message), NAME_CHARACTERS),
         "input": message,
         "expected": plain(reply.output),
     }
-    events = [each.event for each in reply.recorded.records]
     case |= _answered(events)
     scorers = [{"called_tool": {"tool": each.tool, "input": each.input}} for each in reply.calls]
     # After a hand-off the reply is another agent's; the message went to the first of them.
@@ -84,11 +90,16 @@ def add_case(file: Path, agent: str, case: Mapping[str, Any]) -> None:
     """Append a case to a YAML file of cases, which is made for the agent if it does not exist.
 
     Raises:
-        ConfigError: The file asks another agent, has a case of this name, or does not end with its
-            list of cases.
+        ConfigError: The file cannot be read or written, asks another agent, has a case of this
+            name, or does not end with its list of cases.
+        DeclarationError: It is not YAML.
     """
+    if file.suffix not in {".yaml", ".yml"}:
+        raise ConfigError(f"{file} must end in .yaml or .yml: a case is appended as YAML")
     made = yaml.safe_dump({"agent": agent}, allow_unicode=True) + "cases:\n"
-    text = file.read_text(encoding="utf-8") if file.exists() else made
+    text = text_of(file) if file.exists() else made
+    if problems := parse_yaml(text, str(file)).problems:
+        raise DeclarationError(problems)
     asks = _field(text, file, "agent") or ASSISTANT
     if asks != agent:
         raise ConfigError(
@@ -107,12 +118,15 @@ def add_case(file: Path, agent: str, case: Mapping[str, Any]) -> None:
             f"{file} does not end with its list of cases in block style, so the case cannot be "
             f"appended; add it by hand:\n{lines}"
         )
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(longer, encoding="utf-8")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(longer, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {file}: {error.strerror or error}") from None
 
 
 def _field(text: str, file: Path, key: str) -> Any:
-    """Return a field of a file of cases; None if it has none or cannot be read."""
+    """Return a field of a file of cases; None if it has none."""
     document = parse_yaml(text, str(file))
     is_read = isinstance(document.value, dict) and not document.problems
     return document.value.get(key) if is_read else None

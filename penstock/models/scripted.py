@@ -166,8 +166,7 @@ def finish(output: Any) -> ScriptedReply:
 
 def raw_call(name: str, /, *deltas: str) -> ScriptedReply:
     """Return a reply with a tool call whose arguments are these texts, valid JSON or not."""
-    arguments = (CallDelta(0, "", delta) for delta in deltas)
-    return ScriptedReply((CallDelta(0, name), *arguments), calls=1)
+    return ScriptedReply((CallDelta(0, name), *(CallDelta(0, "", each) for each in deltas)), calls=1)
 
 
 def fail(
@@ -258,8 +257,10 @@ class ScriptedModel:
             reply: The reply of a task, such as `await runtime.attach(task_id).reply()`.
 
         Raises:
-            RuntimeMisuse: No model answered in the task.
+            RuntimeMisuse: It is no reply, or no model answered in the task.
         """
+        if not isinstance(reply, Reply):
+            raise RuntimeMisuse(f"from_log takes a Reply, found {reply!r:.80}")
         events = [each.event for each in reply.recorded.records]
         replies = [_recorded(event) for event in events if isinstance(event, ReplyReceived)]
         if not replies:
@@ -299,9 +300,8 @@ class ScriptedModel:
                 case _:
                     assert_never(step)
         self.unfinished -= 1
-        read, written = len(request.messages), len(reply.steps)
-        usage = reply.usage or Usage(input_tokens=read, output_tokens=written)
-        yield Finished(reply.reason or ("tool_calls" if calls else "stop"), usage)
+        usage = Usage(input_tokens=len(request.messages), output_tokens=len(reply.steps))
+        yield Finished(reply.reason or ("tool_calls" if calls else "stop"), reply.usage or usage)
 
     async def close(self) -> None:
         """Do nothing: there is no connection."""

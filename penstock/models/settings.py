@@ -8,7 +8,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 
 from penstock.core.json_values.json_text import as_stored
-from penstock.core.messages import ToolMessage
+from penstock.core.messages import ToolMessage, UserMessage
 from penstock.models.model import ModelRequest
 from penstock.models.names import THINKING
 
@@ -91,8 +91,8 @@ class ModelSettings(
         if self == NOTHING_SET:
             return other
         mine = {name: value for name, value in asdict(self).items() if value is not None}
-        if self.extra and other.extra:
-            mine["extra"] = {**other.extra, **self.extra}
+        if other.extra is not None:
+            mine["extra"] = {**other.extra, **(self.extra or {})}
         return replace(other, **mine)
 
 
@@ -112,7 +112,8 @@ def _problems(settings: ModelSettings) -> Iterator[str]:
     if settings.tool_choice == "":
         yield "tool_choice must be auto, none, required or the id of a tool, found an empty text"
     try:
-        msgspec.json.encode(settings.extra)
+        msgspec.json.encode(settings.extra)  # refuses lone surrogates, and accepts dates and bytes
+        as_stored(settings.extra)
     except (TypeError, ValueError, RecursionError) as error:
         yield f"extra must be JSON: {error}"
 
@@ -160,5 +161,8 @@ def _given(settings: ModelSettings, request: ModelRequest) -> Iterator[tuple[str
 
 
 def _has_results(request: ModelRequest) -> bool:
-    """Whether the request follows calls."""
-    return bool(request.messages) and type(request.messages[-1]) is ToolMessage
+    """Whether the request follows calls; reminders of the runtime may follow them."""
+    for message in reversed(request.messages):
+        if not (type(message) is UserMessage and message.is_note):
+            return type(message) is ToolMessage
+    return False

@@ -263,10 +263,10 @@ class SyncRuntime(SyncAnswering):
 
     def close(self) -> None:
         """Close the runtime and end its thread. Unfinished tasks resume at the next start."""
-        atexit.unregister(self.close)
         with suppress(RuntimeError):  # at the exit of the interpreter no thread can start
             self._thread.close(self._runtime.close)
         self._thread.close()
+        atexit.unregister(self.close)  # last: a call from inside is refused, and closes nothing
 
 
 async def _opened(opening: Awaitable[Runtime]) -> Runtime:

@@ -59,8 +59,15 @@ _COMING_IN = ("/link/", LINK, "/c/")
 """Paths that need no key: the link is itself a credential, or the page asks for a key."""
 _FULL = "the server has reached its limit of connections; try again in a moment"
 _SCHEMES = {"http", "https"}
-_FORWARDED = ("x-forwarded-for", "x-real-ip", "forwarded")
+_CLIENTS = (
+    *("x-forwarded-for", "x-real-ip", "forwarded", "x-client-ip", "true-client-ip"),
+    *("cf-connecting-ip", "x-cluster-client-ip"),
+)
 """Headers in which proxies name the client."""
+_HOSTS = ("x-forwarded-host", "x-forwarded-server")
+"""Headers in which proxies name the host that the client asked for."""
+_PROXIES = ("via", "x-forwarded-proto", "x-forwarded-port")
+"""Headers of proxies that may name neither."""
 
 
 async def check_bind(host: str, keys: Keys | None) -> None:
@@ -79,9 +86,10 @@ def is_loopback(host: str) -> bool:
     if name in HERE:
         return True
     try:
-        return ipaddress.ip_address(name).is_loopback
+        address = ipaddress.ip_address(name)
     except ValueError:
         return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 class Authenticator:
@@ -273,14 +281,25 @@ class Authenticator:
 def _is_from_here(scope: Scope) -> bool:
     """Whether this machine sent the request; a Unix socket has no address.
 
-    A proxy on this machine passes requests of others on, often with a `Host` of this machine. The
-    headers in which it names them need no trust here: they can only take rights away.
+    A proxy on this machine passes requests of others on, often with a `Host` of this machine. Its
+    headers need no trust here: they can only take rights away. No peer has port 0: a server that
+    trusts the headers of any client, as uvicorn with `forwarded_allow_ips="*"`, sets it.
     """
     client: Any = scope.get("client")
+    if client and not (is_loopback(str(client[0])) and client[1]):
+        return False
     headers = Headers(scope=scope)
-    named = ",".join(each for name in _FORWARDED for each in headers.getlist(name))
-    hops = [hop for each in named.split(",") if (hop := each.strip())]
-    return (not client or is_loopback(str(client[0]))) and all(map(is_loopback, hops))
+    clients, hosts = _named(headers, _CLIENTS), _named(headers, _HOSTS)
+    is_forwarded = any(name in headers for name in (*_CLIENTS, *_HOSTS, *_PROXIES))
+    if is_forwarded and not clients:
+        return False
+    return all(map(is_loopback, clients)) and all(_name(f"//{each}") in HERE for each in hosts)
+
+
+def _named(headers: Headers, names: tuple[str, ...]) -> list[str]:
+    """Return the parts of the values of these headers."""
+    values = ",".join(each for name in names for each in headers.getlist(name))
+    return [part for each in values.split(",") if (part := each.strip())]
 
 
 def _check_address(scope: Scope) -> None:

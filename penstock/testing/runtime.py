@@ -184,7 +184,12 @@ class MemoryRuntime(Runtime):
 
         Args:
             after: How many more writes to the log succeed before that; 0 kills it now.
+
+        Raises:
+            ConfigError: `after` is not a number of writes.
         """
+        if type(after) is not int or after < 0:
+            raise ConfigError(f"after= takes a number of writes, 0 or more, found {after!r}")
         if after > 0:
             self._writes_left = after
         elif _running_loop() is self._home:
@@ -211,7 +216,11 @@ class MemoryRuntime(Runtime):
 
     async def end(self) -> None:
         """Close what is open: the runtime, or what is left of a killed one."""
-        await (self.close_parts() if self._end is None else self._end)
+        self._writes_left = 0  # what it writes to close is not counted
+        if self._end is None:
+            await self.close_parts()
+        if self._end is not None:  # also if it was killed meanwhile
+            await self._end
 
     def _count(self, records: Sequence[Record]) -> None:
         if self._writes_left:

@@ -173,6 +173,10 @@ WRONG = [
         "1: limits must not be so high: workflow_seconds is 86401, at most 86400.",
     ),
     ("[limits]\njson_depth = 300", "2: limits.json_depth is fixed now; remove it."),
+    (
+        "[models.a]\nprovider = 'openai'\ncached_input_price = 2e6",
+        "3: models.a.cached_input_price must be less than or equal to 100000, found 2000000.0.",
+    ),
     ("[limits]\nstreams = -1", "1: limits must be more than 0 and finite: streams is -1."),
     ("[limits]\nping_seconds = inf", "2: limits.ping_seconds must be a finite number, found inf."),
     ("[models.a]\nmodel = 'x'", "1: models.a needs a `provider`, or a list of `models`."),

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock import Agent, ToolContext, tool
-from penstock.core.errors import ConfigError
+from penstock import Agent, Image, ToolContext, tool
+from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.ids import QuestionId
 from penstock.evals.case import Case
 from penstock.evals.dataset import Dataset
@@ -14,6 +14,7 @@ from penstock.evals.recorded import add_case, case_of
 from penstock.evals.run import evaluate
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, fail, say
 from penstock.testing.runtime import memory_runtime
+from tests.kit import sample_files
 
 
 @tool(effect="none")
@@ -143,6 +144,35 @@ FILES = {
     "agent: other\ncases:\n  - {name: b, input: y}\n": "asks the agent 'other', but the task is",
     "cases:\n  - {name: b, input: y}\n": "asks the agent 'assistant', but the task is one of",
 }
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("cases.jsonl", b"", "must end in .yaml or .yml: a case is appended as YAML"),
+        ("cases.yaml", b"agent: [", r"cases.yaml:1:9: error yaml-syntax: not valid YAML"),
+        ("cases.yml", b"agent: \xff", "cannot read .*cases.yml: 'utf-8' codec"),
+        ("none/cases.yaml", b"", "cannot write .*cases.yaml: "),
+    ],
+)
+def test_a_file_that_is_no_yaml_is_named_with_its_problem(
+    tmp_path: Path, name: str, text: bytes, problem: str
+) -> None:
+    (tmp_path / "none").touch()
+    file = tmp_path / name
+    if text:
+        file.write_bytes(text)
+    with pytest.raises(PenstockError, match=problem):
+        add_case(file, "clerk", case("a"))
+    assert file.exists() is bool(text)
+
+
+async def test_a_message_with_files_is_no_case() -> None:
+    picture = Image(sample_files.image())
+    async with memory_runtime(model=ScriptedModel([say("A dot.")])) as runtime:
+        reply = await runtime.chat(["What is this?", picture])
+        with pytest.raises(ConfigError, match="has files, which a file of cases cannot hold"):
+            await case_of(runtime, reply.task_id)
 
 
 @pytest.mark.parametrize("text", FILES)

@@ -255,3 +255,9 @@ async def test_a_task_without_a_reply_of_a_model_has_no_script() -> None:
         reply = await runtime.chat("Hello")
     with pytest.raises(RuntimeMisuse, match="so it has no script"):
         ScriptedModel.from_log(reply)
+
+
+@pytest.mark.parametrize("given", ["task_1", None, ScriptedModel([])])
+def test_only_a_reply_has_a_script(given: Any) -> None:
+    with pytest.raises(RuntimeMisuse, match="from_log takes a Reply, found"):
+        ScriptedModel.from_log(given)

@@ -1,6 +1,7 @@
 """Settings of requests: their ranges, and which level wins."""
 
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import msgspec
@@ -31,6 +32,9 @@ REQUEST = ModelRequest(system="", messages=())
         ({"stop": ("x",) * 17}, "stop must be at most 16 texts of 1 to 200 characters"),
         ({"tool_choice": ""}, "tool_choice must be auto, none, required or the id of a tool"),
         ({"extra": {"a": object()}}, "extra must be JSON"),
+        ({"extra": {"a": date(2026, 1, 1)}}, "extra must be JSON"),
+        ({"extra": {"a": float("nan")}}, "extra must be JSON"),
+        ({"extra": {"a": "\ud800"}}, "extra must be JSON"),
     ],
 )
 def test_a_value_out_of_range_is_refused(given: dict[str, Any], message: str) -> None:
@@ -42,6 +46,8 @@ def test_each_level_completes_the_one_above() -> None:
     message = ModelSettings(temperature=0.0, extra={"a": 1})
     agent = ModelSettings(temperature=1.0, seed=7, extra={"a": 2, "b": 2})
     assert message.over(agent) == ModelSettings(temperature=0.0, seed=7, extra={"a": 1, "b": 2})
+    assert message.over(ModelSettings()) == message
+    assert ModelSettings(seed=7, extra={}).over(message).extra == {"a": 1}
     assert NOTHING_SET.over(agent) is agent
     assert agent.over(NOTHING_SET) == agent
 
@@ -62,6 +68,7 @@ RESULT = (UserMessage("Look"), ToolMessage(CallId("tc_1"), "look", "seen"))
         ("required", RESULT[:1], "required"),
         ("required", RESULT, None),
         ("look", RESULT, None),
+        ("required", (*RESULT, UserMessage("You repeat it", is_note=True)), None),
         ("look", (*RESULT, UserMessage("Again")), "look"),
         ("none", RESULT, "none"),
         ("auto", RESULT, "auto"),

@@ -117,8 +117,23 @@ def test_two_lines_continue_a_conversation_in_another_opening(tmp_path: Path) ->
 
 
 SCRIPT = """
-from penstock import open_sync
-runtime = open_sync(":memory:")
+import atexit
+from penstock import RuntimeMisuse, open_sync
+from penstock.testing import ScriptedModel, call, say
+
+def is_closed():
+    try:
+        runtime.chat("Hello")
+    except RuntimeMisuse:
+        print("closed")
+
+async def stop():
+    "Close the runtime from inside, which is refused."
+    runtime.close()
+
+atexit.register(is_closed)
+model = ScriptedModel({"": [call("stop"), say("Refused.")]})
+runtime = open_sync(":memory:", model=model, tools=[stop])
 print(runtime.chat("Hello").status)
 """
 
@@ -133,7 +148,9 @@ def test_a_program_that_forgets_to_close_ends_in_peace(tmp_path: Path) -> None:
         timeout=30,
         check=False,
     )
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "succeeded\n", "")
+    assert (ran.returncode, ran.stdout) == (0, "succeeded\nclosed\n")
+    assert ran.stderr.startswith("tool stop failed\n")
+    assert ran.stderr.count("Traceback") == ran.stderr.count("would never end") == 1
 
 
 def test_async_code_runs_in_the_loop_of_the_runtime() -> None:

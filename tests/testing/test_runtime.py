@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
 import penstock
@@ -149,6 +150,29 @@ async def test_a_runtime_that_a_test_kills_continues_when_it_is_opened_again(
     assert [each.status for each in reply.calls] == [status]
     assert reply.output == "Done."
     assert paid == [7] * (status == "success")
+
+
+@pytest.mark.parametrize("after", [-1, 1.5, True, None, "2"])
+async def test_a_number_of_writes_that_cannot_be_is_refused(after: Any) -> None:
+    async with memory_runtime() as runtime:
+        with pytest.raises(ConfigError, match="after= takes a number of writes, 0 or more, found"):
+            runtime.kill(after=after)
+        assert (await runtime.chat("Hello")).status == "succeeded"
+
+
+async def test_a_runtime_that_is_killed_while_it_closes_is_opened_again() -> None:
+    """Otherwise the end of the killed one would close the next one."""
+
+    class Killing(ScriptedModel):
+        async def close(self) -> None:
+            runtime.kill()
+
+    model = Killing({"": [say("One."), say("Two.")]})
+    async with memory_runtime(model=model) as runtime:
+        await runtime.chat("Hello")
+        await runtime.reopen()
+        await checkpoint()
+        assert (await runtime.chat("Hello")).status == "succeeded"
 
 
 @pytest.mark.parametrize("effect", ["read", "write"])
