@@ -257,7 +257,7 @@ class ScriptedModel:
             reply: The reply of a task, such as `await runtime.attach(task_id).reply()`.
 
         Raises:
-            RuntimeMisuse: It is no reply, or no model answered in the task.
+            RuntimeMisuse: It is not a reply, or no model answered in the task.
         """
         if not isinstance(reply, Reply):
             raise RuntimeMisuse(f"from_log takes a Reply, found {reply!r:.80}")
