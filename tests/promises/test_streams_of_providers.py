@@ -107,7 +107,7 @@ def test_any_json_leads_to_events_or_a_model_error(kind: type[Stream], data: st.
 def test_any_bytes_lead_to_events_or_a_model_error(
     make: Callable[[int], Stream], blocks: list[bytes]
 ) -> None:
-    heard(make(1000), blocks)
+    assert all(isinstance(each, ModelEvent) for each in heard(make(1000), blocks))
 
 
 @pytest.mark.slow("draws hundreds of streams")
