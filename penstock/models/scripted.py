@@ -166,7 +166,8 @@ def finish(output: Any) -> ScriptedReply:
 
 def raw_call(name: str, /, *deltas: str) -> ScriptedReply:
     """Return a reply with a tool call whose arguments are these texts, valid JSON or not."""
-    return ScriptedReply((CallDelta(0, name), *(CallDelta(0, "", each) for each in deltas)), calls=1)
+    arguments = [CallDelta(0, "", each) for each in deltas]
+    return ScriptedReply((CallDelta(0, name), *arguments), calls=1)
 
 
 def fail(

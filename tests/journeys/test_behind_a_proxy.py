@@ -1,5 +1,7 @@
 """A server without keys behind a reverse proxy of the same machine."""
 
+from typing import Any
+
 import httpx2
 import pytest
 from fastapi import FastAPI
@@ -67,7 +69,8 @@ async def test_a_proxy_for_programs_of_this_machine_needs_no_key(
 async def test_an_address_that_a_header_has_replaced_needs_a_key() -> None:
     """Such a server trusts every client: the address may be the client's own invention."""
     async with in_memory() as runtime:
-        app = ProxyHeadersMiddleware(create_application(runtime), trusted_hosts="*")
+        served_app: Any = create_application(runtime)
+        app: Any = ProxyHeadersMiddleware(served_app, trusted_hosts="*")
         transport = httpx2.ASGITransport(app, client=("203.0.113.9", 5000))
         async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
             forged = await client.get(AGENTS, headers={"x-forwarded-for": "127.0.0.1"})
