@@ -166,8 +166,7 @@ def finish(output: Any) -> ScriptedReply:
 
 def raw_call(name: str, /, *deltas: str) -> ScriptedReply:
     """Return a reply with a tool call whose arguments are these texts, valid JSON or not."""
-    arguments = [CallDelta(0, "", each) for each in deltas]
-    return ScriptedReply((CallDelta(0, name), *arguments), calls=1)
+    return ScriptedReply((CallDelta(0, name), *[CallDelta(0, "", d) for d in deltas]), calls=1)
 
 
 def fail(
@@ -262,8 +261,8 @@ class ScriptedModel:
         """
         if not isinstance(reply, Reply):
             raise RuntimeMisuse(f"from_log takes a Reply, found {reply!r:.80}")
-        events = [each.event for each in reply.recorded.records]
-        replies = [_recorded(event) for event in events if isinstance(event, ReplyReceived)]
+        events = (each.event for each in reply.recorded.records)
+        replies = [_recorded(each) for each in events if isinstance(each, ReplyReceived)]
         if not replies:
             raise RuntimeMisuse(f"no model answered in {reply.task_id}, so it has no script")
         return ScriptedModel(replies)
