@@ -1,6 +1,7 @@
 """Tools for running code that is not ours: step its coroutines, time them, keep what it raises."""
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -53,6 +54,13 @@ class CaughtError:
     def __str__(self) -> str:
         """Return the error as `Type: message`; empty if there is none."""
         return "" if self.error is None else f"{type(self.error).__name__}: {self.error}"
+
+
+def takes(function: Any, count: int) -> bool:
+    """Whether so many positional arguments can be passed; True if it cannot be known."""
+    with CaughtError() as fault:  # a ValueError: some functions in C have no signature
+        inspect.signature(function).bind(*[None] * count)
+    return not isinstance(fault.error, TypeError)
 
 
 class BlockingDetector(Generator[Any, Any, T]):

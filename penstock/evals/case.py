@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Generic, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, SupportsFloat, runtime_checkable
 
 import msgspec
 from msgspec import Struct
@@ -11,7 +11,9 @@ from typing_extensions import TypeVar
 
 from penstock.agents.attachments.content import Content
 from penstock.app.runtime import Runtime
+from penstock.core.errors import ConfigError
 from penstock.core.events.events import QuestionAnswered
+from penstock.core.foreign_code import takes
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.reply import Reply
 from penstock.core.task import QuestionStatus
@@ -30,6 +32,9 @@ class Score:
         reason: Why, in one sentence, for the report.
         passed: Whether the reply passes; None means that a value of at least 0.5 does.
 
+    Raises:
+        ValueError: The value is not from 0 to 1.
+
     Example:
         >>> from penstock.evals import Score
         >>> Score(0.8, "polite, one detail is missing").has_passed
@@ -39,6 +44,11 @@ class Score:
     value: float
     reason: str = ""
     passed: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Check the value."""
+        if not is_share(self.value):
+            raise ValueError(f"the value of a Score is a number from 0 to 1, found {self.value!r}")
 
     @property
     def has_passed(self) -> bool:
@@ -55,6 +65,21 @@ GRANTED: Mapping[str, Any] = {"decision": "approve"}
 def is_of_person(event: object) -> bool:
     """Whether an event is the answer of a person to a question; others expired, or were closed."""
     return isinstance(event, QuestionAnswered) and event.status is QuestionStatus.ANSWERED
+
+
+def is_text(value: object) -> bool:
+    """Whether a value is a text that is not blank."""
+    return isinstance(value, str) and bool(value.strip())
+
+
+def is_list(value: object) -> bool:
+    """Whether a value is a list or another sequence, but no text."""
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def is_share(value: Any) -> bool:
+    """Whether a value is a number from 0 to 1, or a bool."""
+    return isinstance(value, SupportsFloat) and 0 <= float(value) <= 1
 
 
 Verdict = bool | float | Score
@@ -77,6 +102,9 @@ class Case(Generic[OutputT]):
         metadata: Anything that your own scorers read.
         scorers: Scorers of this case, in addition to those of the dataset.
 
+    Raises:
+        ConfigError: The name is no text, the input no message, or a scorer cannot be called.
+
     Example:
         >>> from penstock.evals import Case
         >>> Case("greets", input="Hello", expected="Hello!").name
@@ -91,6 +119,17 @@ class Case(Generic[OutputT]):
     approve: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
     scorers: Sequence["AnyScorer[OutputT]"] = ()
+
+    def __post_init__(self) -> None:
+        """Check the fields now: a run would fail after it has asked other cases."""
+        if not is_text(self.name):
+            raise ConfigError(f"a case needs a name, such as Case('burns', …); found {self.name!r}")
+        if not (isinstance(self.input, str) or is_list(self.input)):
+            raise ConfigError(
+                f"the input of the case {self.name!r} must be a text, or a list of texts and "
+                f"files; found {self.input!r}"
+            )
+        check_scorers(self.scorers, f"the case {self.name!r}")
 
 
 class Answered(Struct, frozen=True, kw_only=True):
@@ -121,6 +160,24 @@ class AttemptScorer(Protocol):
 Scorer = Callable[[Case[OutputT], Reply[OutputT]], Verdict | Awaitable[Verdict]]
 """Any function of a case and its reply; sync or async."""
 AnyScorer = Scorer[OutputT] | AttemptScorer
+
+
+def check_scorers(scorers: Sequence[Any], where: str) -> None:
+    """Raise ConfigError for the first scorer that could not judge a reply."""
+    if not is_list(scorers):
+        raise ConfigError(f"scorers= of {where} takes a list, such as [Equal()]; found {scorers!r}")
+    for scorer in scorers:
+        if isinstance(scorer, type):
+            raise ConfigError(
+                f"{where} has the class {scorer.__name__} as a scorer: create an instance, such as "
+                f"{scorer.__name__}(…)"
+            )
+        is_one = isinstance(scorer, AttemptScorer) or (callable(scorer) and takes(scorer, 2))
+        if not is_one:
+            raise ConfigError(
+                f"a scorer is a function (case, reply) or one of penstock.evals; {where} has "
+                f"{scorer!r}"
+            )
 
 
 def plain(value: Any) -> Any:

@@ -13,9 +13,18 @@ from typing import Any, Generic
 
 from msgspec import Struct
 
+from penstock.core.diagnostics import nearest
 from penstock.core.errors import ConfigError, DeclarationError
 from penstock.core.json_values.json_text import parse_json
-from penstock.evals.case import MAX_ANSWERS, AnyScorer, Case, OutputT
+from penstock.evals.case import (
+    MAX_ANSWERS,
+    AnyScorer,
+    Case,
+    OutputT,
+    check_scorers,
+    is_list,
+    is_text,
+)
 from penstock.evals.scorers import (
     CalledTool,
     Contains,
@@ -44,6 +53,7 @@ from penstock.manifest.yaml_document import parse_yaml
 MAX_FILE_BYTES = 16 * 1024 * 1024
 """Most bytes of a file of cases: more is a corpus, which belongs in Python."""
 MAX_CASES = 100_000
+ENDINGS = (".yaml", ".yml", ".jsonl")
 MAX_SCORERS = 100
 
 
@@ -58,7 +68,7 @@ class Dataset(Generic[OutputT]):
         agent: The agent that a file names; `evaluate` takes its own.
 
     Raises:
-        ConfigError: There is no case, or two have one name.
+        ConfigError: There is no case, two have one name, or a scorer cannot be called.
 
     Example:
         >>> from penstock.evals import Case, Contains, Dataset
@@ -75,6 +85,15 @@ class Dataset(Generic[OutputT]):
 
     def __post_init__(self) -> None:
         """Check the names of the cases: they identify a case in later runs."""
+        if not (is_text(self.name) and is_list(self.cases)):
+            raise ConfigError(
+                "Dataset takes a name and a list of cases, such as Dataset('triage', [case]); "
+                f"found {self.name!r} and {self.cases!r}"
+            )
+        cases: Sequence[object] = self.cases
+        if others := [each for each in cases if not isinstance(each, Case)]:
+            raise ConfigError(f"the dataset {self.name!r} takes Case objects, found {others[0]!r}")
+        check_scorers(self.scorers, f"the dataset {self.name!r}")
         names = Counter(case.name for case in self.cases)
         if not names:
             raise ConfigError(f"the dataset {self.name!r} has no cases: add at least one")
@@ -99,7 +118,7 @@ class Dataset(Generic[OutputT]):
             ConfigError: The file cannot be read, or has another ending.
         """
         path = Path(path)
-        if path.suffix not in {".yaml", ".yml", ".jsonl"}:
+        if path.suffix not in ENDINGS:
             raise ConfigError(f"{path} must end in .yaml, .yml or .jsonl to be read as cases")
         text, file = text_of(path), str(path)
         document = _parse_lines(text, file) if path.suffix == ".jsonl" else parse_yaml(text, file)
@@ -213,10 +232,19 @@ _SCORERS: dict[str, _ScorerRow] = {
     "max_seconds": _ScorerRow(Number(low=0, high=1e6), MaxSeconds),
     "judge": _ScorerRow(_JUDGE, lambda values: Judge(**values)),
 }
+
+
+def _case(node: Node, values: dict[str, Any]) -> Any:
+    try:
+        return Case(**values)
+    except ConfigError as error:
+        return node.refuse("bad-value", str(error))
+
+
 _SCORER_LIST = ListOf(item=ScorerKind(), expected="a list of scorers", most=MAX_SCORERS)
 _CASE = RecordKind(
     fields=(
-        Field(key="name", kind=_TEXT, required=True, default="", meaning="A unique name."),
+        Field(key="name", kind=_TEXT, required=True, default="?", meaning="A unique name."),
         Field(key="input", kind=_TEXT, required=True, default="", meaning="The message."),
         Field(key="expected", kind=AnyValue(), meaning="What `equal` compares with."),
         Field(
@@ -231,7 +259,7 @@ _CASE = RecordKind(
         Field(key="metadata", kind=AnyMapping(), default={}, meaning="Anything for your scorers."),
         Field(key="scorers", kind=_SCORER_LIST, default=(), meaning="Further scorers."),
     ),
-    build=lambda _, values: Case(**values),
+    build=_case,
     expected="a mapping with a name and an input",
 )
 _FIELDS = (
@@ -268,8 +296,21 @@ def text_of(path: Path) -> str:
                 f"{path} has more than {MAX_FILE_BYTES} bytes: split it, or make cases in Python"
             )
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}") from None
+    except FileNotFoundError:
+        raise ConfigError(f"there is no file {path}.{_like(path)}") from None
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"cannot read {path}: it is not UTF-8: {error}") from None
+
+
+def _like(path: Path) -> str:
+    """Return a file of cases with a similar name: next to a missing one, or in `evals`."""
+    folders = dict.fromkeys([path.parent, Path("evals")])
+    files = (file for folder in folders if folder.is_dir() for file in folder.iterdir())
+    known = {file.name: str(file) for file in files if file.suffix in ENDINGS}
+    name = path.name if path.name in known else nearest(path.name, known)
+    return f" Did you mean {known[name]!r}?" if name else ""
 
 
 def _parse_lines(text: str, file: str) -> Document:

@@ -192,8 +192,12 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
         return groups
 
     def to_json(self) -> bytes:
-        """Return the whole report as JSON, from which `Report.from_json` makes it again."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2)
+        """Return the whole report as JSON, from which `Report.from_json` makes it again.
+
+        It also has the cases that no scorer judged, as `unjudged`.
+        """
+        whole = {**msgspec.to_builtins(self), "unjudged": self.unjudged}
+        return msgspec.json.format(msgspec.json.encode(whole), indent=2)
 
     @classmethod
     def from_json(cls, text: bytes) -> "Report":

@@ -37,11 +37,12 @@ from penstock.evals.case import (
     Score,
     Verdict,
     is_of_person,
+    is_share,
     plain,
 )
 from penstock.evals.dataset import Dataset
 from penstock.evals.report import Attempt, Grade, Report
-from penstock.evals.scorers import Equal
+from penstock.evals.scorers import Equal, Judge
 from penstock.program.opening import open_sync
 
 
@@ -79,7 +80,8 @@ async def evaluate(
         The report. A case whose task failed, or that waits for a person, has not passed.
 
     Raises:
-        ConfigError: A number is below 1, a model is unknown, or the agent lacks dependencies.
+        ConfigError: A number is below 1, a model or that of a Judge is unknown, the agent lacks
+            dependencies, or a scorer returned no score.
         NotFound: There is no such agent.
 
     Example:
@@ -99,6 +101,7 @@ async def evaluate(
         raise ConfigError(f"repeat and concurrency must be at least 1: {repeat}, {concurrency}")
     world, agents = runtime.parts.world, runtime.parts.chat.agents
     name = agents.get(agent).name if isinstance(agent, str) else agents.put(agent).name
+    await _check_judges(runtime, dataset)
     run_id, started_at = options.get("run_id") or world.new_id("eval"), world.clock.now()
     run = _Run(runtime=runtime, agent=agent, run_id=run_id, scorers=dataset.scorers)
     places = [*_places(dataset, await _known(runtime, options.get("models") or ("",)), repeat)]
@@ -170,6 +173,13 @@ async def _known(runtime: Runtime, models: Sequence[str]) -> Sequence[str]:
     for model in filter(None, models):
         await runtime.requests.check_model(model)
     return models
+
+
+async def _check_judges(runtime: Runtime, dataset: Dataset[Any]) -> None:
+    """Raise ConfigError for a Judge whose model cannot judge."""
+    every = [*dataset.scorers, *(scorer for case in dataset.cases for scorer in case.scorers)]
+    for judge in dict.fromkeys(each for each in every if isinstance(each, Judge)):
+        await judge.check(runtime)
 
 
 def _places(dataset: Dataset[Any], models: Sequence[str], repeat: int) -> Iterator[_Place]:
@@ -295,9 +305,14 @@ async def _grade(scorer: AnyScorer[Any], answered: Answered) -> Grade:
         else:
             returned = scorer(answered.case, answered.reply)
             verdict = await returned if inspect.isawaitable(returned) else returned
-        score = verdict if isinstance(verdict, Score) else Score(float(verdict))
     except PenstockError as error:
         return Grade(name, 0.0, passed=False, reason=f"{error.code}: {error}")
+    if not isinstance(verdict, Score) and not is_share(verdict):
+        raise ConfigError(
+            f"the scorer {name} returned {verdict!r}: a scorer returns a bool, a number from 0 to "
+            "1 or a Score"
+        )
+    score = verdict if isinstance(verdict, Score) else Score(float(verdict))
     return Grade(name, score.value, score.has_passed, score.reason)
 
 

@@ -5,6 +5,7 @@ act on. `Judge` asks a model; all others are plain functions of the reply. Shown
 tests/evals/test_scorers.py.
 """
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,15 +16,17 @@ from typing import Any, Self
 from pydantic import BaseModel
 
 from penstock.agents.agent import Agent
+from penstock.app.runtime import Runtime
 from penstock.core.errors import ConfigError
 from penstock.core.json_values.json_text import compact
 from penstock.core.json_values.schema import Schema
 from penstock.core.reply import Reply, ToolCall
 from penstock.core.text import cut
-from penstock.evals.case import Answered, Case, Score, plain
+from penstock.evals.case import Answered, Case, Score, is_text, plain
 from penstock.manifest.fields import quoted
 from penstock.models.providers import OFFLINE
 
+_NO_JUDGE = "which follows a few rules and judges nothing: name another model"
 SHOWN = 200
 """Characters of a value in a reason."""
 
@@ -130,6 +133,9 @@ class MaxCost:
     Args:
         usd: The limit in USD. A task whose cost is unknown does not pass.
 
+    Raises:
+        ConfigError: The limit is no number, or too low for any task.
+
     Example:
         >>> from penstock.evals import MaxCost
         >>> MaxCost(0.01)
@@ -137,6 +143,10 @@ class MaxCost:
     """
 
     usd: float
+
+    def __post_init__(self) -> None:
+        """Refuse a limit that no task could keep, or that is no number."""
+        _check_limit(self, self.usd, "USD, from 0")
 
     def __call__(self, case: Case[Any], reply: Reply[Any], /) -> Score:
         """Compare."""
@@ -154,6 +164,9 @@ class MaxTurns:
     Args:
         turns: The limit.
 
+    Raises:
+        ConfigError: The limit is no number, or too low for any task.
+
     Example:
         >>> from penstock.evals import MaxTurns
         >>> MaxTurns(3)
@@ -161,6 +174,10 @@ class MaxTurns:
     """
 
     turns: int
+
+    def __post_init__(self) -> None:
+        """Refuse a limit that no task could keep, or that is no number."""
+        _check_limit(self, self.turns, "replies, from 1", least=1)
 
     def __call__(self, case: Case[Any], reply: Reply[Any], /) -> Score:
         """Compare."""
@@ -175,6 +192,9 @@ class MaxSeconds:
     Args:
         seconds: The limit in seconds.
 
+    Raises:
+        ConfigError: The limit is no number, or too low for any task.
+
     Example:
         >>> from penstock.evals import MaxSeconds
         >>> MaxSeconds(20)
@@ -182,6 +202,10 @@ class MaxSeconds:
     """
 
     seconds: float
+
+    def __post_init__(self) -> None:
+        """Refuse a limit that no task could keep, or that is no number."""
+        _check_limit(self, self.seconds, "seconds, from 0")
 
     async def grade(self, answered: Answered) -> Score:
         """Compare."""
@@ -209,7 +233,8 @@ class Judge:
         rubric: What makes a good answer, in a few sentences.
 
     Raises:
-        ConfigError: The model is the offline one, which follows a few rules and judges nothing.
+        ConfigError: The model or the rubric is no text, or the model is the offline one, which
+            follows a few rules and judges nothing. `evaluate` refuses another name of it, too.
 
     Example:
         >>> from penstock.evals import Judge
@@ -222,10 +247,19 @@ class Judge:
 
     def __post_init__(self) -> None:
         """Refuse the offline model: its verdict would not depend on the answer."""
+        for given, wanted in ((self.model, "the name of a model"), (self.rubric, "a rubric")):
+            if not is_text(given):
+                raise ConfigError(f"a Judge needs {wanted}, as a text; found {given!r}")
         if self.model == OFFLINE:
+            raise ConfigError(f"a Judge needs a language model, found 'offline', {_NO_JUDGE}")
+
+    async def check(self, runtime: Runtime) -> None:
+        """Raise ConfigError if the model is unknown, lacks its key, or is the offline one."""
+        await runtime.requests.check_model(self.model)
+        if runtime.parts.chat.models.get(self.model).card.provider == OFFLINE:
             raise ConfigError(
-                "a Judge needs a language model, found 'offline', which follows a few rules and "
-                "judges nothing: name another model"
+                f"a Judge needs a language model, found {self.model!r}, the offline one, "
+                f"{_NO_JUDGE}"
             )
 
     async def grade(self, answered: Answered) -> Score:
@@ -326,6 +360,13 @@ def _every_call(calls: Iterable[ToolCall]) -> Iterator[ToolCall]:
     for call in calls:
         yield call
         yield from _every_call(call.calls)
+
+
+def _check_limit(scorer: object, limit: float, unit: str, *, least: int = 0) -> None:
+    is_number = type(limit) in {int, float}
+    if not is_number or not least <= limit < math.inf:
+        name = type(scorer).__name__
+        raise ConfigError(f"{name} takes a limit in {unit} on; found {limit!r}")
 
 
 def _at_most(found: float, limit: float, unit: str) -> Score:

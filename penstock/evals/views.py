@@ -11,6 +11,7 @@ from penstock.core.messages import Usage
 from penstock.core.text import count, cut, one_line
 from penstock.evals.report import Attempt, Report, sum_usage
 
+UNJUDGED = "no scorer: it passed because the task succeeded"
 REASON = 100
 """Characters of a reason in a table."""
 _NOT_XML = {code: 0xFFFD for code in range(32) if chr(code) not in "\t\n\r"}
@@ -84,6 +85,8 @@ def _add_test(suite: ET.Element, report: Report, attempt: Attempt) -> None:
         kind = "failure" if attempt.error is None else "error"
         problem = ET.SubElement(test, kind, message=_xml(attempt.reasons))
         problem.text = _xml(attempt.content)
+    elif not attempt.grades:
+        ET.SubElement(test, "system-out").text = UNJUDGED
 
 
 def _rows(report: Report) -> tuple[Sequence[str], Sequence[Sequence[str]]]:

@@ -36,7 +36,7 @@ from typing_extensions import TypeVar
 from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import ConfigError
-from penstock.core.foreign_code import CaughtError
+from penstock.core.foreign_code import CaughtError, takes
 from penstock.core.profile import Profile
 
 log = logging.getLogger(__name__)
@@ -146,7 +146,7 @@ class Depends:
         function: The function.
 
     Raises:
-        TypeError: It cannot be called.
+        TypeError: It cannot be called so.
 
     Example:
         >>> from typing import Annotated
@@ -164,8 +164,10 @@ class Depends:
     __slots__ = ("function",)
 
     def __init__(self, function: Callable[..., Any], /) -> None:
-        if not callable(function):
-            raise TypeError(f"Depends takes a function, found {function!r}")
+        if not _can_be_called(function):
+            raise TypeError(
+                f"Depends takes a function of a TaskScope or nothing, found {function!r}"
+            )
         self.function = function
 
     def __repr__(self) -> str:
@@ -217,7 +219,8 @@ class GivenDeps(Struct, frozen=True):
 def given_deps(options: DepsOptions) -> GivenDeps:
     """Return the dependencies in the arguments of `open`.
 
-    Raises TypeError for an unknown argument, ConfigError for a value together with a factory.
+    Raises TypeError for an unknown argument, ConfigError for a value together with a factory or
+    for overrides that no task could use.
     """
     for name in options:
         if name not in DepsOptions.__annotations__:
@@ -225,10 +228,21 @@ def given_deps(options: DepsOptions) -> GivenDeps:
             raise TypeError(f"there is no argument {name!r}.{hint}")
     if "deps" in options and "deps_factory" in options:
         raise ConfigError("give deps= or deps_factory=, not both")
+    overrides = options.get("overrides", MappingProxyType({}))
+    if not isinstance(overrides, Mapping):
+        raise ConfigError(
+            f"overrides= takes a mapping, such as {{get_pool: fake_pool}}; found {overrides!r}"
+        )
+    for function, other in overrides.items():
+        if callable(other) and not _can_be_called(other):
+            raise ConfigError(
+                f"overrides= gives {name_of(function)} a function that takes neither a TaskScope "
+                f"nor nothing: {other!r}"
+            )
     shared = None
     if "deps" in options or "deps_factory" in options:
         shared = DepsSource(options.get("deps"), options.get("deps_factory"))
-    return GivenDeps(shared, options.get("overrides", MappingProxyType({})))
+    return GivenDeps(shared, overrides)
 
 
 class Hold(Protocol):
@@ -349,9 +363,7 @@ def _takes_scope(function: Callable[..., Any]) -> bool:
 
 
 def _can_be_called(given: Any) -> bool:
-    with CaughtError() as fault:  # a ValueError: some functions in C have no signature
-        inspect.signature(given).bind(*[MISSING] * _takes_scope(given))
-    return not isinstance(fault.error, TypeError)
+    return callable(given) and takes(given, int(_takes_scope(given)))
 
 
 def returned_type(function: Callable[..., Any]) -> Any:

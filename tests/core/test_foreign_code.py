@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.foreign_code import CaughtError, consume_outcome, unmarked
+from penstock.core.foreign_code import CaughtError, consume_outcome, takes, unmarked
 
 
 async def test_a_taken_future_can_be_awaited_again() -> None:
@@ -66,3 +66,20 @@ def test_a_block_without_an_error_catches_none() -> None:
 def test_an_error_that_ends_the_task_or_the_process_propagates(error: type[BaseException]) -> None:
     with pytest.raises(error), CaughtError():
         raise error
+
+
+@pytest.mark.parametrize(
+    ("function", "counts"),
+    [
+        (lambda: 0, [0]),
+        (lambda a, b: 0, [2]),
+        (lambda a, b=1, *c: 0, [1, 2, 3]),
+        (lambda *, a: 0, []),
+        (5, []),
+        (max, [0, 1, 2, 3]),  # has no signature, so it is not known
+    ],
+)
+def test_how_many_arguments_a_function_takes_is_read_from_its_signature(
+    function: Any, counts: list[int]
+) -> None:
+    assert [count for count in range(4) if takes(function, count)] == counts

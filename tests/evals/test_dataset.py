@@ -81,6 +81,7 @@ def test_a_line_of_jsonl_is_a_case(tmp_path: Path) -> None:
 
 PROBLEMS = {
     "cases: [{name: a}]": ["1", '"cases[0]" must have "input"'],
+    "cases: [{name: ' ', input: b}]": ["1", "a case needs a name"],
     "cases: []": ["1", "a list of cases"],
     "- a\n": ["1", "a mapping with a list of cases"],
     "": ["1", "a mapping with a list of cases"],
@@ -119,20 +120,34 @@ def test_one_broken_case_of_many_is_reported_before_any_model_is_asked(tmp_path:
 
 
 UNREADABLE = {
-    "missing.yaml": "cannot read",
+    "missing.yaml": r"there is no file .*missing.yaml\.$",
+    "triag.yaml": r"there is no file .* Did you mean '.*triage.yaml'\?",
+    "folder.yaml": "cannot read .*folder.yaml: Is a directory",
     "cases.csv": "must end in .yaml, .yml or .jsonl",
 }
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
 def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder.yaml").mkdir()
+    (tmp_path / "triage.yaml").touch()
     with pytest.raises(ConfigError, match=UNREADABLE[name]):
         Dataset.from_file(tmp_path / name)
 
 
+def test_a_file_that_is_in_the_folder_of_evals_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "evals" / "triage.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"Did you mean 'evals/triage.yaml'\?"):
+        Dataset.from_file("triage.yaml")
+
+
 def test_bytes_that_are_no_text_are_a_config_error(tmp_path: Path) -> None:
     (tmp_path / "cases.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="cannot read"):
+    with pytest.raises(ConfigError, match="it is not UTF-8"):
         Dataset.from_file(tmp_path / "cases.yaml")
 
 

@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.errors import ConfigError
+from penstock.core.json_values.json_text import parse_json
 from penstock.core.messages import Usage
 from penstock.evals.report import Attempt, Grade, Rate, Report
 from tests.kit.eval_reports import report_of
@@ -55,6 +57,11 @@ def test_runs_with_one_model_each_are_compared_across_the_models() -> None:
 def test_a_report_survives_json() -> None:
     report = report_of(("a", "m:1", True, 0.5), ("a", "m:2", False, None))
     assert Report.from_json(report.to_json()) == report
+    assert parse_json(report.to_json().decode())["unjudged"] == []
+    passed = replace(report.attempts[0], grades=())
+    bare = replace(report, attempts=(passed,))
+    assert parse_json(bare.to_json().decode())["unjudged"] == ["a"]
+    assert Report.from_json(bare.to_json()) == bare
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"run_id": 3}'])

@@ -1,6 +1,7 @@
 """Runs of a dataset: scored, repeated, compared, cut and continued."""
 
 import asyncio
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 from pydantic import BaseModel
 
+import penstock
 from penstock import Agent, ToolContext, tool
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.limits import Limits
@@ -271,6 +273,31 @@ async def test_judges_with_one_rubric_are_each_asked() -> None:
         report = await evaluate(dataset, agent=CLERK, runtime=runtime)
     grades = report.attempts[0].grades
     assert [(each.reason, each.passed) for each in grades] == [*judged.items()]
+
+
+@pytest.mark.parametrize(
+    ("model", "found"), [("quick", "'quick', the offline one"), ("smal", "smal")]
+)
+async def test_a_judge_that_cannot_judge_is_refused_before_any_case_is_asked(
+    tmp_path: Path, model: str, found: str
+) -> None:
+    settings = {"models": {"quick": {"provider": "offline"}}, "synchronous": "NORMAL"}
+    case = Case("burns", input="It burns", scorers=[Judge(model, "Names the cause.")])
+    async with penstock.open(tmp_path, settings=settings) as runtime:
+        with pytest.raises(ConfigError, match=found):
+            await evaluate(Dataset("faults", [case]), agent=CLERK, runtime=runtime)
+        assert not await runtime.sessions()
+
+
+@pytest.mark.parametrize("value", [7.0, -1, math.nan, None, "good"])
+async def test_a_scorer_that_returns_no_score_ends_the_run_with_its_name(value: Any) -> None:
+    def polite(case: Case[Any], reply: Reply[Any]) -> Any:
+        return value
+
+    dataset = Dataset("faults", [BURNS], scorers=[polite])
+    async with memory_runtime(model=ScriptedModel([say("fire")])) as runtime:
+        with pytest.raises(ConfigError, match=f"polite returned {value!r}: .* from 0 to 1 or a Sc"):
+            await evaluate(dataset, agent=CLERK, runtime=runtime)
 
 
 async def test_an_agent_that_lacks_its_dependencies_is_refused_before_any_case_is_asked() -> None:

@@ -1,5 +1,6 @@
 """The scorers that come with penstock."""
 
+import math
 from typing import Any
 
 import pytest
@@ -8,7 +9,15 @@ from penstock.chat.python.recorded_task import RecordedTask
 from penstock.core.errors import ConfigError
 from penstock.core.reply import Reply, ToolCall
 from penstock.evals.case import Case, Score
-from penstock.evals.scorers import CalledTool, Contains, Judge, Matches
+from penstock.evals.scorers import (
+    CalledTool,
+    Contains,
+    Judge,
+    Matches,
+    MaxCost,
+    MaxSeconds,
+    MaxTurns,
+)
 
 CASE: Case[Any] = Case("a", input="Hello", expected="Bye")
 TEXTS: dict[str, tuple[Any, str]] = {
@@ -83,9 +92,24 @@ def test_matches_needs_one_pattern_that_is_valid() -> None:
         Matches(schema={"type": "nothing"})
 
 
-def test_the_offline_model_is_no_judge() -> None:
-    with pytest.raises(ConfigError, match="found 'offline'"):
-        Judge("offline", "Names the cause.")
+@pytest.mark.parametrize(
+    ("kind", "given", "problem"),
+    [
+        (Judge, ("offline", "Names the cause."), "found 'offline', which follows a few rules"),
+        (Judge, (5, "Names the cause."), "needs the name of a model, as a text; found 5"),
+        (Judge, ("openai:gpt-5", " "), "needs a rubric, as a text; found ' '"),
+        (MaxCost, (-1,), "MaxCost takes a limit in USD, from 0 on; found -1"),
+        (MaxCost, ("1",), "MaxCost takes a limit in USD, from 0 on; found '1'"),
+        (MaxTurns, (0,), "MaxTurns takes a limit in replies, from 1 on; found 0"),
+        (MaxTurns, (True,), "MaxTurns takes a limit .*; found True"),
+        (MaxSeconds, (math.nan,), "MaxSeconds takes a limit in seconds, from 0 on; found nan"),
+    ],
+)
+def test_what_would_fail_every_case_is_refused_where_it_is_written(
+    kind: Any, given: tuple[Any, ...], problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        kind(*given)
 
 
 def reply(content: str, calls: tuple[ToolCall, ...] = ()) -> Reply[Any]:

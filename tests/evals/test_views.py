@@ -43,6 +43,11 @@ def test_a_case_that_no_scorer_judged_is_named(capsys: pytest.CaptureFixture[str
     assert warning in capsys.readouterr().out
     assert warning in to_markdown(bare)
     assert "no scorer" not in to_markdown(report)
+    unjudged = ET.fromstring(to_junit(bare)).iter("system-out")  # noqa: S314  our own text
+    assert [each.text for each in unjudged] == [
+        "no scorer: it passed because the task succeeded" for each in bare.attempts if each.passed
+    ]
+    assert b"no scorer" not in to_junit(report)
 
 
 def test_markdown_escapes_what_would_break_its_table() -> None:

@@ -185,6 +185,11 @@ def test_the_arguments_of_open_are_checked() -> None:
     wrong: Any = {"dep": 1}
     with pytest.raises(TypeError, match="there is no argument 'dep'"):
         given_deps(wrong)
+    wrong = {"overrides": [plain]}
+    with pytest.raises(ConfigError, match=r"a mapping, such as {get_pool: fake_pool}; found \["):
+        given_deps(wrong)
+    with pytest.raises(ConfigError, match=r"gives plain a function .* nothing: <function _two"):
+        given_deps({"overrides": {plain: _two}})
 
 
 def _two(scope: TaskScope, size: int) -> Pool:
@@ -244,8 +249,10 @@ def test_types_are_compared_as_far_as_they_are_known(found: Any, wanted: Any, is
 
 
 def test_depends_takes_a_function() -> None:
-    with pytest.raises(TypeError, match="Depends takes a function, found 3"):
-        Depends(3)  # type: ignore[arg-type]
+    wrong: Any
+    for wrong in (3, _two, _named):
+        with pytest.raises(TypeError, match="Depends takes a function of a TaskScope or nothing"):
+            Depends(wrong)
     assert repr(Depends(plain)) == "Depends(plain)"
 
 
