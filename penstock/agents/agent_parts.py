@@ -10,7 +10,7 @@ Proof: tests/agents/test_agent_parts.py.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from types import CodeType
 from typing import (
@@ -310,8 +310,10 @@ def check_tool_ids(agents: Iterable[Any], registry: Registry) -> None:
     Raises ConfigError if one has a tool by an id that the project does not have, and NameTaken if
     it has two tools of one name.
     """
-    for agent in with_inner(agents):
-        named = named_tools(agent.name, agent.tool_ids, registry)
+    every = with_inner(agents)
+    names = {agent.name for agent in every}
+    for agent in every:
+        named = named_tools(agent.name, agent.tool_ids, registry, names)
         try:
             Registry((*(agent.tools or ()), *named))
         except NameTaken as taken:
@@ -359,15 +361,22 @@ def note_change(held: HeldLog, task: TaskState, agent: Any) -> None:
     held.add(note, task.task_id)
 
 
-def named_tools(agent: str, tool_ids: Iterable[str], registry: Registry) -> Iterator[AnyTool]:
-    """Yield the tools of the project that an agent has by their ids. Raises ConfigError."""
+def named_tools(
+    agent: str, tool_ids: Iterable[str], registry: Registry, agents: Collection[str] = ()
+) -> Iterator[AnyTool]:
+    """Yield the tools of the project that an agent has by their ids. Raises ConfigError.
+
+    `agents` are names for which the error says that they are those of agents.
+    """
     for tool_id in tool_ids:
         tool = registry.by_id.get(tool_id)
         if tool is None:
             known = [each.spec.tool_id for each in registry]
+            hint = did_you_mean(tool_id, known)
+            if tool_id in agents:
+                hint = " It is the name of an agent: give the Agent itself instead of its name."
             raise ConfigError(
-                f"agent {agent!r} has the tool {tool_id!r}, which the project does not have."
-                f"{did_you_mean(tool_id, known)}"
+                f"agent {agent!r} has the tool {tool_id!r}, which the project does not have.{hint}"
             )
         yield with_spec(tool, replace(tool.spec, is_offered=True))
 

@@ -126,12 +126,24 @@ class Catalog:
             return agent
         self.check_free(agent)
         if self._warns and known is None and not _is_notebook():
-            log.warning(
-                "after a restart no process knows the agent %r of this conversation: pass it to "
-                "penstock.open(agents=[...]), too, so that its tasks can resume",
-                agent.name,
-            )
+            self._warn(agent)
         return self.put(agent)
+
+    def _warn(self, agent: AnyAgent) -> None:
+        """Report what a restart will not know of an agent: a file says less than a program may."""
+        lost = "the agent"
+        if _is_same_file(self._agents.get(agent.name), agent):
+            parts = {"output": agent.contract, "hooks": agent.hooks, "deps": agent.source_of_deps}
+            given = [name for name, part in parts.items() if part]
+            if not given:
+                return
+            lost = f"{' and '.join(given)} beside the file of the agent"
+        log.warning(
+            "after a restart no process knows %s %r of this conversation: pass it to "
+            "penstock.open(agents=[...]), too, so that its tasks can resume",
+            lost,
+            agent.name,
+        )
 
     def check_free(self, agent: AnyAgent) -> None:
         """Raise NameTaken if the program or a file of the project has another agent of this name.
@@ -144,8 +156,7 @@ class Catalog:
             return
         if agent.name not in self._added and known.profile.tier is not Tier.LOCAL:
             return
-        # The same file, read once more with a type of output.
-        if known.has_file and known.profile.content_hash == agent.profile.content_hash:
+        if _is_same_file(known, agent):
             return
         places = _places(known, agent)
         raise NameTaken(
@@ -161,7 +172,7 @@ class Catalog:
         does not get; it is not added then.
         """
         if not isinstance(agent, Agent):
-            raise ConfigError(f"wanted an Agent, found {agent!r}")
+            raise ConfigError(f"wanted an Agent, such as Agent('clerk'); found {agent!r}")
         if self._given is not None:
             every = with_inner(with_handoffs([agent]))
             check_needs(map(needs_of_agent, every), self._given)
@@ -265,6 +276,13 @@ def _hashed(agent: AnyAgent) -> AnyAgent:
     return agent
 
 
+def _is_same_file(known: AnyAgent | None, agent: AnyAgent) -> bool:
+    """Whether an agent is that of a file, which was read once more with a type of output."""
+    if known is None or not known.has_file:
+        return False
+    return known.profile.content_hash == agent.profile.content_hash
+
+
 def _is_notebook() -> bool:
     return hasattr(builtins, "__IPYTHON__")
 
@@ -275,6 +293,22 @@ def catalog_entries(catalog: Catalog) -> list[Json]:
         catalog.list_from_files(), key=lambda each: (_TIERS.index(each.profile.tier), each.name)
     )
     return [_entry(each) for each in by_tier]
+
+
+def name_of(agent: object) -> str:
+    """Return the name of an agent that a program gives, or the name that it gives."""
+    if isinstance(agent, str):
+        return agent
+    if isinstance(agent, Agent):
+        return agent.name
+    raise wrong_agent(agent)
+
+
+def wrong_agent(given: object) -> ConfigError:
+    """Return the error of an argument that is neither an agent nor a name."""
+    return ConfigError(
+        f"agent= takes an Agent or the name of one, such as agent=clerk; found {given!r}"
+    )
 
 
 def listed(agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:

@@ -95,6 +95,10 @@ class PenstockError(Exception):
         super().__init__(message or (self.__doc__ or self.code).strip())
         self.details = details
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it with its attributes: subclasses take other arguments than a message."""
+        return type(self).__new__, (type(self), *self.args), vars(self)
+
 
 class ConfigError(PenstockError):
     """A setting or an extra is missing or wrong."""
@@ -240,11 +244,8 @@ class OutputChanged(TaskError):
             >>> from penstock.testing import memory_runtime_sync
             >>> with memory_runtime_sync() as runtime:
             ...     reply = runtime.chat("Hello")
-            ...     try:
-            ...         runtime.attach(reply.task_id, output=int).reply().output
-            ...     except OutputChanged as error:
-            ...         print(error.current_schema["type"])
-            integer
+            >>> OutputChanged(reply, None, {"type": "integer"}).current_schema
+            {'type': 'integer'}
         """
         super().__init__(reply)
         self.recorded_schema = recorded

@@ -33,7 +33,7 @@ class Score:
         passed: Whether the reply passes; None means that a value of at least 0.5 does.
 
     Raises:
-        ValueError: The value is not from 0 to 1.
+        ValueError: The value is below 0 or above 1.
 
     Example:
         >>> from penstock.evals import Score
@@ -103,7 +103,7 @@ class Case(Generic[OutputT]):
         scorers: Scorers of this case, in addition to those of the dataset.
 
     Raises:
-        ConfigError: The name is no text, the input no message, or a scorer cannot be called.
+        ConfigError: The name, the input or a scorer has another type.
 
     Example:
         >>> from penstock.evals import Case

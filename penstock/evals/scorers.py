@@ -134,7 +134,7 @@ class MaxCost:
         usd: The limit in USD. A task whose cost is unknown does not pass.
 
     Raises:
-        ConfigError: The limit is no number, or too low for any task.
+        ConfigError: The limit is not a number, or too low for any task.
 
     Example:
         >>> from penstock.evals import MaxCost
@@ -145,7 +145,7 @@ class MaxCost:
     usd: float
 
     def __post_init__(self) -> None:
-        """Refuse a limit that no task could keep, or that is no number."""
+        """Refuse a limit that is not a number, or that no task could keep."""
         _check_limit(self, self.usd, "USD, from 0")
 
     def __call__(self, case: Case[Any], reply: Reply[Any], /) -> Score:
@@ -165,7 +165,7 @@ class MaxTurns:
         turns: The limit.
 
     Raises:
-        ConfigError: The limit is no number, or too low for any task.
+        ConfigError: The limit is not a number, or too low for any task.
 
     Example:
         >>> from penstock.evals import MaxTurns
@@ -176,7 +176,7 @@ class MaxTurns:
     turns: int
 
     def __post_init__(self) -> None:
-        """Refuse a limit that no task could keep, or that is no number."""
+        """Refuse a limit that is not a number, or that no task could keep."""
         _check_limit(self, self.turns, "replies, from 1", least=1)
 
     def __call__(self, case: Case[Any], reply: Reply[Any], /) -> Score:
@@ -193,7 +193,7 @@ class MaxSeconds:
         seconds: The limit in seconds.
 
     Raises:
-        ConfigError: The limit is no number, or too low for any task.
+        ConfigError: The limit is not a number, or too low for any task.
 
     Example:
         >>> from penstock.evals import MaxSeconds
@@ -204,7 +204,7 @@ class MaxSeconds:
     seconds: float
 
     def __post_init__(self) -> None:
-        """Refuse a limit that no task could keep, or that is no number."""
+        """Refuse a limit that is not a number, or that no task could keep."""
         _check_limit(self, self.seconds, "seconds, from 0")
 
     async def grade(self, answered: Answered) -> Score:
@@ -233,7 +233,7 @@ class Judge:
         rubric: What makes a good answer, in a few sentences.
 
     Raises:
-        ConfigError: The model or the rubric is no text, or the model is the offline one, which
+        ConfigError: The model or the rubric is not a text, or the model is the offline one, which
             follows a few rules and judges nothing. `evaluate` refuses another name of it, too.
 
     Example:

@@ -41,10 +41,14 @@ def asgi(runtime: Opening) -> ASGIApp:
     Returns:
         The application.
 
+    Raises:
+        ConfigError: It is something else.
+
     Example:
         >>> import penstock
         >>> application = penstock.asgi(penstock.open(":memory:"))
     """
+    _check_runtime(runtime, "asgi")
     return create_application(runtime if isinstance(runtime, Runtime) else lambda: runtime)
 
 
@@ -105,8 +109,7 @@ def _check(app: object, runtime: object, path: object, profile: object) -> None:
             f"mount takes a FastAPI application, found {app!r}; another framework mounts "
             "penstock.asgi(runtime)"
         )
-    if not isinstance(runtime, Runtime | AbstractAsyncContextManager):
-        raise ConfigError(f"mount takes a runtime or penstock.open(...), found {runtime!r}")
+    _check_runtime(runtime, "mount")
     if not isinstance(path, str) or not path.startswith("/") or path.endswith("/"):
         raise ConfigError(f"a path begins with a slash and ends without one: found {path!r}")
     if profile is not None and not isinstance(profile, DependsParameter):
@@ -114,6 +117,11 @@ def _check(app: object, runtime: object, path: object, profile: object) -> None:
             f"`profile` must be `Depends(function)`, found {profile!r}: FastAPI calls the function "
             "for each request, and it returns the Profile of the request"
         )
+
+
+def _check_runtime(runtime: object, function: str) -> None:
+    if not isinstance(runtime, Runtime | AbstractAsyncContextManager):
+        raise ConfigError(f"{function} takes a runtime or penstock.open(...), found {runtime!r}")
 
 
 def _checked(granted: Any, path: str) -> Profile:

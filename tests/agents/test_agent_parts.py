@@ -145,6 +145,13 @@ async def test_an_id_that_the_project_lacks_is_refused_when_it_is_opened() -> No
             pass
 
 
+async def test_the_name_of_an_agent_among_the_tools_is_refused_with_what_to_give() -> None:
+    clerk, desk = Agent("clerk", tools=["desk"]), Agent("desk")
+    with pytest.raises(ConfigError, match=r"the tool 'desk', .* give the Agent itself instead"):
+        async with memory_runtime(tools=[Act("look")], agents=[clerk, desk]):
+            pass
+
+
 @pytest.mark.parametrize(
     ("given", "meant"),
     [("output_type", "output"), ("system_prompt", "instructions"), ("guardrails", "hooks")],

@@ -1,15 +1,21 @@
 """The exceptions and signals that the runtime raises."""
 
 import inspect
+import pickle
 import re
 from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
 
+from penstock.chat.python.recorded_task import RecordedTask
 from penstock.core import call_errors, errors
 from penstock.core.diagnostics import Diagnostic
+from penstock.core.reply import Reply
 
+REPLY: Reply[str] = Reply(
+    status="failed", agent="clerk", session="conv_1", task_id="task_1", recorded=RecordedTask(())
+)
 MODULES = (errors, call_errors)
 CLASSES = [
     each
@@ -102,3 +108,22 @@ def test_no_tool_can_swallow_a_signal(signal: type[errors.Signal]) -> None:
 
 def test_a_suspension_carries_what_it_waits_for() -> None:
     assert errors.Suspend("q_1", "task_2").awaited == ("q_1", "task_2")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.NotFound(),
+        errors.InvalidRequest([{"field": "/content", "issue": "is blank"}]),
+        errors.ModelUnavailable("busy", retry_after=3.0),
+        errors.DeclarationError([]),
+        call_errors.ToolFailed("no paper", details={"tray": 2}),
+        errors.TaskFailed(REPLY),
+        errors.OutputChanged(REPLY, None, {"type": "integer"}),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_survives_pickling_as_in_a_pool_of_processes(error: errors.PenstockError) -> None:
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301  our own bytes
+    assert type(copy) is type(error)
+    assert (str(copy), copy.args, vars(copy)) == (str(error), error.args, vars(error))

@@ -132,6 +132,14 @@ def test_what_cannot_be_mounted_is_refused(arguments: Any, problem: str) -> None
         mount(*arguments)
 
 
+def test_what_asgi_cannot_serve_is_refused() -> None:
+    wrong: Any = penstock.open
+    with pytest.raises(
+        ConfigError, match=r"asgi takes a runtime or penstock.open\(...\), found <fu"
+    ):
+        penstock.asgi(wrong)
+
+
 def test_a_profile_that_is_no_dependency_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"must be `Depends\(function\)`"):
         mount(FastAPI(), penstock.open(":memory:"), "/agents", profile=profile_of)

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.agents.agent import AnyAgent
+from penstock.agents.catalog import name_of
 from penstock.chat.python.answering import Answering
 from penstock.chat.python.imported_turns import read_turns
 from penstock.chat.python.recorded_task import RecordedTask
@@ -82,7 +83,7 @@ class Archive(Answering):
         Returns:
             The conversations.
         """
-        name = agent if agent is None or isinstance(agent, str) else agent.name
+        name = agent if agent is None else name_of(agent)
         records, _ = await self.requests.known.projections.sessions(
             profile_id=self.requests.local.profile_id, agent=name, page=Page(limit=limit)
         )
@@ -191,7 +192,7 @@ class Archive(Answering):
             NotFound: There is no such agent.
         """
         known, local = self.requests.known, self.requests.local
-        name = known.agents.get(agent).name if isinstance(agent, str) else agent.name
+        name = known.agents.get(agent).name if isinstance(agent, str) else name_of(agent)
         turns = read_turns(messages)
         session, log = LogId(self._new_id("conv")), self.requests.source.log
         title = title_of(turns[0].text)

@@ -1,15 +1,7 @@
 """Conversations of a program with agents: send messages, wait for replies, attach to tasks."""
 
 import asyncio
-from collections import deque
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Callable,
-    Coroutine,
-    Iterable,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
 from hashlib import sha256
 from typing import Any, Unpack, overload
@@ -19,9 +11,11 @@ from typing_extensions import TypeForm
 
 from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.attachments.content import Content
+from penstock.agents.catalog import wrong_agent
 from penstock.agents.output_contract import contract_of
 from penstock.chat.python.answering import OutputT
 from penstock.chat.python.archive import Archive
+from penstock.chat.python.mapped import checked_inputs, in_order
 from penstock.chat.python.message_options import (
     MessageOptions,
     check_options,
@@ -30,9 +24,9 @@ from penstock.chat.python.message_options import (
     settings_of,
 )
 from penstock.chat.python.recorded_task import RecordedTask, form_of
-from penstock.chat.python.run import Run
+from penstock.chat.python.run import Run, StartingRun
 from penstock.chat.requests import NewMessage, RequestKey, answered_by, reply_of
-from penstock.core.errors import ConfigError, RuntimeMisuse
+from penstock.core.errors import RuntimeMisuse
 from penstock.core.events.events import MessageReceived, Record
 from penstock.core.ids import ASSISTANT, TaskId
 from penstock.core.json_values.json_text import compact
@@ -44,10 +38,6 @@ _OTHER_LOOP = (
     "in this loop, or use penstock.open_sync, which works from every thread"
 )
 CLOSED = "this runtime is closed: write `async with penstock.open() as runtime: ...` around its use"
-_AHEAD = 4
-"""A slow input lets at most so many times `concurrency` others be started after it."""
-
-
 _TEXT = RecordedTask(())
 
 
@@ -106,7 +96,8 @@ class Conversations(Archive):
         Raises:
             NotFound: There is no such agent or conversation.
             InvalidRequest: The content is blank or too long, or a file of it is refused.
-            ConfigError: The model is unknown, or its key or library is missing.
+            ConfigError: The model is unknown, or its key or library is missing; or `agent` is
+                neither an Agent nor a name.
             QuestionOpen: The conversation waits for an answer that this message is not.
             SessionBusy: Too many messages wait in the conversation.
             IdempotencyConflict: The key was used for another message.
@@ -126,39 +117,39 @@ class Conversations(Archive):
         return await self._replies.read(reply, form)
 
     @overload
-    async def start(
+    def start(
         self,
         content: Content,
         *,
         output: type[OutputT],
         agent: str | AnyAgent = ...,
         **options: Unpack[MessageOptions],
-    ) -> Run[OutputT]: ...
+    ) -> StartingRun[OutputT]: ...
     @overload
-    async def start(
+    def start(
         self,
         content: Content,
         *,
         output: TypeForm[OutputT],
         agent: str | AnyAgent = ...,
         **options: Unpack[MessageOptions],
-    ) -> Run[OutputT]: ...
+    ) -> StartingRun[OutputT]: ...
     @overload
-    async def start(
+    def start(
         self, content: Content, *, agent: Agent[Any, OutputT], **options: Unpack[MessageOptions]
-    ) -> Run[OutputT]: ...
+    ) -> StartingRun[OutputT]: ...
     @overload
-    async def start(
+    def start(
         self, content: Content, *, agent: str = ..., **options: Unpack[MessageOptions]
-    ) -> Run[str]: ...
-    async def start(
+    ) -> StartingRun[str]: ...
+    def start(
         self,
         content: Content,
         *,
         agent: str | AnyAgent = ASSISTANT,
         output: Any = None,
         **options: Unpack[MessageOptions],
-    ) -> Run[Any]:
+    ) -> StartingRun[Any]:
         """Send a message to an agent without waiting for its answer.
 
         The message is on disk when this returns: from now on the task runs, also if the process
@@ -172,7 +163,7 @@ class Conversations(Archive):
                 `profile`, `metadata`, `key`.
 
         Returns:
-            The run: iterate over its events, or await its `reply`.
+            Await it for the run: iterate over its events, or await its `reply`.
 
         Raises:
             PenstockError: The message was refused; see `chat`.
@@ -188,6 +179,11 @@ class Conversations(Archive):
             >>> asyncio.run(main())
             Hi.
         """
+        return StartingRun(self._started(content, agent, output, options))
+
+    async def _started(
+        self, content: Content, agent: str | AnyAgent, output: Any, options: MessageOptions
+    ) -> Run[Any]:
         message, form = await self._message(content, agent, output, options)
         sent = await self.requests.inbox.send(
             message, options.get("profile") or self.requests.local
@@ -217,7 +213,7 @@ class Conversations(Archive):
         """
         if output is None and agent is None:
             return Run(self, self._replies, task_id, RecordedTask((), is_json=True))
-        form = self._form(agent) if agent and output is None else None
+        form = None if agent is None or output is not None else self._form(agent)
         form = form or RecordedTask((), contract_of(output))
         return Run(self, self._replies, task_id, form)
 
@@ -277,13 +273,13 @@ class Conversations(Archive):
             >>> asyncio.run(main())
             ['succeeded', 'succeeded']
         """
-        asked, slots = _inputs(inputs, concurrency), asyncio.Semaphore(concurrency)
+        asked, slots = checked_inputs(inputs, concurrency), asyncio.Semaphore(concurrency)
 
         async def reply_to(number: int) -> Reply[Any]:
             async with slots:
                 return await self._reply_to(asked[number], agent, key and f"{key}:{number}")
 
-        replies = _in_order(reply_to, len(asked), ahead=_AHEAD * concurrency)
+        replies = in_order(reply_to, len(asked), concurrency=concurrency)
         if progress:
             replies = late("penstock.chat.python.progress:with_bar")(replies, len(asked))
         async with aclosing(replies):
@@ -356,18 +352,11 @@ class Conversations(Archive):
 
     def _form(self, agent: AnyAgent) -> RecordedTask:
         """Return what reads the outputs of an agent, and of those that it hands off to."""
+        if not isinstance(agent, Agent):
+            raise wrong_agent(agent)
         if agent.handoffs:
             return form_of(agent, self.requests.known.agents.find)
         return RecordedTask((), agent.contract) if agent.contract else _TEXT
-
-
-def _inputs(inputs: Iterable[Content], concurrency: int) -> list[Content]:
-    """Return the inputs of a map. Raises ConfigError for arguments that make no sense."""
-    if concurrency < 1:
-        raise ConfigError(f"concurrency must be at least 1, found {concurrency}")
-    if isinstance(inputs, str):
-        raise ConfigError(f"inputs takes a list of messages, such as [{inputs[:80]!r}]")
-    return list(inputs)
 
 
 def _is_whole(records: Sequence[Record]) -> bool:
@@ -378,20 +367,3 @@ def _is_whole(records: Sequence[Record]) -> bool:
     if not (records and type(records[0].event) is MessageReceived):
         return False
     return records[-1].seq - records[0].seq == len(records) - 1
-
-
-async def _in_order(
-    start: Callable[[int], Coroutine[Any, Any, Reply[Any]]], count: int, *, ahead: int
-) -> AsyncGenerator[Reply[Any], None]:
-    """Yield results in the order of their numbers; at most `ahead` wait for earlier ones."""
-    waiting = deque[asyncio.Task[Reply[Any]]]()
-    try:
-        for number in range(count):
-            if len(waiting) >= ahead:
-                yield await waiting.popleft()
-            waiting.append(asyncio.create_task(start(number)))
-        while waiting:
-            yield await waiting.popleft()
-    finally:
-        for work in waiting:
-            work.cancel()

@@ -46,6 +46,20 @@ class RecordedTask(Struct, frozen=True):
     handed: Outputs = NO_HANDOFFS
     """The forms of the agents that the program's agent hands off to, by name."""
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same events; a copy of a type that reads them is another object."""
+        return isinstance(other, RecordedTask) and self.records == other.records
+
+    def __hash__(self) -> int:
+        """Return a number that equal values share; events need not be hashable."""
+        return len(self.records)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the events, and the types that read their output: they must be importable."""
+        contract = self.contract and _reading(self.contract)
+        handed = {name: each and _reading(each) for name, each in self.handed.items()}
+        return RecordedTask, (self.records, contract, self.is_json, handed)
+
     def __repr__(self) -> str:
         """Return how much is recorded: a reply is printed often, and its events are many."""
         return f"RecordedTask({len(self.records)} events)"
@@ -101,6 +115,11 @@ class RecordedTask(Struct, frozen=True):
         """Raise TaskError if the task did not succeed."""
         if (error := _ERRORS.get(reply.status)) is not None:
             raise error(reply)
+
+
+def _reading(contract: OutputContract) -> OutputContract:
+    """Return what reads outputs of a contract, without what makes a model give them."""
+    return OutputContract(variants=(), schema=contract.schema, types=contract.types)
 
 
 def form_of(agent: AnyAgent, find: Callable[[str], AnyAgent | None]) -> RecordedTask:

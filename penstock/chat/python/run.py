@@ -10,7 +10,15 @@ other logs.
 Relies on `chat/log_follower` and `chat/python/run_events`. Shown by tests/chat/python/test_run.py.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any, Generic, NoReturn
 
 from penstock.chat.log_follower import LogTail
@@ -28,7 +36,9 @@ from penstock.core.reply import OutputT_co, Question, Reply
 from penstock.core.task import TaskRecord, TaskStatus
 from penstock.engine.bus import Live
 
+_START = "write `run = await runtime.start(...)` and `async for event in run: ...`"
 _ITERATE = "write `async for event in run: ...`"
+_FOR = f"{_ITERATE}, or use penstock.open_sync in a program without async"
 _WAITS = (TaskSuspended, TaskBlocked)
 
 
@@ -202,7 +212,7 @@ class Run(Generic[OutputT_co]):
 
     def __iter__(self) -> NoReturn:
         """Refuse a `for` without `async`."""
-        raise RuntimeMisuse(f"{_ITERATE}, or use penstock.open_sync in a program without async")
+        raise RuntimeMisuse(_FOR)
 
     async def __aenter__(self) -> NoReturn:
         """Refuse `async with`: leaving an iteration needs no clean-up."""
@@ -254,6 +264,56 @@ class Run(Generic[OutputT_co]):
         asked = {each.question.question_id for each in reply.questions}
         is_there = asked.issuperset(event.questions) and reply.runs == event.runs
         return reply if is_there and reply.status is TaskStatus.SUSPENDED else None
+
+
+class StartingRun(Coroutine[Any, Any, Run[OutputT_co]]):
+    """A message that is about to be sent, as `Runtime.start` returns it: await it for its Run.
+
+    `async for` over it sends the message, too, and yields the events of its run.
+    """
+
+    __slots__ = ("_work",)
+
+    def __init__(self, work: Coroutine[Any, Any, Run[OutputT_co]]) -> None:
+        self._work = work
+
+    def __await__(self) -> Generator[Any, Any, Run[OutputT_co]]:
+        """Send the message, and return its run."""
+        return self._work.__await__()
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        """Send the message, and yield the events of its run."""
+        return self._events()
+
+    async def _events(self) -> AsyncIterator[Event]:
+        async for event in await self._work:
+            yield event
+
+    def __iter__(self) -> NoReturn:
+        """Refuse a `for` without `async`."""
+        self.close()
+        raise RuntimeMisuse(_FOR)
+
+    async def __aenter__(self) -> NoReturn:
+        """Refuse `async with`: leaving an iteration needs no clean-up."""
+        self.close()
+        raise RuntimeMisuse(f"{_START}: a run needs no `async with`")
+
+    async def __aexit__(self, *_: object) -> None:
+        """Do nothing."""
+
+    # asyncio.create_task and asyncio.run take coroutines only, not everything that can be awaited.
+    def send(self, value: Any, /) -> Any:
+        """Run the next step."""
+        return self._work.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise an error in the coroutine, and run its next step."""
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        """Close the coroutine: the message is not sent."""
+        self._work.close()
 
 
 def _elsewhere(reply: TaskReply | None, shown: RunEvents) -> Iterator[Event]:

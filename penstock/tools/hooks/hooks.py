@@ -8,7 +8,7 @@ An agent that works for a call of another one cannot escape the hooks of that on
 them to its own for the methods that see calls (decision 084).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from inspect import iscoroutinefunction
 from typing import Any, Generic, NamedTuple, get_args, get_origin
@@ -17,6 +17,7 @@ from msgspec import Struct
 from typing_extensions import TypeVar
 
 from penstock.core.call import CallPath
+from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Envelope
 from penstock.core.errors import ConfigError
 from penstock.core.profile import Profile
@@ -302,10 +303,32 @@ def checked_hooks(hooks: Iterable[Any], where: str) -> tuple[Hooks[Any], ...]:
             raise ConfigError(
                 f"{where}: two are named {hook.name!r}; give each instance its own `name`"
             )
+        if near := next(_misspelt(type(hook)), None):
+            raise ConfigError(
+                f"{where}: no hook is asked by the method {near[0]!r} of {hook.name}.{near[1]} "
+                f"There are {', '.join(METHODS)}; a method of your own needs another name"
+            )
         for method in METHODS:
             if _overrides(hook, method) and not iscoroutinefunction(getattr(hook, method)):
                 raise ConfigError(f"{where}: {hook.name}.{method} must be an `async def`")
     return found
+
+
+def _misspelt(kind: type) -> Iterator[tuple[str, str]]:
+    """Yield the methods that look like those of Hooks but are not, each with what was meant.
+
+    Those that another base class has are left out: something else calls them.
+    """
+    others = [each for each in kind.__mro__ if not issubclass(each, Hooks)]
+    written = {name for each in kind.__mro__ if issubclass(each, Hooks) for name in vars(each)}
+    for name in sorted(written.difference(*map(dir, (Hooks, *others)))):
+        if name.startswith("_") or not callable(getattr(kind, name)):
+            continue
+        # The words of other frameworks for a call of a tool and a request to a model.
+        usual = name.replace("tool", "call").replace("llm", "model")
+        meant = did_you_mean(usual, METHODS)
+        if meant or name.startswith(("before_", "after_", "on_")):
+            yield name, meant
 
 
 def needs_of_hook(hook: Hooks[Any]) -> Any:

@@ -49,6 +49,10 @@ class OutputType:
         self.description: str = self.schema.get("description", "")
         """The text of its docstring."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it as its type, which must be importable."""
+        return OutputType, (self.hint,)
+
     @cached_property
     def parameters(self) -> Json:
         """The schema of a model's arguments."""

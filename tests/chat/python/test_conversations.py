@@ -2,14 +2,14 @@
 
 import asyncio
 import json
-import threading
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
+from pydantic import BaseModel
 
 import penstock
 from penstock.agents.agent import Agent
@@ -17,7 +17,6 @@ from penstock.app.runtime import Runtime
 from penstock.core.errors import (
     ConfigError,
     IdempotencyConflict,
-    InvalidRequest,
     NameTaken,
     NotFound,
     OutputChanged,
@@ -25,14 +24,22 @@ from penstock.core.errors import (
 )
 from penstock.core.reply import Reply
 from penstock.models.model import ModelCard, ModelRequest
-from penstock.models.scripted import Hold, ScriptedModel, ScriptedReply, call, say, wait
+from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.models.settings import ModelSettings
 from penstock.resources.dependencies import AgentContext
 from penstock.store.projections import Page
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+from penstock.tools.hooks.hooks import Hooks
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
 from tests.kit.tools import Act
+
+
+class Total(BaseModel):
+    """The output of an agent."""
+
+    euros: int
+
 
 OWN = ModelCard(model_id="own", name="own", provider="mine")
 
@@ -266,68 +273,6 @@ async def test_a_text_is_no_typed_output() -> None:
     assert raised.value.recorded_schema is None
 
 
-async def test_a_map_yields_replies_in_the_order_of_its_inputs() -> None:
-    hold = Hold()
-
-    def answer(request: ModelRequest) -> ScriptedReply:
-        text = request.messages[-1].content
-        return say("slow") + wait(hold) if text == "0" else say(text)
-
-    async with memory_runtime(model=ScriptedModel(answer)) as runtime:
-        texts = [f"{n}" for n in range(12)]
-        replies = runtime.map(texts, concurrency=3)
-        first = asyncio.ensure_future(anext(aiter(replies)))
-        await hold.reached()
-        hold.release()
-        outputs = [(await first).output, *[reply.output async for reply in replies]]
-    assert outputs == ["slow", *texts[1:]]
-
-
-async def test_a_map_with_a_key_repeats_no_finished_input() -> None:
-    scripted = ScriptedModel(lambda request: say(request.messages[-1].content))
-    texts = ["a", "b", "a"]
-    async with memory_runtime(model=scripted) as runtime:
-        first = [reply async for reply in runtime.map(texts[:2], key="monday")]
-        again = [reply async for reply in runtime.map(texts, key="monday", progress=True)]
-        changed = [reply async for reply in runtime.map(["a", "B"], key="monday")]
-    assert [reply.task_id for reply in again[:2]] == [reply.task_id for reply in first]
-    assert changed[1].output == "B"
-    assert len(scripted.requests) == 4
-
-
-async def test_a_map_passes_on_a_refusal_and_cancels_its_waits() -> None:
-    async with memory_runtime(model=model()) as runtime:
-        with pytest.raises(InvalidRequest):
-            _ = [reply async for reply in runtime.map(["Hello", "  "])]
-        async for _reply in runtime.map(["One", "Two"], concurrency=1):
-            break
-
-
-async def test_a_map_leaves_no_thread_of_its_bar_behind() -> None:
-    before = {*threading.enumerate()}
-    async with memory_runtime(model=model()) as runtime:
-        assert [reply async for reply in runtime.map([], progress=True)] == []
-        left: Any = runtime.map(["One", "Two"], progress=True)
-        async with aclosing(left) as replies:
-            async for _reply in replies:
-                break
-        with pytest.raises(InvalidRequest):
-            _ = [reply async for reply in runtime.map(["  "], progress=True)]
-    of_bars = {*threading.enumerate()} - before
-    for thread in of_bars:
-        thread.join(1)
-    assert not any(thread.is_alive() for thread in of_bars)
-
-
-async def test_a_map_that_works_on_nothing_at_once_is_refused() -> None:
-    async with memory_runtime(model=model()) as runtime:
-        for concurrency in (0, -1):
-            with pytest.raises(ConfigError, match=f"at least 1, found {concurrency}"):
-                _ = [reply async for reply in runtime.map(["One"], concurrency=concurrency)]
-        with pytest.raises(ConfigError, match=r"takes a list of messages, such as \['One'\]"):
-            _ = [reply async for reply in runtime.map("One")]
-
-
 async def test_another_agent_of_a_known_name_is_refused_outside_of_notebooks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -336,12 +281,35 @@ async def test_another_agent_of_a_known_name_is_refused_outside_of_notebooks(
         assert (await runtime.chat("Hello", agent=one)).output == "One."
         with pytest.raises(NameTaken, match="replace it with"):
             await runtime.chat("Hello", agent=two)
-        with pytest.raises(ConfigError, match="wanted an Agent, found 5"):
-            runtime.put_agent(5)  # type: ignore[arg-type]
         runtime.put_agent(two)
         assert (await runtime.chat("Hello", agent=two)).output == "One."
         monkeypatch.setattr("builtins.__IPYTHON__", True, raising=False)
         assert (await runtime.chat("Hello", agent=one)).output == "Two."
+
+
+@pytest.mark.parametrize("wrong", [5, None, Agent, ScriptedModel([])])
+async def test_what_is_neither_an_agent_nor_a_name_is_refused_with_what_to_write(
+    wrong: Any,
+) -> None:
+    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    async with memory_runtime(model=model()) as runtime:
+        asked: list[Callable[[], Awaitable[Any]]] = [
+            lambda: runtime.chat("Hello", agent=wrong),
+            lambda: runtime.start("Hello", agent=wrong),
+            lambda: anext(aiter(runtime.map(["Hello"], agent=wrong))),
+            lambda: runtime.import_history(messages, agent=wrong),
+        ]
+        if wrong is not None:  # there it means every agent
+            asked.append(lambda: runtime.sessions(agent=wrong))
+        for ask in asked:
+            with pytest.raises(ConfigError, match=r"agent= takes an Agent or the name .*; found "):
+                await ask()
+        if wrong is not None:
+            with pytest.raises(ConfigError, match="agent= takes an Agent or the name"):
+                runtime.attach("task_1", agent=wrong)
+        with pytest.raises(ConfigError, match=r"wanted an Agent, such as Agent\('clerk'\); found"):
+            runtime.put_agent(wrong)
+        assert not await runtime.sessions()
 
 
 async def test_a_runtime_of_another_loop_is_refused_instead_of_hanging() -> None:
@@ -371,6 +339,22 @@ async def test_an_agent_that_a_restart_would_not_know_is_reported_once(
     (warning,) = [each.message for each in caplog.records if "penstock.open" in each.message]
     assert "agents=[...]" in warning
     assert "'added'" in warning
+
+
+@pytest.mark.parametrize(
+    ("options", "lost"),
+    [({}, ""), ({"output": Total}, "output beside"), ({"hooks": [Hooks()]}, "hooks beside")],
+)
+async def test_of_an_agent_of_a_file_only_what_the_file_does_not_say_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, options: dict[str, Any], lost: str
+) -> None:
+    file = tmp_path / "agents" / "clerk.md"
+    file.parent.mkdir()
+    file.write_text("---\nname: clerk\ndescription: Answers.\n---\nAnswer.")
+    async with penstock.open(tmp_path, settings={"synchronous": "NORMAL"}) as runtime:
+        await runtime.chat("Hello", agent=Agent.from_file(file, **options))
+    said = [each.message for each in caplog.records if "penstock.open" in each.message]
+    assert [lost in each for each in said] == [True] * bool(lost)
 
 
 async def test_metadata_of_a_message_reach_tools_and_instructions_and_survive_a_restart() -> None:

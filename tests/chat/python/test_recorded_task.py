@@ -1,12 +1,26 @@
 """What the events of a task say: its calls as a tree, its messages, its errors."""
 
-import pytest
+import pickle
+from typing import Any
 
+import pytest
+from pydantic import BaseModel
+
+from penstock.agents.agent import Agent
 from penstock.core.call import Effect
 from penstock.core.errors import TaskCancelled, TaskFailed, TaskSuspended
 from penstock.core.limits import Limits
 from penstock.core.reply import AssistantMessage, ToolCall, UserMessage
-from penstock.models.scripted import Hold, ScriptedModel, call, fail, say, wait
+from penstock.models.scripted import (
+    Hold,
+    ScriptedModel,
+    ScriptedReply,
+    call,
+    fail,
+    finish,
+    say,
+    wait,
+)
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import tool
@@ -110,3 +124,53 @@ async def test_the_output_of_a_cancelled_task_raises() -> None:
         reply = await run.reply()
     with pytest.raises(TaskCancelled):
         assert reply.output
+
+
+class Ticket(BaseModel):
+    """A fault."""
+
+    title: str
+
+
+class Refund(BaseModel):
+    """A payment."""
+
+    euros: int
+
+
+def filed(title: str) -> Ticket:
+    """File a ticket."""
+    return Ticket(title=title)
+
+
+@pytest.mark.parametrize(
+    ("agent", "script"),
+    [
+        (Agent("clerk"), [say("Done.")]),
+        (Agent("clerk", output=Ticket), [finish({"title": "fire"})]),
+        (Agent("clerk", output=Ticket | Refund), [call("final_answer_Refund", euros=1)]),
+        (Agent("clerk", output=dict[str, int]), [finish({"a": 1})]),
+        (Agent("clerk", output=filed), [finish({"title": "fire"})]),
+        (
+            Agent[Any, Any]("clerk", output=str, handoffs=[Agent("desk", output=Ticket)]),
+            [call("transfer_to_desk"), finish({"title": "fire"})],
+        ),
+    ],
+)
+async def test_a_reply_survives_pickling_with_its_output(
+    agent: Agent[Any, Any], script: list[ScriptedReply]
+) -> None:
+    async with memory_runtime(model=ScriptedModel(script), agents=[agent]) as runtime:
+        reply = await runtime.chat("Hello", agent=agent)
+        copy = pickle.loads(pickle.dumps(reply))  # noqa: S301  our own bytes
+        assert copy == reply
+        assert copy.output == reply.output
+        assert (copy.calls, copy.messages) == (reply.calls, reply.messages)
+        assert (await runtime.wait(copy)).output == reply.output
+
+
+async def test_a_reply_of_another_task_is_another_value() -> None:
+    async with memory_runtime(model=ScriptedModel([say("Hi."), say("Hi.")])) as runtime:
+        first, second = await runtime.chat("Hello"), await runtime.chat("Hello")
+    assert first.recorded == first.recorded
+    assert first.recorded != second.recorded

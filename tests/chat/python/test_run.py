@@ -18,7 +18,7 @@ from penstock.chat.python.public_events import (
 )
 from penstock.chat.python.run import Run
 from penstock.core.call import Effect
-from penstock.core.errors import NotFound, NotReady, RuntimeMisuse
+from penstock.core.errors import InvalidRequest, NotFound, NotReady, RuntimeMisuse
 from penstock.core.limits import Limits
 from penstock.models.scripted import Hold, ScriptedModel, call, fail, say, think, wait
 from penstock.testing.clock import FakeClock
@@ -236,6 +236,33 @@ async def test_a_run_refuses_what_would_not_work() -> None:
             async with run:
                 pass
         assert "task_" in repr(run)
+
+
+async def test_a_run_can_be_read_without_awaiting_its_start() -> None:
+    async with memory_runtime(model=ScriptedModel([say("One."), say("Two.")])) as runtime:
+        assert [event async for event in runtime.start("Hello")] == [
+            Text("One."),
+            Ended("succeeded"),
+        ]
+        started = asyncio.create_task(runtime.start("Hello"))
+        assert (await (await started).reply()).output == "Two."
+
+
+async def test_a_start_that_is_not_awaited_sends_nothing_and_says_what_to_write() -> None:
+    async with memory_runtime() as runtime:
+        with pytest.raises(RuntimeMisuse, match=r"or use penstock.open_sync in a program"):
+            iter(runtime.start("Hello"))
+        with pytest.raises(
+            RuntimeMisuse, match=r"write `run = await runtime.start\(...\)` and `as"
+        ):
+            async with runtime.start("Hello"):
+                pass
+        runtime.start("Hello").close()
+        with pytest.raises(InvalidRequest):
+            _ = [event async for event in runtime.start(" ")]
+        with pytest.raises(ZeroDivisionError):
+            runtime.start("Hello").throw(ZeroDivisionError())
+        assert not await runtime.sessions()
 
 
 async def test_a_slow_reader_loses_nothing() -> None:

@@ -27,6 +27,37 @@ class Other(Hooks):
         return None
 
 
+class Misspelt(Hooks):
+    """Has the name that another framework uses, with a letter less."""
+
+    async def befor_tool(self, ctx: Any, call: Any) -> Any:
+        return call
+
+
+class Unknown(Hooks):
+    """Has a name that nothing here resembles."""
+
+    async def on_tool_start(self, ctx: Any, call: Any) -> Any:
+        return call
+
+
+class Listener:
+    """Something that another part of the program calls."""
+
+    def on_close(self) -> None:
+        """Note that it was closed."""
+
+
+class Both(Hooks, Listener):
+    """Is called by others, too, and has methods of its own."""
+
+    def on_close(self) -> None:
+        """Note that it was closed."""
+
+    async def look_up(self) -> str:
+        return ""
+
+
 class Idle(Hooks):
     """Overrides nothing."""
 
@@ -61,6 +92,8 @@ def test_a_hook_is_named_after_its_class_unless_it_names_itself() -> None:
     [
         (Watch(), "hooks of the agent 'a' are a list; write [Watch()]"),
         ([Watch], "must be instances of Hooks, found <class"),
+        ([Misspelt()], "method 'befor_tool' of Misspelt. Did you mean 'before_call'? There are be"),
+        ([Unknown()], "method 'on_tool_start' of Unknown. There are before_model, after_reply, "),
         ([7], "must be instances of Hooks, found 7"),
         ([Watch(), Watch()], "two are named 'Watch'; give each instance its own `name`"),
         ([named(" ")], "needs a name, found ' '"),
@@ -72,6 +105,10 @@ def test_a_wrong_hook_is_refused_where_it_is_given(hooks: Any, said: str) -> Non
     with pytest.raises(ConfigError) as refused:
         Agent("a", hooks=hooks)
     assert said in str(refused.value)
+
+
+def test_methods_of_another_base_and_of_another_kind_are_left_alone() -> None:
+    assert Agent("a", hooks=[Both()]).hooks[0].name == "Both"
 
 
 def test_hooks_of_the_project_come_first_and_only_overridden_methods_count() -> None:
