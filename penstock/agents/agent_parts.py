@@ -31,7 +31,7 @@ from typing_extensions import TypeVar
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import ConfigError, NameTaken, PromptNotResolved
 from penstock.core.events.events import NoteEmitted, PromptResolved
-from penstock.core.foreign_code import CaughtError
+from penstock.core.foreign_code import CaughtError, name_of
 from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import AGENT_CHANGED, TaskState
 from penstock.models.model import Model
@@ -43,7 +43,6 @@ from penstock.resources.dependencies import (
     Dependencies,
     Hold,
     TaskScope,
-    name_of,
 )
 from penstock.tools.python.agent_tool import AgentTool
 from penstock.tools.python.given_tools import all_as_tools, is_toolset, name_of_toolset
@@ -366,7 +365,7 @@ def named_tools(
 ) -> Iterator[AnyTool]:
     """Yield the tools of the project that an agent has by their ids. Raises ConfigError.
 
-    `agents` are names for which the error says that they are those of agents.
+    The error says so if the id is the name of one of these `agents`.
     """
     for tool_id in tool_ids:
         tool = registry.by_id.get(tool_id)

@@ -1,10 +1,28 @@
-"""Tools for running code that is not ours: step its coroutines, time them, keep what it raises."""
+"""Tools for code that is not ours: step and time coroutines, keep errors, read signatures."""
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Generator
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Mapping,
+)
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 T = TypeVar("T")
 
@@ -61,6 +79,51 @@ def takes(function: Any, count: int) -> bool:
     with CaughtError() as fault:  # a ValueError: some functions in C have no signature
         inspect.signature(function).bind(*[None] * count)
     return not isinstance(fault.error, TypeError)
+
+
+def returned_type(function: Callable[..., Any]) -> Any:
+    """Return the type that a function provides, by its hints; None if it is not known."""
+    if inspect.isclass(function):
+        return function
+    with CaughtError():
+        hint = get_type_hints(inspect.unwrap(function)).get("return")
+        index = _ARGUMENTS.get(get_origin(hint), -1)
+        arguments = get_args(hint)
+        return arguments[index] if 0 <= index < len(arguments) else hint
+    return None
+
+
+_ARGUMENTS: Mapping[Any, int] = {
+    AbstractAsyncContextManager: 0,
+    AsyncGenerator: 0,
+    AsyncIterator: 0,
+    Awaitable: 0,
+    Coroutine: 2,
+}
+"""Types around what a function provides, and which argument of the type it is."""
+
+
+def fits(found: Any, wanted: Any) -> bool:
+    """Whether a type is another one or below it; True if that cannot be known."""
+    if get_origin(wanted) in {Union, UnionType}:
+        return any(fits(found, each) for each in get_args(wanted))
+    found, wanted = _bare(found), _bare(wanted)
+    if wanted is Any or not (inspect.isclass(found) and inspect.isclass(wanted)):
+        return True
+    with CaughtError():  # protocols that cannot be checked at run time raise TypeError
+        return issubclass(found, wanted)
+    return True
+
+
+def _bare(hint: Any) -> Any:
+    if get_origin(hint) is Annotated:
+        return _bare(get_args(hint)[0])
+    return get_origin(hint) or hint
+
+
+def name_of(thing: Any) -> str:
+    """Return the name of a type or a function, for messages."""
+    return getattr(thing, "__name__", None) or str(thing)
 
 
 class BlockingDetector(Generator[Any, Any, T]):

@@ -11,7 +11,7 @@ run then needs another id). Shown by tests/evals/test_run.py, which kills runs i
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, TypedDict
@@ -80,8 +80,7 @@ async def evaluate(
         The report. A case whose task failed, or that waits for a person, has not passed.
 
     Raises:
-        ConfigError: A number is below 1, a model or that of a Judge is unknown, the agent lacks
-            dependencies, or a scorer returned no score.
+        ConfigError: A number is below 1, a model is unknown, or a scorer returned no score.
         NotFound: There is no such agent.
 
     Example:
@@ -101,10 +100,9 @@ async def evaluate(
         raise ConfigError(f"repeat and concurrency must be at least 1: {repeat}, {concurrency}")
     world, agents = runtime.parts.world, runtime.parts.chat.agents
     name = agents.get(agent).name if isinstance(agent, str) else agents.put(agent).name
-    await _check_judges(runtime, dataset)
     run_id, started_at = options.get("run_id") or world.new_id("eval"), world.clock.now()
     run = _Run(runtime=runtime, agent=agent, run_id=run_id, scorers=dataset.scorers)
-    places = [*_places(dataset, await _known(runtime, options.get("models") or ("",)), repeat)]
+    places = await _places(runtime, dataset, options.get("models") or ("",), repeat)
     attempts = await run.attempts(places, concurrency, options.get("on_attempt"))
     return Report(
         run_id=run_id, dataset=dataset.name, agent=name, attempts=attempts, started_at=started_at
@@ -168,23 +166,17 @@ class _Place(Struct, frozen=True):
     number: int
 
 
-async def _known(runtime: Runtime, models: Sequence[str]) -> Sequence[str]:
-    """Return the models. Raises ConfigError for an unknown one: each case would fail for it."""
+async def _places(
+    runtime: Runtime, dataset: Dataset[Any], models: Sequence[str], repeat: int
+) -> Sequence[_Place]:
+    """Return all attempts. Raises ConfigError for an unknown model, and for that of a Judge."""
     for model in filter(None, models):
         await runtime.requests.check_model(model)
-    return models
-
-
-async def _check_judges(runtime: Runtime, dataset: Dataset[Any]) -> None:
-    """Raise ConfigError for a Judge whose model cannot judge."""
     every = [*dataset.scorers, *(scorer for case in dataset.cases for scorer in case.scorers)]
     for judge in dict.fromkeys(each for each in every if isinstance(each, Judge)):
         await judge.check(runtime)
-
-
-def _places(dataset: Dataset[Any], models: Sequence[str], repeat: int) -> Iterator[_Place]:
-    for case, model in product(dataset.cases, models):
-        yield from (_Place(case, model, number) for number in range(1, repeat + 1))
+    numbers = range(1, repeat + 1)
+    return [_Place(*place) for place in product(dataset.cases, models, numbers)]
 
 
 class _Run(Struct, frozen=True, kw_only=True):

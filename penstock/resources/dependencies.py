@@ -13,21 +13,10 @@ body or a lost lease. Proof: tests/resources/test_dependencies.py.
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from types import MappingProxyType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Generic,
-    Protocol,
-    TypeAlias,
-    TypedDict,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, TypeAlias, TypedDict
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct, field
@@ -36,7 +25,7 @@ from typing_extensions import TypeVar
 from penstock.core.call_errors import ToolNotConfigured
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import ConfigError
-from penstock.core.foreign_code import CaughtError, takes
+from penstock.core.foreign_code import CaughtError, fits, name_of, returned_type, takes
 from penstock.core.profile import Profile
 
 log = logging.getLogger(__name__)
@@ -364,48 +353,3 @@ def _takes_scope(function: Callable[..., Any]) -> bool:
 
 def _can_be_called(given: Any) -> bool:
     return callable(given) and takes(given, int(_takes_scope(given)))
-
-
-def returned_type(function: Callable[..., Any]) -> Any:
-    """Return the type that a function provides, by its hints; None if it is not known."""
-    if inspect.isclass(function):
-        return function
-    with CaughtError():
-        hint = get_type_hints(inspect.unwrap(function)).get("return")
-        index = _ARGUMENTS.get(get_origin(hint), -1)
-        arguments = get_args(hint)
-        return arguments[index] if 0 <= index < len(arguments) else hint
-    return None
-
-
-_ARGUMENTS: Mapping[Any, int] = {
-    AbstractAsyncContextManager: 0,
-    AsyncGenerator: 0,
-    AsyncIterator: 0,
-    Awaitable: 0,
-    Coroutine: 2,
-}
-"""Types around what a function provides, and which argument of the type it is."""
-
-
-def fits(found: Any, wanted: Any) -> bool:
-    """Whether a type is another one or below it; True if that cannot be known."""
-    if get_origin(wanted) in {Union, UnionType}:
-        return any(fits(found, each) for each in get_args(wanted))
-    found, wanted = _bare(found), _bare(wanted)
-    if wanted is Any or not (inspect.isclass(found) and inspect.isclass(wanted)):
-        return True
-    with CaughtError():  # protocols that cannot be checked at run time raise TypeError
-        return issubclass(found, wanted)
-    return True
-
-
-def _bare(hint: Any) -> Any:
-    if get_origin(hint) is Annotated:
-        return _bare(get_args(hint)[0])
-    return get_origin(hint) or hint
-
-
-def name_of(thing: Any) -> str:
-    """Return the name of a type or a function, for messages."""
-    return getattr(thing, "__name__", None) or str(thing)

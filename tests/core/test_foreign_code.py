@@ -2,11 +2,20 @@
 
 import asyncio
 import gc
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from penstock.core.foreign_code import CaughtError, consume_outcome, takes, unmarked
+from penstock.core.foreign_code import (
+    CaughtError,
+    consume_outcome,
+    fits,
+    returned_type,
+    takes,
+    unmarked,
+)
 
 
 async def test_a_taken_future_can_be_awaited_again() -> None:
@@ -83,3 +92,54 @@ def test_how_many_arguments_a_function_takes_is_read_from_its_signature(
     function: Any, counts: list[int]
 ) -> None:
     assert [count for count in range(4) if takes(function, count)] == counts
+
+
+class Pool:
+    """Something that lives in a program."""
+
+
+class BigPool(Pool):
+    """A larger pool."""
+
+
+class Mailer:
+    """Something else."""
+
+
+@asynccontextmanager
+async def managed() -> AsyncGenerator[Pool]:
+    yield Pool()
+
+
+async def coroutine() -> Pool:
+    return Pool()
+
+
+def plain() -> Pool:
+    return Pool()
+
+
+@pytest.mark.parametrize(
+    ("function", "found"),
+    [(managed, Pool), (coroutine, Pool), (plain, Pool), (Mailer, Mailer), (lambda: 1, None)],
+)
+def test_the_type_that_a_function_provides_is_read_from_its_hints(
+    function: Callable[..., Any], found: Any
+) -> None:
+    assert returned_type(function) is found
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "is_fit"),
+    [
+        (BigPool, Pool, True),
+        (Pool, BigPool, False),
+        (Mailer, Pool, False),
+        (dict, dict[str, int], True),
+        (Pool, Any, True),
+        (Pool, Pool | Mailer, True),
+        (Pool, Mailer | int, False),
+    ],
+)
+def test_types_are_compared_as_far_as_they_are_known(found: Any, wanted: Any, is_fit: bool) -> None:
+    assert fits(found, wanted) is is_fit

@@ -20,9 +20,7 @@ from penstock.resources.dependencies import (
     Dependencies,
     DepsSource,
     GivenDeps,
-    fits,
     given_deps,
-    returned_type,
 )
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.flows import finish, flows_of, run_in, steps, worker
@@ -220,32 +218,6 @@ def test_a_factory_may_take_the_scope_or_nothing(factory: Any) -> None:
     shared = given_deps({"deps_factory": factory}).shared
     assert shared is not None
     assert shared.factory is factory
-
-
-@pytest.mark.parametrize(
-    ("function", "found"),
-    [(managed, Pool), (coroutine, Pool), (plain, Pool), (Mailer, Mailer), (lambda: 1, None)],
-)
-def test_the_type_that_a_function_provides_is_read_from_its_hints(
-    function: Callable[..., Any], found: Any
-) -> None:
-    assert returned_type(function) is found
-
-
-@pytest.mark.parametrize(
-    ("found", "wanted", "is_fit"),
-    [
-        (BigPool, Pool, True),
-        (Pool, BigPool, False),
-        (Mailer, Pool, False),
-        (dict, dict[str, int], True),
-        (Pool, Any, True),
-        (Pool, Pool | Mailer, True),
-        (Pool, Mailer | int, False),
-    ],
-)
-def test_types_are_compared_as_far_as_they_are_known(found: Any, wanted: Any, is_fit: bool) -> None:
-    assert fits(found, wanted) is is_fit
 
 
 def test_depends_takes_a_function() -> None:

@@ -14,15 +14,12 @@ from typing import Any, get_args, get_origin, get_type_hints
 from msgspec import Struct
 
 from penstock.core.errors import ConfigError
-from penstock.core.foreign_code import CaughtError
+from penstock.core.foreign_code import CaughtError, fits, name_of, returned_type
 from penstock.resources.dependencies import (
     AgentContext,
     Depends,
     DepsSource,
     GivenDeps,
-    fits,
-    name_of,
-    returned_type,
 )
 from penstock.tools.hooks.hooks import Hooks, needs_of_hook
 from penstock.tools.python.function import FunctionTool
