@@ -55,6 +55,19 @@ SHOWN = {
         "tools/test_shell.py::test_all_changes_of_a_cancelled_call_are_applied",
         "promises/test_killed_takeover.py::test_a_kill_leaves_each_file_as_it_was_or_as_it_will_be",
     ],
+    "`kill -9` during `penstock backup`": [
+        "store/upkeep/test_backup.py::test_a_backup_that_is_cut_has_no_name",
+    ],
+    "`kill -9` during `penstock restore`": [
+        "chaos/test_backups.py::test_a_killed_restore_leaves_the_old_state_or_the_new",
+    ],
+    "a backup is made while 100 chats run": [
+        "chaos/test_backups.py::test_a_backup_taken_while_100_chats_run_is_whole",
+    ],
+    "a byte of a backup is changed": [
+        "store/upkeep/test_backup.py::test_a_flipped_byte_anywhere_is_found",
+        "store/upkeep/test_restore.py::test_a_damaged_backup_changes_nothing",
+    ],
     "a client goes away": [
         "journeys/test_sse.py::test_a_client_that_disconnects_cancels_no_task",
         "journeys/test_transcripts.py::test_a_reader_can_resume_after_any_frame",

@@ -123,6 +123,16 @@ COMMANDS = (
         lambda: late("penstock.cli.accounts.erase:erase"),
     ),
     Command(
+        "backup",
+        "Copy the database and the blobs while they are in use.",
+        lambda: late("penstock.cli.operations.backup:backup"),
+    ),
+    Command(
+        "restore",
+        "Put a backup in the place of the database and the blobs.",
+        lambda: late("penstock.cli.operations.backup:restore"),
+    ),
+    Command(
         "eval",
         "Evaluate an agent with a file of cases, and compare models and runs.",
         lambda: late("penstock.cli.eval:COMMANDS"),
@@ -294,6 +304,8 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "models update": ("penstock models update prices.json --user",),
     "keys create": ("penstock keys create ci --permission read --permission chat --days 90",),
     "vault set": ('printf %s "$TOKEN" | penstock vault set profile weather_token',),
+    "backup": ("penstock backup backups/monday",),
+    "restore": ("penstock restore backups/monday --project trip",),
     "eval run": (
         "penstock eval run evals/triage.yaml --repeat 3",
         "penstock eval run evals/triage.yaml --model fast --model strong",

@@ -72,8 +72,9 @@ class Database:
         """`sqlite` or `postgresql`."""
         self.place = place_of(url)
         """The name of the database in messages, without its password."""
-        self.folder = _folder_of(url)
-        """The folder of a SQLite file; None for Postgres and in memory."""
+        self.file = file_of(url)
+        """The file of SQLite; None for Postgres and in memory."""
+        self.folder = None if self.file is None else self.file.parent
         self.limits = limits
         self.writer = Writer(engine.connect, self.place)
         self.secret = b""
@@ -179,19 +180,23 @@ class Database:
 
 
 async def open_database(
-    url: str, *, synchronous: str = "FULL", limits: Limits | None = None
+    url: str, *, synchronous: str = "FULL", limits: Limits | None = None, prepares: bool = True
 ) -> Database:
     """Connect, and create or upgrade the tables.
 
     `synchronous` is SQLite's setting: with FULL a commit survives a power cut, with NORMAL only a
-    crash of the process. Raises ConfigError or a StoreError.
+    crash of the process. With `prepares=False` nothing is created or upgraded, and the secret is
+    not read: for commands that copy a database as it is. Raises ConfigError or a StoreError.
     """
     where, limits = _parse(url), limits or Limits()
-    _make_directory(where)
+    if prepares:
+        _make_directory(where)
     in_memory = where.get_backend_name() == "sqlite" and where.database in IN_MEMORY
     engine = _engine(where, limits, synchronous)
     readers = None if in_memory else _engine(where, limits, None)
     database = Database(where, engine, limits, readers=readers)
+    if not prepares:
+        return database
     secret = new_secret()
     try:
         database.secret = await database.write(
@@ -239,16 +244,18 @@ def _parse(url: str) -> URL:
     return parsed.set(drivername=driver)
 
 
-def _folder_of(url: URL) -> Path | None:
+def file_of(url: URL) -> Path | None:
+    """Return the file of a SQLite database; None for Postgres and in memory."""
     if url.get_backend_name() != "sqlite" or url.database in IN_MEMORY or "uri" in url.query:
         return None
-    return Path(str(url.database)).parent
+    return Path(str(url.database))
 
 
 def _make_directory(url: URL) -> None:
-    directory = _folder_of(url)
-    if directory is None:
+    file = file_of(url)
+    if file is None:
         return
+    directory = file.parent
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

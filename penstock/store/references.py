@@ -122,6 +122,8 @@ def _erased_since(known: Mapping[LogId, int], connection: Connection) -> set[Log
 
 def named_in(kind: str, body: str) -> set[BlobId]:
     """Return the blobs that a body names, even if the body cannot be decoded."""
+    if _BLOB_ID.search(body) is None:  # most bodies name none, and decoding takes ten times longer
+        return set()
     try:
         return files_of(decode(kind, body))
     except ValueError:

@@ -3,6 +3,7 @@
 from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import (
+    CallRequested,
     CallSettled,
     CancelRequested,
     Entry,
@@ -19,9 +20,11 @@ from penstock.core.events.events import (
 from penstock.core.ids import LogId, MessageId, ProfileId, QuestionId, TaskId
 from penstock.core.task import Question, QuestionKind, QuestionStatus, TaskStatus
 from penstock.store.logs.log import Lease, Log
+from penstock.testing.clock import FakeClock
 
 ANN, BOB = ProfileId("ann"), ProfileId("bob")
 CHAT = LogId("conv_1")
+CALL = LogId("task_call")
 ONE, TWO, THREE = TaskId("task_1"), TaskId("task_2"), TaskId("task_3")
 WHY = QuestionId("q_1")
 
@@ -121,3 +124,18 @@ async def taken(log: Log, owner: str = "me") -> Lease:
     lease = await log.acquire(CHAT, owner)
     assert lease is not None
     return lease
+
+
+async def live_a_little(log: Log, clock: FakeClock) -> None:
+    """A conversation with everything in it, one of another profile, and a direct call."""
+    await log.send(CHAT, [opened("A title"), message()])
+    lease = await log.acquire(CHAT, "me")
+    assert lease is not None
+    for step in [started(), note("x" * 1000), asked(), suspended(), resumed(), ended()]:
+        clock.advance(1)
+        await log.append(lease, [step])
+    await log.send(CHAT, [message(TWO, supersedes=ONE), message(THREE), cancelled(TWO)])
+    await log.append(lease, [ended(TWO, TaskStatus.CANCELLED), started(THREE)])
+    await log.send(LogId("conv_2"), [opened(profile_id=BOB)])
+    direct = CallRequested(tool_id="t", input={"large": "x" * 1000}, profile_id=ANN)
+    await log.send(CALL, [Entry(direct, TaskId("task_4"))])

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select, text
 
-from penstock.core.events.events import CallRequested, Entry, Record
-from penstock.core.ids import LogId, TaskId
+from penstock.core.events.events import Record
+from penstock.core.ids import LogId
 from penstock.core.limits import Limits
-from penstock.core.task import TaskStatus
 from penstock.store.blobs import Blobs, open_blobs
 from penstock.store.database import Database, open_database
 from penstock.store.logs.sql_log import SqlLog
@@ -31,21 +30,16 @@ from penstock.store.repair import (
 from penstock.store.tables import REVISION, questions, sessions, tasks
 from penstock.testing.clock import FakeClock
 from tests.kit.log_entries import (
-    ANN,
-    BOB,
     CHAT,
     ONE,
-    THREE,
     TWO,
     answered,
     asked,
-    cancelled,
     ended,
     expired,
+    live_a_little,
     message,
-    note,
     opened,
-    resumed,
     started,
     suspended,
 )
@@ -260,29 +254,11 @@ async def test_a_log_with_an_inconsistent_row_is_named(
     assert await mismatched_rows(database) == []
 
 
-CALL = LogId("task_call")
-
-
 def projections(connection: Connection) -> dict[str, set[object]]:
     return {
         table.name: set(map(tuple, connection.execute(select(table))))
         for table in (tasks, sessions, questions)
     }
-
-
-async def live_a_little(log: SqlLog, clock: FakeClock) -> None:
-    """A conversation with everything in it, one of another profile, and a direct call."""
-    await log.send(CHAT, [opened("A title"), message()])
-    lease = await log.acquire(CHAT, "me")
-    assert lease is not None
-    for step in [started(), note("x" * 1000), asked(), suspended(), resumed(), ended()]:
-        clock.advance(1)
-        await log.append(lease, [step])
-    await log.send(CHAT, [message(TWO, supersedes=ONE), message(THREE), cancelled(TWO)])
-    await log.append(lease, [ended(TWO, TaskStatus.CANCELLED), started(THREE)])
-    await log.send(LogId("conv_2"), [opened(profile_id=BOB)])
-    direct = CallRequested(tool_id="t", input={"large": "x" * 1000}, profile_id=ANN)
-    await log.send(CALL, [Entry(direct, TaskId("task_4"))])
 
 
 async def test_rebuilt_projections_equal_the_earlier_ones(
