@@ -65,7 +65,7 @@ SHOWN = {
         "chaos/test_backups.py::test_a_backup_taken_while_100_chats_run_is_whole",
     ],
     "a byte of a backup is changed": [
-        "store/upkeep/test_backup.py::test_a_flipped_byte_anywhere_is_found",
+        "store/upkeep/test_backup_folder.py::test_a_flipped_byte_anywhere_is_found",
         "store/upkeep/test_restore.py::test_a_damaged_backup_changes_nothing",
     ],
     "a client goes away": [

@@ -11,7 +11,6 @@ import typer
 from msgspec import to_builtins
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
-from sqlalchemy import make_url
 
 from penstock.cli.options import ProjectFolder
 from penstock.cli.project import read_settings
@@ -21,15 +20,11 @@ from penstock.core.clock import SystemClock
 from penstock.core.limits import MIB
 from penstock.core.text import count
 from penstock.store.blobs import open_blobs
-from penstock.store.database import file_of
-from penstock.store.upkeep.backup import (
-    Backup,
-    BackupWriter,
-    open_unprepared,
-)
-from penstock.store.upkeep.backup import Progress as Report
-from penstock.store.upkeep.restore import file_target
+from penstock.store.upkeep.backup import BackupWriter, open_unprepared
+from penstock.store.upkeep.backup_folder import Backup
+from penstock.store.upkeep.backup_folder import Progress as Report
 from penstock.store.upkeep.restore import restore as restore_backup
+from penstock.store.upkeep.restore import target_of
 
 NewFolder = Annotated[
     Path, typer.Argument(metavar="PATH", help="The folder of the backup; it must not exist.")
@@ -91,10 +86,9 @@ def restore(
     Every byte is verified first. Unfinished tasks of the backup continue when a server starts.
     """
     settings = read_settings(project)
-    file = file_of(make_url(settings.database))
 
     async def work(report: Report) -> Backup:
-        target = file_target(file, open_blobs(settings.blob_place))
+        target = target_of(settings.database, open_blobs(settings.blob_place))
         return await restore_backup(path.resolve(), target, is_forced=force, progress=report)
 
     with shown_progress() as report:

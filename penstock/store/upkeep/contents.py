@@ -1,4 +1,4 @@
-"""What a database names and what its logs imply: the blobs it needs, and the rows of its lists.
+"""Finds the blobs that a database names, and folds its logs again to check the lists.
 
 Guarantees: `named_blobs` returns every blob that an event, a file or a medium of the database
 names, also those that are named inside large bodies. `drifted` compares the rows of the lists with

@@ -8,7 +8,8 @@ has it open. Every byte of the backup is verified before anything is written.
 How it works. Blobs are added first, under the hashes of their content, so they change nothing that
 exists. The database is copied to a file beside its place, then renamed: that is the moment when the
 restore happens. SQLite would apply a write-ahead log that lies beside a file of the same name, so
-the old database leaves this mode first, which SQLite allows only if nobody else has the file open.
+the old database leaves this mode first, which SQLite allows only if no other process has the file
+open.
 
 Relies on: a rename replaces a file atomically. Proof: tests/store/upkeep/test_restore.py.
 """
@@ -22,15 +23,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
+from sqlalchemy import make_url
 
 from penstock.core.errors import ConfigError, NameTaken, StoreCorrupt, StoreLocked
 from penstock.core.exhaustion import disk_failure
 from penstock.core.ids import BlobId, new_id
 from penstock.store.blobs import Blobs
+from penstock.store.database import file_of
 from penstock.store.failures import failure_of
-from penstock.store.upkeep.backup import (
+from penstock.store.upkeep.backup_folder import (
     BLOBS,
     DATABASE,
+    SHARED,
     Backup,
     Progress,
     check_space,
@@ -38,7 +42,6 @@ from penstock.store.upkeep.backup import (
     verify_backup,
 )
 
-_SHARED = ".shared"
 _BESIDE = ("-wal", "-shm", "-journal")
 """Files that SQLite keeps beside a database."""
 
@@ -83,8 +86,8 @@ async def _add_blobs(folder: Path, blobs: Blobs, progress: Progress) -> None:
     names = sorted(each.name for each in await asyncio.to_thread(lambda: [*folder.iterdir()]))
     for done, name in enumerate(names):
         progress("blobs", done, len(names))
-        if name.endswith(_SHARED):
-            await blobs.share(BlobId(name.removesuffix(_SHARED)))
+        if name.endswith(SHARED):
+            await blobs.share(BlobId(name.removesuffix(SHARED)))
         else:
             await blobs.put(await asyncio.to_thread((folder / name).read_bytes))
     progress("blobs", len(names), len(names))
@@ -164,8 +167,9 @@ def _in_use(file: Path) -> StoreLocked:
     )
 
 
-def file_target(file: Path | None, blobs: Blobs) -> RestoreTarget:
-    """Return the target. Raises ConfigError if the database is no file."""
+def target_of(url: str, blobs: Blobs) -> RestoreTarget:
+    """Return the target for the URL of a database. Raises ConfigError if it is not a file."""
+    file = file_of(make_url(url))
     if file is None:
         raise ConfigError(
             "`penstock restore` writes SQLite files, and database_url names another database."

@@ -1,9 +1,8 @@
 """A backup is one moment of a database with its blobs, is verified, and shows any damage."""
 
 import asyncio
-import json
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
@@ -13,10 +12,7 @@ from sqlalchemy import text
 
 from penstock.core.errors import (
     NameTaken,
-    NotFound,
     StoreCorrupt,
-    StoreError,
-    StoreFull,
     StoreReadOnly,
     StoreTooNew,
 )
@@ -26,28 +22,17 @@ from penstock.store.blobs import Blobs, open_blobs
 from penstock.store.database import Database, open_database
 from penstock.store.erasure import Erasure
 from penstock.store.logs.sql_log import SqlLog
-from penstock.store.upkeep.backup import (
-    Backup,
-    BackupWriter,
-    check_space,
-    open_unprepared,
-    read_backup,
-    verify_backup,
-)
+from penstock.store.upkeep.backup import BackupWriter, open_unprepared
+from penstock.store.upkeep.backup_folder import read_backup, verify_backup
 from penstock.store.upkeep.contents import drifted
 from penstock.testing.clock import FakeClock
+from tests.kit.backups import made, silent
 from tests.kit.log_entries import CHAT, ONE, held, live_a_little, message, note, opened
 
 
-def silent(what: str, done: int, total: int) -> None:
-    """Show no progress."""
-
-
 @pytest.fixture
-async def database(sqlite_url: str) -> AsyncIterator[Database]:
-    database = await open_database(sqlite_url, synchronous="NORMAL", limits=Limits(body_bytes=200))
-    yield database
-    await database.close()
+def database(in_a_file: Database) -> Database:
+    return in_a_file
 
 
 class Erasing(Blobs):
@@ -61,12 +46,6 @@ class Erasing(Blobs):
         if on_read is not None:
             await on_read()
         return await super().get(blob_id)
-
-
-async def made(database: Database, blobs: Blobs, folder: Path) -> Backup:
-    clock = FakeClock()
-    writer = BackupWriter(database, blobs, clock, progress=silent, version="1.0")
-    return await writer.write(folder)
 
 
 def names(folder: Path) -> list[str]:
@@ -88,7 +67,7 @@ async def test_a_backup_has_the_rows_and_the_blobs_that_they_name(
     database: Database, log: SqlLog, blobs: Blobs, clock: FakeClock, tmp_path: Path
 ) -> None:
     await live_a_little(log, clock)
-    unused = await blobs.put(b"nobody names this")
+    unused = await blobs.put(b"no row names this")
     folder = tmp_path / "not yet" / "one"
     backup = await made(database, blobs, folder)
     assert (backup.logs, backup.events, backup.blobs) == (3, 15, 2)
@@ -108,10 +87,10 @@ async def test_a_backup_has_the_rows_and_the_blobs_that_they_name(
     await copy.close()
 
 
-async def test_in_a_backup_nobody_holds_a_lease(
+async def test_in_a_backup_no_log_has_a_lease(
     database: Database, log: SqlLog, blobs: Blobs, tmp_path: Path
 ) -> None:
-    """Else whoever restores it would count a crash of each task that was running."""
+    """Else the first process after a restore would count a crash of each task that ran."""
     lease = await held(log)
     await made(database, blobs, tmp_path / "one")
     columns = "owner, lease_until, needs_run, epoch"
@@ -205,67 +184,6 @@ async def test_bytes_that_two_events_name_keep_their_mark(
     assert sorted(each.endswith(".shared") for each in kept) == [False, False, True]
 
 
-DAMAGES = ["penstock.db", "backup.json", "blobs"]
-
-
-@pytest.mark.parametrize("name", DAMAGES)
-async def test_a_flipped_byte_anywhere_is_found(
-    name: str, database: Database, log: SqlLog, blobs: Blobs, tmp_path: Path
-) -> None:
-    await log.append(await held(log), [note("x" * 500)])
-    folder = tmp_path / "one"
-    await made(database, blobs, folder)
-    path = folder / name
-    if path.is_dir():
-        (path,) = path.iterdir()
-    content = bytearray(path.read_bytes())
-    for place in range(0, len(content), max(len(content) // 40, 1)):
-        flipped = content.copy()
-        flipped[place] ^= 1
-        path.write_bytes(flipped)
-        with pytest.raises((StoreCorrupt, StoreTooNew)):
-            verify_backup(folder, silent)
-    path.write_bytes(content)
-    verify_backup(folder, silent)
-
-
-async def test_a_backup_that_lacks_a_file_is_refused(
-    database: Database, log: SqlLog, blobs: Blobs, tmp_path: Path
-) -> None:
-    await log.append(await held(log), [note("x" * 500)])
-    folder = tmp_path / "one"
-    await made(database, blobs, folder)
-    (blob,) = (folder / "blobs").iterdir()
-    blob.unlink()
-    with pytest.raises(StoreCorrupt, match="blobs is damaged"):
-        verify_backup(folder, silent)
-    (folder / "penstock.db").unlink()
-    with pytest.raises(StoreCorrupt, match="not complete"):
-        verify_backup(folder, silent)
-    (folder / "backup.json").unlink()
-    with pytest.raises(NotFound, match="is no backup: it has no backup"):
-        verify_backup(folder, silent)
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "error"),
-    [
-        ("format", 2, "has the format 2, this penstock knows up to 1"),
-        ("revision", "9999", "is damaged"),
-    ],
-)
-async def test_a_backup_of_a_newer_format_is_refused(
-    field: str, value: object, error: str, database: Database, blobs: Blobs, tmp_path: Path
-) -> None:
-    folder = tmp_path / "one"
-    await made(database, blobs, folder)
-    manifest = json.loads((folder / "backup.json").read_text())
-    manifest["backup"][field] = value
-    (folder / "backup.json").write_text(json.dumps(manifest))
-    with pytest.raises(StoreError, match=error):
-        read_backup(folder)
-
-
 async def test_a_database_of_a_newer_version_is_not_copied(
     database: Database, blobs: Blobs, tmp_path: Path
 ) -> None:
@@ -292,12 +210,6 @@ async def test_a_place_that_cannot_be_written_gets_nothing(
     (tmp_path / "file").write_text("a file")
     with pytest.raises(StoreReadOnly, match="cannot be written: File exists"):
         await made(database, blobs, tmp_path / "file" / "one")
-
-
-def test_a_disk_with_too_little_space_is_refused_before_the_copy(tmp_path: Path) -> None:
-    check_space(tmp_path / "not yet", 1)
-    with pytest.raises(StoreFull, match="MiB are needed at"):
-        check_space(tmp_path / "not yet", 2**62)
 
 
 async def test_a_damaged_database_is_not_copied(

@@ -23,17 +23,14 @@ from penstock.store.database import Database, open_database
 from penstock.store.erasure import Erasure
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.repair import check
-from penstock.store.upkeep.backup import Backup, BackupWriter
+from penstock.store.upkeep.backup_folder import Backup
 from penstock.store.upkeep.contents import drifted, named_blobs
-from penstock.store.upkeep.restore import RestoreTarget, file_target, held_alone, restore
+from penstock.store.upkeep.restore import RestoreTarget, held_alone, restore, target_of
 from penstock.testing.clock import FakeClock
+from tests.kit.backups import made, silent
 from tests.kit.log_entries import CHAT, held, live_a_little, note, opened
 
 OTHER = LogId("conv_other")
-
-
-def silent(what: str, done: int, total: int) -> None:
-    """Show no progress."""
 
 
 @pytest.fixture
@@ -44,8 +41,7 @@ async def backup(tmp_path: Path, clock: FakeClock) -> Path:
     )
     blobs = open_blobs(str(tmp_path / "first" / "blobs"), clock)
     await live_a_little(SqlLog(database, blobs, clock), clock)
-    writer = BackupWriter(database, blobs, clock, progress=silent, version="1")
-    await writer.write(tmp_path / "backup")
+    await made(database, blobs, tmp_path / "backup")
     await database.close()
     return tmp_path / "backup"
 
@@ -78,8 +74,8 @@ def log_ids(file: Path) -> list[str]:
 async def test_a_backup_is_restored_with_its_blobs(
     backup: Path, target: RestoreTarget, clock: FakeClock
 ) -> None:
-    made = await put(backup, target)
-    assert (made.logs, made.blobs) == (3, 2)
+    found = await put(backup, target)
+    assert (found.logs, found.blobs) == (3, 2)
     assert target.file.stat().st_mode & 0o777 == 0o600
     database = await open_database(f"sqlite:///{target.file}")
     assert (await check(database)).problems == ()
@@ -156,7 +152,7 @@ async def test_a_damaged_backup_changes_nothing(
 
 
 async def test_a_folder_that_is_no_backup_is_refused(tmp_path: Path, target: RestoreTarget) -> None:
-    with pytest.raises(NotFound, match="is no backup"):
+    with pytest.raises(NotFound, match="is not a backup"):
         await put(tmp_path / "nothing", target)
     assert not target.file.exists()
 
@@ -205,8 +201,7 @@ async def test_what_was_erased_after_a_restore_keeps_shared_bytes(
     lease = await log.acquire(OTHER, "me")
     assert lease is not None
     await log.append(lease, [note("x" * 500)])
-    writer = BackupWriter(database, blobs, clock, progress=silent, version="1")
-    await writer.write(tmp_path / "backup")
+    await made(database, blobs, tmp_path / "backup")
     await database.close()
     await put(tmp_path / "backup", target)
     restored = await open_database(f"sqlite:///{target.file}")
@@ -217,7 +212,7 @@ async def test_what_was_erased_after_a_restore_keeps_shared_bytes(
 
 def test_a_restore_writes_files_of_sqlite_only() -> None:
     with pytest.raises(ConfigError, match="penstock move --to URL"):
-        file_target(None, open_blobs("memory:///"))
+        target_of("postgresql://ann@host/name", open_blobs("memory:///"))
 
 
 def test_a_file_that_is_held_alone_cannot_be_opened(tmp_path: Path) -> None:
