@@ -301,7 +301,7 @@ def text_of(path: Path) -> str:
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"cannot read {path}: it is not UTF-8: {error}") from None
+        raise ConfigError(f"cannot read {path}: {error}") from None
 
 
 def _like(path: Path) -> str:

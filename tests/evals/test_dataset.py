@@ -147,7 +147,7 @@ def test_a_file_that_is_in_the_folder_of_evals_is_named(
 
 def test_bytes_that_are_no_text_are_a_config_error(tmp_path: Path) -> None:
     (tmp_path / "cases.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="it is not UTF-8"):
+    with pytest.raises(ConfigError, match="cannot read"):
         Dataset.from_file(tmp_path / "cases.yaml")
 
 
