@@ -244,21 +244,12 @@ def _check_missing(node: Node, name: str) -> None:
     An agent that selects skills, and the assistant of chats, need no `tools:`.
     """
     if name != ASSISTANT and not {"tools", SELECTED} & set(node.value):
-        _warn(
-            node,
-            "missing-tools",
-            'missing field "tools": the agent has no declared tools',
-            'write "tools:" with nothing after it if this is meant',
-            at=_TOP,
-        )
+        message = 'missing field "tools": the agent has no declared tools'
+        hint = 'write "tools:" with nothing after it if this is meant'
+        _warn(node, "missing-tools", message, hint, at=_TOP)
     if not node.value.get("description"):
-        _warn(
-            node,
-            "missing-description",
-            'missing field "description"',
-            "one line is enough; people and flow-architect choose agents by it",
-            at=_TOP,
-        )
+        hint = "one line is enough; people and flow-architect choose agents by it"
+        _warn(node, "missing-description", 'missing field "description"', hint, at=_TOP)
 
 
 def _check_tools(node: Node, name: str, known: KnownNames) -> None:

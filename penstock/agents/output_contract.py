@@ -35,6 +35,7 @@ from penstock.tools.python.function import FunctionTool
 from penstock.tools.python.options import Options
 from penstock.tools.python.output_type import (
     OutputType,
+    is_wrapper,
     output_types,
     returned,
     unwrapped,
@@ -173,10 +174,8 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
         """The part of the system prompt about the output; empty unless the mode is `prompted`."""
         if self.mode is not OutputMode.PROMPTED:
             return ""
-        return (
-            "\n\nAnswer with one JSON object that matches this JSON Schema, and with nothing "
-            f"else:\n{compact(self._text_schema)}"
-        )
+        wanted = "Answer with one JSON object that matches this JSON Schema, and with nothing else:"
+        return f"\n\n{wanted}\n{compact(self._text_schema)}"
 
     def judge(self, variant: Variant, arguments: Json) -> TaskOutput | list[Problem]:
         """Return the output in a model's arguments, or their problems."""
@@ -210,7 +209,7 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
         """Return the JSON of an answer without what a provider's form of the schema added."""
         if self.fitted is not None:
             value = self.fitted.restored(value)
-        return unwrapped(value) if self.is_text_wrapped and _is_wrapper(value) else value
+        return unwrapped(value) if self.is_text_wrapped and is_wrapper(value) else value
 
     @cached_property
     def streams(self) -> bool:
@@ -364,9 +363,8 @@ def _whole(schemas: Sequence[Json]) -> Json:
     """Return the schema of a union. Definitions move to the top, where their references point."""
     if len(schemas) == 1:
         return schemas[0]
-    definitions = {
-        name: each for schema in schemas for name, each in schema.get("$defs", {}).items()
-    }
+    found = (schema.get("$defs", {}) for schema in schemas)
+    definitions = {name: each for defined in found for name, each in defined.items()}
     members = [{key: each for key, each in schema.items() if key != "$defs"} for schema in schemas]
     return {"anyOf": members, **({"$defs": definitions} if definitions else {})}
 
@@ -394,7 +392,3 @@ def _values_in(text: str) -> Iterator[Any]:
     if start >= 0:
         with suppress(ValueError, RecursionError):
             yield parse_json_at(text, start)[0]
-
-
-def _is_wrapper(value: Any) -> bool:
-    return isinstance(value, dict) and [*value] == ["value"]

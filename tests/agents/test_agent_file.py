@@ -211,23 +211,16 @@ def test_an_invalid_field_excludes_the_agent_and_is_named(head: str, expected: s
     assert parse_agent(f"---\nname: a\n{head}\n---\n", "a.md").agent is None
 
 
+NAMELESS = (
+    '1 error missing-field: missing required field "name"; add "name:" at the top of the file'
+)
+
+
 @pytest.mark.parametrize(
     ("head", "expected"),
     [
-        (
-            "description: d",
-            (
-                '1 error missing-field: missing required field "name"; '
-                'add "name:" at the top of the file'
-            ),
-        ),
-        (
-            "name:",
-            (
-                '1 error missing-field: missing required field "name"; '
-                'add "name:" at the top of the file'
-            ),
-        ),
+        ("description: d", NAMELESS),
+        ("name:", NAMELESS),
         ("name: a b", '2 error bad-value: "name" must be an agent name, found string "a b"'),
         ("name: 5", '2 error wrong-type: "name" must be an agent name, found number 5'),
         (

@@ -59,9 +59,9 @@ class ResponseStream:
 
     def __init__(self, reply_bytes: int) -> None:
         self.done = False
+        """The last event of the reply has arrived."""
         self.withheld: Any = None
         """The provider's list of reasoning that the model did not read."""
-        """The last event of the reply has arrived."""
         self.response_id = ""
         self.raw_reason = ""
         """The provider's word for the end; empty until it arrives."""

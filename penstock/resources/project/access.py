@@ -147,22 +147,12 @@ variables, and copies such as `.penstock.bak`."""
 UNWRITTEN = tuple(map(glob, (".git", ".git/**")))
 """No agent writes these."""
 _FOLDERS = ("agents", "flows", "handbooks", "schedules", ".pi/flows")
-_ROOTED = tuple(
-    map(
-        glob,
-        (
-            *("penstock.toml", *_FOLDERS, *(f"{each}/**" for each in _FOLDERS)),
-            *(f"tools/**/*{ending}" for ending in (".py", ".pyc", ".so", ".pyd")),
-        ),
-    )
+_ROOTED = (
+    *map(glob, ("penstock.toml", *_FOLDERS, *(f"{each}/**" for each in _FOLDERS))),
+    *(glob(f"tools/**/*{ending}") for ending in _PYTHON),
 )
-AUTHORED = (
-    *_ROOTED,
-    *(
-        glob(f"**/*.{noun}.yaml")
-        for noun in ("tool", "skill", "permissions", "prompts", "schedule")
-    ),
-)
+_NOUNS = ("tool", "skill", "permissions", "prompts", "schedule")
+AUTHORED = (*_ROOTED, *(glob(f"**/*.{noun}.yaml") for noun in _NOUNS))
 """Files that decide what runs, or what it may do: an agent writes one only if one of its own
 patterns matches it. Files with other names that the project reads are in `Access.loaded`."""
 _ANY_AUTHORED = union(AUTHORED)

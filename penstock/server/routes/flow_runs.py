@@ -75,8 +75,9 @@ REFUSED = {HookRefused.code: 409, HookFailed.code: 409, NotFound.code: 404}
 """Status codes of rejected runs by the code of their error; others are 422."""
 _POLL_SECONDS = 1.0
 _REJECTED_SECONDS = 300
-_START_SECONDS = 10
 """How long to wait until a run that will be rejected is stored."""
+_START_SECONDS = 10
+"""How long to wait until a run starts; one that takes longer waits for a slot."""
 _FAILED = (RunStatus.ERROR.value, RunStatus.REJECTED.value)
 _PAGE_SIZE = 200
 _OUTCOMES = answers("RunBegun", 202, s200="FlowResult", s409="RunRejected", s422="RunRejected")

@@ -108,6 +108,11 @@ def unwrapped(arguments: Json) -> Any:
     return arguments[_VALUE]
 
 
+def is_wrapper(value: Any) -> bool:
+    """Whether a value has the members of an object that fits a schema of `wrapped`."""
+    return isinstance(value, dict) and [*value] == [_VALUE]
+
+
 def returned(function: Any) -> Any:
     """Return the hint of what a function returns. Raises ConfigError if it has none."""
     try:

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import os
 import select
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -74,6 +72,11 @@ def status_of(answer: bytes) -> int:
     return int(answer.split()[1])
 
 
+def post(body: bytes) -> bytes:
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+
+
 @PROTOCOLS
 async def test_a_too_large_head_is_refused_early(protocol: Protocol) -> None:
     """It does not matter whether it is one header, many, or a long path."""
@@ -114,9 +117,8 @@ async def test_a_head_within_the_bound_is_read(protocol: Protocol, size: int) ->
 @PROTOCOLS
 async def test_a_large_body_right_after_its_head_is_read(protocol: Protocol) -> None:
     body = json.dumps({"content": "a" * 90_000}).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     async with bounded_server(protocol, Limits(), ROOMY) as port, knocked(port) as client:
-        await client.send(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        await client.send(post(body))
         assert (await client.answer())[0] == 200
 
 
@@ -184,9 +186,8 @@ async def test_a_client_that_waits_or_reads_a_stream_stays_connected(protocol: P
     """A stream may stay open longer than the bounds on requests."""
     limits = replace(SLOW, ping_seconds=0.1, shutdown_seconds=0.1)
     body = json.dumps({"content": "ask", "stream": True}).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     async with bounded_server(protocol, limits, ROOMY) as port, knocked(port) as client:
-        await client.send(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        await client.send(post(body))
         assert status_of(await client.head()) == 200
         async with asyncio.timeout(5):
             for _ in range(4):
@@ -322,24 +323,6 @@ async def test_a_connection_over_the_limit_is_answered(protocol: Protocol) -> No
         assert (await first.answer())[0] == 200
 
 
-@PROTOCOLS
-async def test_connections_get_503_when_work_took_the_descriptors(protocol: Protocol) -> None:
-    """However few connections are open; health still answers."""
-    ask = HEALTH.replace(b"/api/health", b"/api/agents")
-    with socket.socket() as now:
-        room = ConnectionLimit(served=100, spare=10, highest=now.fileno() + 20)
-    async with bounded_server(protocol, Limits(), room) as port, knocked(port) as first:
-        await first.send(ask)
-        assert (await first.answer())[0] == 200
-        taken = [os.open(os.devnull, os.O_RDONLY) for _ in range(30)]
-        for path, status in ((ask, 503), (HEALTH, 200)):
-            async with knocked(port) as client:
-                await client.send(path)
-                assert status_of(await client.rest()) == status
-        for each in taken:
-            os.close(each)
-
-
 BOTH = [b"content-length: 4\r\n", b"transfer-encoding: chunked\r\n"]
 UNCLEAR = [
     (505, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
@@ -377,11 +360,9 @@ class Counted(HttpToolsProtocol):
 @pytest.mark.parametrize("protocol", [H11Protocol, Counted])
 async def test_pipelined_requests_wait_as_bytes(protocol: Protocol) -> None:
     """All are answered. Parsed ahead they would take a hundred times their bytes."""
-    body = json.dumps({"content": "a" * 90_000}).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-    post = f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+    large = post(json.dumps({"content": "a" * 90_000}).encode())
     async with bounded_server(protocol, Limits(), ROOMY) as port, knocked(port) as client:
-        client.writer.write(HEALTH * 1500 + post * 3 + HEALTH)
+        client.writer.write(HEALTH * 1500 + large * 3 + HEALTH)
         answers = [await client.answer() for _ in range(1504)]
     assert {status for status, _ in answers} == {200}
     assert Counted.most < 100

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import resource
 import socket
 import subprocess
@@ -207,6 +208,21 @@ def test_a_client_that_is_not_accepted_yet_takes_no_descriptor(
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         taken = runner.run(held(protocol))
     assert taken <= FEW.most
+
+
+@PROTOCOLS
+async def test_connections_get_503_when_work_took_the_descriptors(protocol: Protocol) -> None:
+    """However few connections are open; health still answers."""
+    agents = HEALTH.replace(b"/api/health", b"/api/agents")
+    with socket.socket() as now:
+        room = ConnectionLimit(served=100, spare=10, highest=now.fileno() + 20)
+    async with bounded_server(protocol, Limits(), room) as port:
+        taken = [os.open(os.devnull, os.O_RDONLY) for _ in range(30)]
+        answers = [await asked(port, each) for each in (agents, HEALTH)]
+        for each in taken:
+            os.close(each)
+        answers.append(await asked(port, agents))
+    assert [each[9:12] for each in answers] == [b"503", b"200", b"200"]
 
 
 async def without_descriptors(protocol: Protocol) -> tuple[bytes | None, bytes]:
