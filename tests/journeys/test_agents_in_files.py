@@ -7,13 +7,11 @@ import pytest
 
 from penstock.agents.agent import Agent
 from penstock.agents.agent_folders import load_agents
-from penstock.app.project import check_project
-from penstock.app.settings import load
 from penstock.chat.requests import NewRun
 from penstock.core.ids import TaskId
 from penstock.core.task import TaskStatus
-from penstock.models.model import ModelRequest
-from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
+from penstock.models.scripted import call, say
+from tests.kit.agent_texts import replies_of
 from tests.kit.flows import finish
 from tests.kit.project import ProjectFolder
 from tests.kit.tools import Act
@@ -35,27 +33,10 @@ def write(project: ProjectFolder, **tools: str) -> None:
         project.write(f"agents/{name}.md", HEAD.format(name=name, fields=fields))
 
 
-def findings(project: ProjectFolder) -> list[str]:
-    settings = load(project.root, cache_dir=str(project.cache))
-    return [f"{each}" for each in check_project(settings).diagnostics]
-
-
-def model(**replies: Any) -> ScriptedModel:
-    """Return a model that answers as the agent whose instructions it reads, in turn."""
-    left = {name: iter(each) for name, each in replies.items()}
-
-    def reply(request: ModelRequest) -> ScriptedReply:
-        name = next(each for each in left if f"You are {each}." in request.system)
-        given: ScriptedReply = next(left[name])
-        return given
-
-    return ScriptedModel(reply)
-
-
 async def test_an_agent_file_has_another_agent_as_a_tool(project: ProjectFolder) -> None:
     write(project, writer="[researcher, look]", researcher="[look]")
     look = Act("look")
-    scripted = model(
+    scripted = replies_of(
         writer=[ASK, call("look", n=1), say("Done.")], researcher=[call("look", n=2), say("Tea.")]
     )
     async with project.opened(model=scripted, tools=[look]) as runtime:
@@ -92,7 +73,7 @@ def test_a_tool_that_no_agent_is_is_a_finding(
     project: ProjectFolder, tools: dict[str, str], said: str
 ) -> None:
     write(project, **tools)
-    assert findings(project) == [said]
+    assert project.findings() == [said]
     found = load_agents(project.root)
     assert "writer" not in [each.name for each in found.agents] or not found.diagnostics
 
@@ -101,14 +82,14 @@ def test_agents_that_are_tools_of_each_other_are_findings_of_all_of_them(
     project: ProjectFolder,
 ) -> None:
     write(project, a="[b]", b="[read, c]", c="[a]", outside="[a]")
-    places = [each.partition(" error ")[0] for each in findings(project)]
+    places = [each.partition(" error ")[0] for each in project.findings()]
     assert places == ["agents/a.md:4:9:", "agents/b.md:4:15:", "agents/c.md:4:9:"]
-    assert "b → c → a → b" in findings(project)[1]
+    assert "b → c → a → b" in project.findings()[1]
 
 
 def test_an_agent_stays_when_the_file_of_its_inner_agent_is_broken(project: ProjectFolder) -> None:
     write(project, writer="[researcher]", researcher="[nothing]")
-    assert [each.partition(":")[0] for each in findings(project)] == ["agents/researcher.md"]
+    assert [each.partition(":")[0] for each in project.findings()] == ["agents/researcher.md"]
 
 
 async def test_an_agent_of_the_program_may_be_a_tool_of_a_file(project: ProjectFolder) -> None:
@@ -116,7 +97,7 @@ async def test_an_agent_of_the_program_may_be_a_tool_of_a_file(project: ProjectF
     researcher: Agent[Any, Any] = Agent(
         "researcher", instructions="You are researcher.", output=int
     )
-    scripted = model(writer=[ASK, say("Done.")], researcher=[call("final_answer", value=7)])
+    scripted = replies_of(writer=[ASK, say("Done.")], researcher=[call("final_answer", value=7)])
     async with project.opened(model=scripted, agents=[researcher]) as runtime:
         reply = await runtime.chat("Go", agent="writer")
     assert (reply.output, reply.calls[0].output) == ("Done.", 7)
@@ -127,7 +108,7 @@ async def test_a_file_that_a_program_reads_finds_the_agents_of_the_project(
 ) -> None:
     write(project, writer="[researcher]", researcher="[]")
     writer = Agent.from_file(project.root / "agents/writer.md", output=int)
-    scripted = model(writer=[ASK, call("final_answer", value=3)], researcher=[say("Tea.")])
+    scripted = replies_of(writer=[ASK, call("final_answer", value=3)], researcher=[say("Tea.")])
     async with project.opened(model=scripted, agents=[writer]) as runtime:
         reply = await runtime.chat("Go", agent=writer)
     assert (reply.output, reply.calls[0].output) == (3, "Tea.")
@@ -135,7 +116,7 @@ async def test_a_file_that_a_program_reads_finds_the_agents_of_the_project(
 
 async def test_a_tool_goes_before_an_agent_of_its_name(project: ProjectFolder) -> None:
     write(project, writer="[researcher]", researcher="[]")
-    scripted = model(writer=[call("researcher"), say("Done.")])
+    scripted = replies_of(writer=[call("researcher"), say("Done.")])
     researcher = Act("researcher")
     async with project.opened(model=scripted, tools=[researcher]) as runtime:
         await runtime.chat("Go", agent="writer")
@@ -148,9 +129,11 @@ async def test_a_call_of_an_agent_may_need_approval_and_waits_over_a_restart(
     fields = "tools: [researcher]\nsettings: {tool_permissions: {researcher: ask}}\n"
     project.write("agents/writer.md", HEAD.format(name="writer", fields=fields))
     write(project, researcher="[pay]")
-    assert findings(project) == ['agents/researcher.md:4:9: error unknown-tool: unknown tool "pay"']
+    assert project.findings() == [
+        'agents/researcher.md:4:9: error unknown-tool: unknown tool "pay"'
+    ]
     pay = Act("pay", requires_approval=True)
-    scripted = model(writer=[ASK, say("Done.")], researcher=[call("pay"), say("Paid.")])
+    scripted = replies_of(writer=[ASK, say("Done.")], researcher=[call("pay"), say("Paid.")])
     async with project.opened(model=scripted, tools=[pay]) as runtime:
         reply = await runtime.chat("Go", agent="writer")
         assert [each.tool for each in reply.questions] == ["researcher"]
@@ -178,7 +161,7 @@ async def test_an_agent_of_a_flow_has_its_agents_too(
     write(project, writer="[researcher, pay]", researcher="[pay]")
     project.write("flows/report.yaml", FLOW)
     pay = Act("pay", requires_approval=is_cut)
-    scripted = model(writer=[ASK, finish("Done.")], researcher=[call("pay"), say("Paid.")])
+    scripted = replies_of(writer=[ASK, finish("Done.")], researcher=[call("pay"), say("Paid.")])
     async with project.opened(model=scripted, tools=[pay]) as runtime:
         await runtime.run_flow(NewRun(command="report"), task_id=RUN)
         reply = await runtime.requests.wait(RUN)

@@ -7,10 +7,8 @@ import pytest
 
 from penstock.agents.agent import Agent
 from penstock.agents.agent_folders import load_agents
-from penstock.app.project import check_project
-from penstock.app.settings import load
-from penstock.models.model import ModelRequest
-from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
+from penstock.models.scripted import call, say
+from tests.kit.agent_texts import replies_of
 from tests.kit.project import ProjectFolder
 
 HEAD = "---\nname: {name}\ndescription: Knows {name}.\ntools: []\nhandoffs: {handoffs}\n---\n"
@@ -29,27 +27,10 @@ def write(project: ProjectFolder, **handoffs: str) -> None:
         project.write(f"agents/{name}.md", text)
 
 
-def findings(project: ProjectFolder) -> list[str]:
-    settings = load(project.root, cache_dir=str(project.cache))
-    return [f"{each}" for each in check_project(settings).diagnostics]
-
-
-def model(**replies: Any) -> ScriptedModel:
-    """Return a model that answers as the agent whose instructions it reads, in turn."""
-    left = {name: iter(each) for name, each in replies.items()}
-
-    def reply(request: ModelRequest) -> ScriptedReply:
-        name = next(each for each in left if f"You are {each}." in request.system)
-        given: ScriptedReply = next(left[name])
-        return given
-
-    return ScriptedModel(reply)
-
-
 async def test_a_file_hands_off_to_another(project: ProjectFolder) -> None:
     write(project, triage="[billing]", billing="triage")
-    assert findings(project) == []
-    scripted = model(
+    assert project.findings() == []
+    scripted = replies_of(
         triage=[call("transfer_to_billing"), say("Triage again.")],
         billing=[say("Paid."), call("transfer_to_triage")],
     )
@@ -89,7 +70,7 @@ def test_a_hand_off_to_nobody_is_a_finding(
     project: ProjectFolder, handoffs: dict[str, str], said: str
 ) -> None:
     write(project, **handoffs)
-    assert findings(project) == [said]
+    assert project.findings() == [said]
     files = load_agents(project.root)
     assert (*files.broken,) == ("triage",)
     assert "triage" not in [each.name for each in files.agents]
@@ -104,7 +85,7 @@ def test_an_agent_stays_when_the_file_of_the_other_is_broken(project: ProjectFol
 
 async def test_an_agent_without_its_other_answers_itself(project: ProjectFolder) -> None:
     write(project, triage="[billing]", billing="[nobody]")
-    scripted = model(triage=[say("Alone.")])
+    scripted = replies_of(triage=[say("Alone.")])
     async with project.opened(model=scripted) as runtime:
         reply = await runtime.chat("Pay", agent="triage")
     assert (reply.agent, reply.output, scripted.requests[0].tools) == ("triage", "Alone.", ())
@@ -115,7 +96,7 @@ async def test_a_file_hands_off_to_an_agent_of_the_program_with_a_type(
 ) -> None:
     write(project, triage="[billing, assistant]")
     billing: Agent[Any, Any] = Agent("billing", instructions="You are billing.", output=int)
-    scripted = model(
+    scripted = replies_of(
         triage=[call("transfer_to_billing")], billing=[call("final_answer", value=7)] * 2
     )
     async with project.opened(model=scripted, agents=[billing]) as runtime:
@@ -148,7 +129,7 @@ async def test_two_agents_that_hand_off_to_each_other_are_written_one_after_the_
 
 async def test_a_reload_takes_new_hand_offs(project: ProjectFolder) -> None:
     write(project, triage="[]", billing="[]")
-    scripted = model(triage=[call("transfer_to_billing")], billing=[say("Paid.")])
+    scripted = replies_of(triage=[call("transfer_to_billing")], billing=[say("Paid.")])
     async with project.opened(model=scripted) as runtime:
         write(project, triage="[billing]")
         authoring = runtime.parts.flows.authoring

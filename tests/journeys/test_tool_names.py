@@ -17,15 +17,8 @@ from penstock.models.providers import ModelConfig
 from penstock.models.wires.openai import OpenAIModel
 from penstock.models.wires.wire_names import WireNames
 from penstock.testing.runtime import memory_runtime
-from tests.kit.model_server import (
-    Canned,
-    anthropic_reply,
-    block,
-    called,
-    delta,
-    events,
-    fake_server,
-)
+from tests.kit import model_server
+from tests.kit.model_server import Canned, delta
 
 pytestmark = pytest.mark.programs
 found: list[str] = []
@@ -65,16 +58,16 @@ CALLS = [
 def openai_calls() -> Canned:
     """Return a reply of the OpenAI wire with these calls."""
     chunks = [
-        called(index=at, id=f"c{at}", name=name, arguments=json.dumps(given))
+        model_server.called(index=at, id=f"c{at}", name=name, arguments=json.dumps(given))
         for at, (name, given) in enumerate(CALLS)
     ]
-    return Canned(events(*chunks, delta("tool_calls")))
+    return Canned(model_server.events(*chunks, delta("tool_calls")))
 
 
 def anthropic_calls() -> Canned:
     """Return the same of the Anthropic wire."""
     blocks = [
-        block(
+        model_server.block(
             at,
             "tool_use",
             {"type": "input_json_delta", "partial_json": json.dumps(given)},
@@ -84,18 +77,18 @@ def anthropic_calls() -> Canned:
         )
         for at, (name, given) in enumerate(CALLS)
     ]
-    return Canned(anthropic_reply(*blocks, stop="tool_use"))
+    return Canned(model_server.anthropic_reply(*blocks, stop="tool_use"))
 
 
 def openai_text() -> Canned:
     """Return a reply of words."""
-    return Canned(events(delta(content="Done"), delta("stop")))
+    return Canned(model_server.events(delta(content="Done"), delta("stop")))
 
 
 def anthropic_text() -> Canned:
     """Return the same of the Anthropic wire."""
-    result = block(0, "text", {"type": "text_delta", "text": "Done"}, text="")
-    return Canned(anthropic_reply(result, stop="end_turn"))
+    result = model_server.block(0, "text", {"type": "text_delta", "text": "Done"}, text="")
+    return Canned(model_server.anthropic_reply(result, stop="end_turn"))
 
 
 WIRES: Mapping[str, tuple[Any, Any]] = {
@@ -134,7 +127,7 @@ def names_in(body: dict[str, Any]) -> tuple[list[str], list[str]]:
 async def test_a_conversation_works_with_any_names_of_tools_and_calls(wire: str) -> None:
     found.clear()
     calls, text = WIRES[wire]
-    async with fake_server(calls(), text(), calls(), text()) as server:
+    async with model_server.fake_server(calls(), text(), calls(), text()) as server:
         model = model_of(wire, server.url)
         agent = Agent("clerk", model=model, tools=TOOLS)
         async with memory_runtime(agents=[agent]) as runtime:

@@ -1,8 +1,12 @@
-"""Agent files as texts, and the findings in them."""
+"""Agent files as texts, the findings in them, and a model that answers for their agents."""
+
+from typing import Any
 
 from penstock.agents.agent import Agent
 from penstock.agents.agent_file import NOTHING_KNOWN, KnownNames, parse_agent
 from penstock.agents.agent_profile import AgentProfile
+from penstock.models.model import ModelRequest
+from penstock.models.scripted import ScriptedModel, ScriptedReply
 
 
 def agent_of(text: str, known: KnownNames = NOTHING_KNOWN) -> Agent:
@@ -30,3 +34,15 @@ def said_of(text: str, known: KnownNames = NOTHING_KNOWN) -> list[str]:
 
 def said_of_head(head: str, known: KnownNames = NOTHING_KNOWN) -> list[str]:
     return said_of(f"---\nname: a\n{head}\n---\n", known)
+
+
+def replies_of(**agents: Any) -> ScriptedModel:
+    """Return a model that answers as the agent whose instructions it reads, in turn."""
+    left = {name: iter(each) for name, each in agents.items()}
+
+    def reply(request: ModelRequest) -> ScriptedReply:
+        name = next(each for each in left if f"You are {each}." in request.system)
+        given: ScriptedReply = next(left[name])
+        return given
+
+    return ScriptedModel(reply)

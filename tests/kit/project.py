@@ -7,7 +7,9 @@ from textwrap import dedent
 from typing import Any
 
 from penstock import open as open_project
+from penstock.app.project import check_project
 from penstock.app.runtime import Runtime
+from penstock.app.settings import load
 
 
 class ProjectFolder:
@@ -35,6 +37,11 @@ class ProjectFolder:
         lines = [f"{key}: {value}\n" for key, value in (members | more).items()]
         self.write(f"tools/{name}.tool.yaml", "".join(lines))
         self.write(f"tools/{name}.mts", script)
+
+    def findings(self) -> list[str]:
+        """Return what a check of the project reports."""
+        settings = load(self.root, cache_dir=str(self.cache))
+        return [str(each) for each in check_project(settings).diagnostics]
 
     @asynccontextmanager
     async def opened(self, **options: Any) -> AsyncIterator[Runtime]:

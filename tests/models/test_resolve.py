@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -140,15 +141,7 @@ def test_a_name_takes_what_its_own_entry_says_and_from_others_how_to_reach_the_p
         context_tokens=500,
         capabilities={"images": True},
     )
-    second = ModelConfig(
-        name="second",
-        provider="openai-compatible",
-        api="anthropic",
-        model="seeing",
-        base_url=URL,
-        context_tokens=9_000,
-        capabilities={"images": True},
-    )
+    second = replace(first, name="second", api="anthropic", model="seeing", context_tokens=9_000)
     server = ModelConfig(name="server", provider="vllm", capabilities={"images": True})
     card = ModelRegistry([first, second, server]).get(asked).card
     assert (card.model_id, card.name) == (asked, asked.partition(":")[2])

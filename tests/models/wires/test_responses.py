@@ -275,14 +275,8 @@ async def test_each_reason_for_withheld_reasoning_is_one_warning(
     odd = [prefix, 7, {}, *({"reason": f"new {number}" * 50} for number in range(20))]
     answers = [[prefix] * 30, [prefix], None, [{**prefix, "reason": "turn_boundary"}], 7, odd, odd]
     async with fake_server(*(Canned([answering(each)]) for each in answers)) as server:
-        config = ModelConfig(
-            name="m",
-            provider="openai-responses",
-            model="gpt-6-sol",
-            base_url=server.url,
-            api_key="sk",
-        )
-        model = ResponsesModel(config, Limits())
+        way: Any = {"provider": "openai-responses", "base_url": server.url, "api_key": "sk"}
+        model = ResponsesModel(ModelConfig(name="m", model="gpt-6-sol", **way), Limits())
         for _ in answers:
             async for _ in model.stream(ModelRequest(system="", messages=[UserMessage("Hi")])):
                 pass
