@@ -89,6 +89,7 @@ HOMES: dict[str, str] = {
     "open": "program.opening",
     "open_sync": "program.opening",
     "tool": "tools.python.function",
+    "verify_webhook": "app.background.signature",
 }
 """Public name -> the file it lives in. Their types are in `__init__.pyi`."""
 

@@ -8,6 +8,7 @@ from penstock.agents.attachments.content import Audio as Audio
 from penstock.agents.attachments.content import Content as Content
 from penstock.agents.attachments.content import Document as Document
 from penstock.agents.attachments.content import Image as Image
+from penstock.app.background.signature import verify_webhook as verify_webhook
 from penstock.app.opening import OpenOptions as OpenOptions
 from penstock.app.plugins.api import PluginApi as PluginApi
 from penstock.app.runtime import Runtime as Runtime
@@ -163,6 +164,7 @@ __all__ = [
     "mount",
     "open_sync",
     "tool",
+    "verify_webhook",
 ]
 
 HOMES: dict[str, str]

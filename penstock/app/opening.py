@@ -23,6 +23,7 @@ from penstock.agents.agent import AnyAgent
 from penstock.agents.agent_parts import check_tool_ids, with_inner
 from penstock.agents.catalog import Catalog, check_names, listed, with_handoffs
 from penstock.app.authoring import DryRuns, ProjectAgents, ProjectAuthoring
+from penstock.app.background.work import background_work
 from penstock.app.flows import code_environment_of, constants_of, flows_of
 from penstock.app.global_tools import with_global_tools
 from penstock.app.plugins.api import Plugin, load_plugins
@@ -193,25 +194,13 @@ async def open_project(
     async with AsyncExitStack() as closing:
         runtime = await closing.enter_async_context(_prepared(settings, project, added))
         if resumes:
-            await closing.enter_async_context(_swept(runtime))
+            web_url = settings.server.web_url
+            work = background_work(runtime, egress_of(settings), web_url)
+            await closing.enter_async_context(work)
             await runtime.parts.engine.launcher.open()
         else:
             await runtime.parts.engine.launcher.attend()
         yield runtime
-
-
-@asynccontextmanager
-async def _swept(runtime: Runtime) -> AsyncIterator[None]:
-    """Delete unreferenced blobs in the background, until the block ends."""
-    kept = runtime.parts.storage.database_parts
-    if kept is None:
-        yield
-        return
-    kept.sweeper.open()
-    try:
-        yield
-    finally:
-        await kept.sweeper.close()
 
 
 @asynccontextmanager
@@ -252,8 +241,9 @@ async def open_storage(
         blobs = open_blobs(settings.blob_place, clock)
         catalog = project.bundle.permissions
         database_parts = DatabaseParts(database, blobs, clock, cipher, permissions=catalog)
+        webhooks = tuple(each.webhook for each in settings.webhooks)
         yield Storage(
-            log=SqlLog(database, blobs, clock),
+            log=SqlLog(database, blobs, clock, webhooks=webhooks),
             projections=SqlProjections(database, blobs),
             blobs=blobs,
             key=database.secret,
@@ -264,6 +254,7 @@ async def open_storage(
             files=SqlFiles(database, clock),
             state=SqlState(database, clock),
             media=SqlMedia(database, clock),
+            webhooks=webhooks,
         )
     finally:
         await database.close()
@@ -290,7 +281,7 @@ def project_parts_of(
     settings: Settings, project: Project, world: World, added: Additions = NOTHING_ADDED
 ) -> ProjectParts:
     """Return the parts that come from the project and from the embedding program."""
-    limits, egress, plugins = world.limits, settings.egress, project.plugins
+    plugins = project.plugins
     agents = _agents_of(settings, project, added)
     flows = flows_of(settings, agents.catalog, plugins.flows_dirs)
     tools = DeclaredTools(
@@ -301,7 +292,7 @@ def project_parts_of(
         ),
         rules=RuleSet(entry.rule() for entry in settings.rules),
         skills=Skills(project.every_skill, settings.root),
-        egress=Egress(limits, allow=egress.allow, allow_private=egress.allow_private),
+        egress=egress_of(settings),
         channels=tuple(each.channel(name) for name, each in settings.notifications.items()),
         web_url=settings.server.web_url,
     )
@@ -327,6 +318,12 @@ def project_parts_of(
         confinement=project.sandbox.confinement if project.sandbox else {},
         local=settings.local.profile,
     )
+
+
+def egress_of(settings: Settings) -> Egress:
+    """Return the one way to the network, with the policy of the project."""
+    section = settings.egress
+    return Egress(settings.limits, allow=section.allow, allow_private=section.allow_private)
 
 
 def _agents_of(settings: Settings, project: Project, added: Additions) -> DeclaredAgents:

@@ -47,6 +47,7 @@ from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.erasure import Erasure, Sweeper
 from penstock.store.logs.log import Log
+from penstock.store.logs.outbox import Outbox, Webhook
 from penstock.store.metrics import Metrics
 from penstock.store.projections import Projections
 from penstock.store.references import Lookup
@@ -60,7 +61,7 @@ from penstock.tools.tool import Registry
 
 
 class DatabaseParts:
-    """Keys, links, sign-ins and the vault; search, metrics and erasure of conversations."""
+    """Keys, links, sign-ins, the vault and the outbox; search, metrics and erasure."""
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class DatabaseParts:
         self.erasure = Erasure(database, blobs, clock)
         self.sweeper = Sweeper(self.erasure, blobs, clock)
         self.vault = SqlVault(database, cipher, clock)
+        self.outbox = Outbox(database)
         self.web_links = WebLinks(database, clock)
         self.sign_ins = SignIns(database, self.keys, clock)
 
@@ -108,6 +110,8 @@ class Storage(Struct, frozen=True, kw_only=True):
     state: State | None = None
     vault: Vault | None = None
     media: Media | None = None
+    webhooks: tuple[Webhook, ...] = ()
+    """The receivers whose deliveries the log writes."""
 
     def on_erasure(self, listener: Callable[[LogId], None]) -> None:
         """Call a function with each log that is erased. Without a database nothing is erased."""

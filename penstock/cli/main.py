@@ -133,6 +133,11 @@ COMMANDS = (
         lambda: late("penstock.cli.operations.backup:restore"),
     ),
     Command(
+        "webhooks",
+        "List webhooks and their deliveries; send one again.",
+        lambda: late("penstock.cli.operations.webhooks:COMMANDS"),
+    ),
+    Command(
         "eval",
         "Evaluate an agent with a file of cases, and compare models and runs.",
         lambda: late("penstock.cli.eval:COMMANDS"),

@@ -38,7 +38,7 @@ class Request(Struct, frozen=True, kw_only=True):
     max_seconds: float | None = None
     """Another limit, for requests that take longer than usual."""
     max_bytes: int | None = None
-    """Another limit for the size of the response."""
+    """Another limit for the size of the response; 0: its body is not read."""
 
 
 class EgressCaller(Struct, frozen=True, kw_only=True):

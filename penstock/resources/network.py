@@ -119,7 +119,7 @@ async def _body(
     response: Response, sent: WireRequest, headers: Mapping[str, str], most: int
 ) -> bytes:
     """Return the body. Decompresses in pieces, so that memory stays within the limit."""
-    if sent.method == "HEAD" or response.status in _BODILESS:
+    if not most or sent.method == "HEAD" or response.status in _BODILESS:
         return b""
     packing = headers.get("content-encoding", "identity").strip().lower()
     unpack = _Unpacked(packing) if packing in _PACKED else _Plain()

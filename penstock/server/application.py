@@ -51,6 +51,7 @@ from penstock.server.routes import (
     health,
     tasks,
     vault,
+    webhooks,
 )
 from penstock.server.streams.sse import DETACHED, EventStream
 
@@ -70,6 +71,7 @@ ROUTERS = (
     flow_runs.router,
     blobs.router,
     vault.router,
+    webhooks.router,
     plain_pages.web_links_router,
     plain_pages.sign_in_router,
     plain_pages.transcript_router,

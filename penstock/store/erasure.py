@@ -63,6 +63,7 @@ from penstock.store.references import (
 )
 from penstock.store.statements import Statements
 from penstock.store.tables import (
+    deliveries,
     deltas,
     events,
     idempotency,
@@ -334,7 +335,7 @@ def _delete_log(
     drop_uploads(log_id, named, connection)
     release_erased(connection, named, due)
     drop_log(connection, log_id, due)
-    for table in (events, tasks, questions, deltas, idempotency, logs):
+    for table in (events, tasks, questions, deliveries, deltas, idempotency, logs):
         connection.execute(table.delete().where(table.c.log_id == log_id))
     for opening in (sessions, keys, web_links):
         connection.execute(opening.delete().where(opening.c.session_id == log_id))

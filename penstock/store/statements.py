@@ -257,6 +257,13 @@ class Statements:
         "task_id = ? AND status = 'open'"
     )
     """at, log_id, task_id."""
+    sort_of_task = "SELECT kind, agent FROM tasks WHERE task_id = ?"
+    """task_id -> kind, agent."""
+    add_delivery = (
+        "INSERT INTO deliveries (delivery_id, webhook_id, log_id, task_id, seq, event, at, "
+        "status, next_at) VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', ?) ON CONFLICT DO NOTHING"
+    )
+    """The columns; the last one is when it is due."""
     task_scope = (
         "SELECT scope_id FROM scopes WHERE kind = 'task' AND (scope_id = ? OR "
         "substr(scope_id, 1, ?) = ?) LIMIT 1"

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0009"
+REVISION = "0010"
 """The newest migration. A new database is created with these tables at once, without migrations."""
 
 logs = Table(
@@ -304,6 +304,43 @@ media = Table(
     sqlite_with_rowid=False,
 )
 """Bytes that a profile may use by an id until they expire."""
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("delivery_id", Text, primary_key=True),
+    Column("webhook_id", Text, nullable=False),
+    Column("log_id", Text, nullable=False),
+    Column("task_id", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("attempts", Integer, nullable=False, server_default=text("0")),
+    Column("next_at", BigInteger, nullable=False),
+    Column("claimed_until", BigInteger, nullable=False, server_default=text("0")),
+    Column("ended_at", BigInteger),
+    Column("problem", Text),
+    Index("deliveries_that_wait", "next_at", sqlite_where=text("status = 'pending'")),
+    Index("deliveries_of_a_task", "webhook_id", "task_id", "at", "seq"),
+    Index("deliveries_of_a_log", "log_id"),
+    Index("deliveries_by_age", "at"),
+    sqlite_with_rowid=False,
+)
+"""The outbox of webhooks: which event goes to which webhook, and how far that is.
+
+A row names its event and holds nothing of its content, so erasing a message needs no change here.
+"""
+
+paused_webhooks = Table(
+    "paused_webhooks",
+    metadata,
+    Column("webhook_id", Text, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Webhooks whose receiver answered 410: nothing is sent to them until somebody resumes them."""
 
 web_links = Table(
     "web_links",

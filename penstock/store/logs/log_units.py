@@ -44,6 +44,7 @@ from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.store.blobs import Blobs
 from penstock.store.changes import Changes, drop_task, loosen
+from penstock.store.logs.outbox import ANNOUNCED, OutboxWriter
 from penstock.store.projections import HAVE_CONSEQUENCES, ProjectionWriter
 from penstock.store.rows import Row
 from penstock.store.statements import Statements
@@ -99,6 +100,8 @@ class AppendUnit(Struct):
     progress: LeaseProgress
     changes: Changes | None = None
     """Set if some of the entries also change other tables."""
+    outbox: OutboxWriter | None = None
+    """Set if webhooks want some of the events."""
     completes_reply: bool = False
     """An entry completes or discards the live reply, so its stored pieces are deleted."""
 
@@ -173,6 +176,8 @@ class AppendUnit(Struct):
                 place = (self.log_id, seq, written_at, entry.task_id, entry.path)
                 record = Record(*place, entry.event)
                 self.projections.follow(cursor, record)
+                if self.outbox is not None and type(entry.event) in ANNOUNCED:
+                    self.outbox.add(cursor, record)
 
     def _changed(
         self,

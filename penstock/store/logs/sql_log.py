@@ -48,6 +48,7 @@ from penstock.store.logs.log_units import (
     append_all,
     blobs_of,
 )
+from penstock.store.logs.outbox import OutboxWriter, Webhook
 from penstock.store.logs.owners import is_dead
 from penstock.store.logs.quarantine import Quarantine, QuarantinedLog
 from penstock.store.logs.sql_live_text import SqlLiveText
@@ -66,7 +67,14 @@ _CHANGE_OF = attrgetter("change")
 class SqlLog:
     """Every event of every log, in the tables `logs` and `events`."""
 
-    def __init__(self, database: Database, blobs: Blobs, clock: Clock) -> None:
+    def __init__(
+        self,
+        database: Database,
+        blobs: Blobs,
+        clock: Clock,
+        *,
+        webhooks: Sequence[Webhook] = (),
+    ) -> None:
         limits = database.limits
         self._database = database
         self._takes_whole_pages = database.dialect == "postgresql"
@@ -77,6 +85,7 @@ class SqlLog:
         self._sql = Statements(database.dialect)
         self._projections = ProjectionWriter(self._sql, limits)
         self._changes = Changes(self._sql, limits)
+        self._outbox = OutboxWriter(self._sql, webhooks) if webhooks else None
         self._rows = EventRows(blobs)
         self._drafts = EventDrafts(blobs, limits.body_bytes)
         self._lease_ms = int(1000 * limits.lease_seconds)
@@ -189,6 +198,7 @@ class SqlLog:
         unit = AppendUnit(*parts, expected)
         if TaskEnded in kinds or any(map(_CHANGE_OF, entries)):
             unit.changes = self._changes
+        unit.outbox = self._outbox
         if progress.may_have_text and not kinds.isdisjoint(ENDS_OF_REPLIES):
             progress.may_have_text, unit.completes_reply = False, True
         # counted before the write: the next append expects its entries behind these. If this one

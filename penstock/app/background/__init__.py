@@ -1,0 +1,1 @@
+"""The background work of an open project: sweeps of unused bytes, and webhooks."""

@@ -1,0 +1,285 @@
+"""The outbox of webhooks: which event goes to which webhook, and how far each delivery is.
+
+Guarantees: a delivery is on disk exactly if its event is; one attempt runs at a time, in whichever
+process; the deliveries of one task reach a webhook in the order of their events.
+
+How it works. `OutboxWriter` adds the rows in the transaction that writes the event
+(`log_units.AppendUnit`). A sender claims the oldest waiting row of each task for a time; if its
+process dies, the claim runs out and another process sends again. So a receiver may get a delivery
+twice, always with the same id, because the id is derived from the webhook and the event. A rebuild
+of the lists adds no rows: its events were announced when they were written.
+
+Proof: tests/store/logs/test_outbox.py.
+"""
+
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import Connection, Row, and_, func, select, tuple_
+from sqlalchemy.engine.interfaces import DBAPICursor
+
+from penstock.core.clock import Moment
+from penstock.core.events.events import QuestionAsked, Record, TaskEnded
+from penstock.core.ids import LogId, TaskId
+from penstock.store.database import Database
+from penstock.store.projections import Page
+from penstock.store.statements import Statements
+from penstock.store.tables import deliveries, paused_webhooks
+
+TASK_ENDED = "task.ended"
+QUESTION_ASKED = "question.asked"
+EVENTS = (TASK_ENDED, QUESTION_ASKED)
+"""The events that webhooks receive."""
+_NAMES: dict[type, str] = {TaskEnded: TASK_ENDED, QuestionAsked: QUESTION_ASKED}
+ANNOUNCED = frozenset(_NAMES)
+"""The kinds of events in the log that become deliveries."""
+_ID_LETTERS = 26
+_LETTERS_OF_WEBHOOK = 12
+
+
+class Webhook(Struct, frozen=True, kw_only=True):
+    """One receiver."""
+
+    url: str
+    events: tuple[str, ...]
+    vault_key: str
+    """The vault key of the secret that signs its deliveries."""
+    agents: tuple[str, ...] = ("*",)
+    """Patterns of agents."""
+    kinds: tuple[str, ...] = ("*",)
+    """Patterns of kinds of tasks."""
+    has_content: bool = False
+    """Whether deliveries contain answers, outputs and arguments of calls."""
+
+    @property
+    def webhook_id(self) -> str:
+        """The id, derived from the URL: the same in every process."""
+        return f"wh_{sha256(self.url.encode()).hexdigest()[:_LETTERS_OF_WEBHOOK]}"
+
+    def wants(self, event: str, *, kind: str, agent: str) -> bool:
+        """Whether it receives this event of tasks of this kind and agent."""
+        return event in self.events and _fits(kind, self.kinds) and _fits(agent, self.agents)
+
+
+def _fits(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, each) for each in patterns)
+
+
+class OutboxWriter:
+    """Adds deliveries in the transaction of their event."""
+
+    def __init__(self, statements: Statements, webhooks: Sequence[Webhook]) -> None:
+        self._sql = statements
+        self._webhooks = webhooks
+
+    def add(self, cursor: DBAPICursor, record: Record) -> None:
+        """Add a delivery of the event for each webhook that wants it."""
+        event = _NAMES[type(record.event)]
+        cursor.execute(self._sql.sort_of_task, (record.task_id,))
+        if (sort := cursor.fetchone()) is None:
+            return
+        for each in self._webhooks:
+            if each.wants(event, kind=sort[0], agent=sort[1]):
+                delivery_id = _id_of("dlv", f"{each.webhook_id}/{record.log_id}/{record.seq}")
+                place = (record.log_id, record.task_id, record.seq)
+                row = (delivery_id, each.webhook_id, *place, event, record.at, record.at)
+                cursor.execute(self._sql.add_delivery, row)
+
+
+class DeliveryStatus(StrEnum):
+    """How far a delivery is. The values are the wire format."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    DEAD = "dead"
+
+
+class Delivery(Struct, frozen=True, kw_only=True):
+    """One event for one webhook."""
+
+    delivery_id: str
+    webhook_id: str
+    log_id: LogId
+    task_id: TaskId
+    seq: int
+    event: str
+    """One of `EVENTS`."""
+    at: Moment
+    """When the event was written."""
+    status: DeliveryStatus
+    attempts: int
+    next_at: Moment
+    """When it is sent next, if it is pending."""
+    ended_at: Moment | None = None
+    problem: str | None = None
+    """Why the last attempt failed."""
+
+    @property
+    def event_id(self) -> str:
+        """The id of the event, the same for all webhooks and all attempts."""
+        return _id_of("evt", f"{self.log_id}/{self.seq}")
+
+
+class Outbox:
+    """The deliveries of a database: claimed, settled and listed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def claim(
+        self, webhook_id: str, *, now: Moment, until: Moment, limit: int
+    ) -> Sequence[Delivery]:
+        """Return deliveries that are due, claimed until a time: at most one for each task.
+
+        Returns none of a paused webhook.
+        """
+        due = _FIRST.where(
+            deliveries.c.webhook_id == webhook_id,
+            deliveries.c.next_at <= now,
+            deliveries.c.claimed_until <= now,
+            _IS_ACTIVE,
+        )
+        found = await self._database.read(
+            lambda each: each.execute(due.order_by(deliveries.c.next_at).limit(limit)).all()
+        )
+        if not found:
+            return []
+        ids = [row.delivery_id for row in found]
+        claimed = set(await self._database.write(partial(_claim, ids, now, until)))
+        return [_delivery(row) for row in found if row.delivery_id in claimed]
+
+    async def settle(self, delivery: Delivery, *, until: Moment) -> bool:
+        """Write the outcome of an attempt; False if its claim, which held `until`, was lost."""
+        new = {
+            "status": delivery.status.value,
+            "attempts": delivery.attempts,
+            "next_at": delivery.next_at,
+            "ended_at": delivery.ended_at,
+            "problem": delivery.problem,
+            "claimed_until": 0,
+        }
+        mine = and_(_is(delivery.delivery_id), deliveries.c.claimed_until == until)
+        statement = deliveries.update().where(mine).values(new)
+        return await self._database.write(lambda each: each.execute(statement).rowcount == 1)
+
+    async def are_waiting(self, webhook_ids: Collection[str]) -> bool:
+        """Whether a delivery to one of these webhooks is pending, and the webhook not paused."""
+        to_these = deliveries.c.webhook_id.in_(webhook_ids)
+        pending = select(deliveries.c.delivery_id).where(_PENDING, to_these, _IS_ACTIVE).limit(1)
+        return await self._database.read(lambda each: each.execute(pending).first() is not None)
+
+    async def find(self, delivery_id: str) -> Delivery | None:
+        """Return a delivery."""
+        query = select(deliveries).where(_is(delivery_id))
+        row = await self._database.read(lambda each: each.execute(query).first())
+        return None if row is None else _delivery(row)
+
+    async def list(
+        self, *, status: DeliveryStatus | None = None, webhook_id: str | None = None, page: Page
+    ) -> tuple[Sequence[Delivery], int]:
+        """Return deliveries, usually newest first, and how many there are."""
+        conditions = [
+            column == value
+            for column, value in (
+                (deliveries.c.status, status and status.value),
+                (deliveries.c.webhook_id, webhook_id),
+            )
+            if value is not None
+        ]
+        columns = (deliveries.c.at, deliveries.c.delivery_id)
+        descends = page.descends(usually=True)
+        order = [each.desc() if descends else each for each in columns]
+        query = select(deliveries).where(*conditions).order_by(*order)
+        query = query.limit(page.limit).offset(page.offset)
+        total = select(func.count()).select_from(deliveries).where(*conditions)
+
+        def read(connection: Connection) -> tuple[Sequence[Row[Any]], int]:
+            return connection.execute(query).all(), connection.execute(total).scalar_one()
+
+        rows, found = await self._database.read(read)
+        return [_delivery(each) for each in rows], found
+
+    async def send_again(self, delivery_id: str, *, now: Moment) -> bool:
+        """Make a delivery due now, whatever its status; False if it is unknown or being sent."""
+        free = and_(_is(delivery_id), deliveries.c.claimed_until <= now)
+        again = {"status": "pending", "attempts": 0, "next_at": now, "ended_at": None}
+        statement = deliveries.update().where(free).values(again)
+        return await self._database.write(lambda each: each.execute(statement).rowcount == 1)
+
+    async def pause(self, webhook_id: str, *, at: Moment, reason: str) -> None:
+        """Stop sending to a webhook; its deliveries wait."""
+        row = {"webhook_id": webhook_id, "at": at, "reason": reason}
+
+        def unit(connection: Connection) -> None:
+            connection.execute(_unpause(webhook_id))
+            connection.execute(paused_webhooks.insert(), row)
+
+        await self._database.write(unit)
+
+    async def resume(self, webhook_id: str) -> bool:
+        """Send to a paused webhook again; False if it was not paused."""
+        return await self._database.write(
+            lambda each: each.execute(_unpause(webhook_id)).rowcount == 1
+        )
+
+    async def paused(self) -> dict[str, str]:
+        """Return the reason of each paused webhook by its id."""
+        query = select(paused_webhooks.c.webhook_id, paused_webhooks.c.reason)
+        return {
+            each.webhook_id: each.reason
+            for each in await self._database.read(lambda c: c.execute(query).all())
+        }
+
+    async def forget(self, *, before: Moment) -> None:
+        """Delete the deliveries of events before a time, whatever their status."""
+        old = deliveries.delete().where(deliveries.c.at < before)
+        await self._database.write(lambda each: each.execute(old))
+
+
+def _id_of(prefix: str, text: str) -> str:
+    return f"{prefix}_{sha256(text.encode()).hexdigest()[:_ID_LETTERS]}"
+
+
+_PENDING = deliveries.c.status == DeliveryStatus.PENDING.value
+_IS_ACTIVE = deliveries.c.webhook_id.not_in(select(paused_webhooks.c.webhook_id))
+_earlier = deliveries.alias("earlier")
+_FIRST = select(deliveries).where(
+    _PENDING,
+    ~select(_earlier.c.delivery_id)
+    .where(
+        _earlier.c.webhook_id == deliveries.c.webhook_id,
+        _earlier.c.task_id == deliveries.c.task_id,
+        _earlier.c.status == DeliveryStatus.PENDING.value,
+        tuple_(_earlier.c.at, _earlier.c.seq) < tuple_(deliveries.c.at, deliveries.c.seq),
+    )
+    .exists(),
+)
+"""The pending deliveries without an earlier one of the same task that is pending, too."""
+
+
+def _is(delivery_id: str) -> Any:
+    return deliveries.c.delivery_id == delivery_id
+
+
+def _unpause(webhook_id: str) -> Any:
+    return paused_webhooks.delete().where(paused_webhooks.c.webhook_id == webhook_id)
+
+
+def _claim(
+    delivery_ids: Collection[str], now: Moment, until: Moment, connection: Connection
+) -> Sequence[str]:
+    """Claim the rows that are still free; return their ids."""
+    free = and_(deliveries.c.delivery_id.in_(delivery_ids), _PENDING)
+    statement = deliveries.update().where(free, deliveries.c.claimed_until <= now)
+    claimed = statement.values(claimed_until=until).returning(deliveries.c.delivery_id)
+    return connection.execute(claimed).scalars().all()
+
+
+def _delivery(row: Row[Any]) -> Delivery:
+    values = {name: getattr(row, name) for name in Delivery.__struct_fields__}
+    return Delivery(**values | {"status": DeliveryStatus(row.status)})
