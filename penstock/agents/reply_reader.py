@@ -33,7 +33,7 @@ from penstock.core.limits import World
 from penstock.core.messages import Usage
 from penstock.core.text import cut
 from penstock.engine.budget import Budget
-from penstock.engine.bus import Bus, DeltaKind, LiveReply
+from penstock.engine.bus import OUTPUT_GROWTH, Bus, DeltaKind, LiveReply
 from penstock.engine.ledger import Ledger
 from penstock.models.model import (
     CallDelta,
@@ -184,10 +184,6 @@ class ReplyReader:
         return tuple(calls)
 
 
-_GROWTH = 32
-"""The text of an output grows by one part of so many before it is read again."""
-
-
 def partial_output(contract: OutputContract, text: str, tool_id: str = "") -> Any:
     """Return the output that the beginning of a model's JSON holds; UNSET if there is none.
 
@@ -247,7 +243,7 @@ class OutputWatch:
         self._size += len(text)
         if not text or self._size <= self._next:
             return
-        self._next = self._size + self._size // _GROWTH
+        self._next = self._size + self._size // OUTPUT_GROWTH
         found = self._read()
         if found is not UNSET and found != self._shown:
             self._shown = found

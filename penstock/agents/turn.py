@@ -184,6 +184,9 @@ class Turns:
         """Record a cut, if there is one, and return the messages after it."""
         if cut is not None:
             self._ledger.add(cut, self.dialogue.path)
+            # The system prompt has the instructions of skills that the cut took, and needs room.
+            selected = self._ledger.held.state.selected
+            self._transcript.begin(self._agent_model.offer(self.dialogue, selected).system)
         return self._transcript.again()
 
     def _send_back(self, message: str) -> None:

@@ -27,6 +27,8 @@ from penstock.core.ids import LogId, TaskId
 
 _ENDS = (TaskEnded, TaskSuspended, TaskBlocked)
 """Events after which a task does nothing until something arrives from outside."""
+OUTPUT_GROWTH = 32
+"""A typed output that streams grows by one part of so many before it is read or written again."""
 
 
 class DeltaKind(StrEnum):

@@ -117,6 +117,8 @@ class MessageList(Struct):
     """The tools that were offered, in the order in which requests list them."""
     told: tuple[str, ...] = ()
     """The skills whose instructions the messages have, so that system prompts need not."""
+    tellers: tuple[CallId, ...] = ()
+    """The calls whose outcomes have them, in the same order."""
     cached: CachedRequest | None = None
     """The newest request whose input a provider read from its cache or wrote to it."""
     is_refused: bool = False
@@ -159,11 +161,25 @@ class MessageList(Struct):
         """Return the tools of a task in the order of earlier tasks: caches begin with them."""
         return tuple([each for each in self.tools if each in tools])
 
-    def tell(self, output: Any) -> None:
+    def tell(self, call_id: CallId, output: Any) -> None:
         """Record the skill that such an outcome of a call activated, if it has its instructions."""
         # Any JSON: a hook may have edited the outcome, or a program has its own tool of this name.
         if isinstance(output, dict) and output.get(SKILL_TEXT) and "skill_id" in output:
             self.told = (*self.told, output["skill_id"])
+            self.tellers = (*self.tellers, call_id)
+
+    def _check_told(self, previews: Mapping[CallId, str]) -> None:
+        """Leave out the skills whose instructions a change took; `previews` are those before it."""
+        whole = {
+            each.call_id
+            for each in self.entries
+            if isinstance(each, ToolMessage)
+            and (each.call_id in self.previews or each.call_id not in previews)
+        }
+        if not whole.issuperset(self.tellers):
+            kept = [pair for pair in zip(self.tellers, self.told, strict=True) if pair[0] in whole]
+            self.tellers = tuple([call_id for call_id, _ in kept])
+            self.told = tuple([skill_id for _, skill_id in kept])
 
     def edit_last(self, content: str) -> None:
         """Replace the text of the newest message, if it is a person's; a run of a flow has none."""
@@ -179,11 +195,12 @@ class MessageList(Struct):
 
     def shorten(self, event: Summarised) -> None:
         """Read earlier tasks, or results of the newest one, in a shorter form."""
-        short = self.shortened(event)
+        short, previews = self.shortened(event), self.previews
         self.entries, self.boundaries, self.files = short.entries, short.boundaries, short.files
         self.tokens, self.requests, self.previews = short.tokens, short.requests, short.previews
         self.gone, self.summarised, self.cached = short.gone, short.summarised, None
-        self.told = ()
+        if self.told:
+            self._check_told(previews)
         self.shortened_for = self.boundaries[-1].task_id
 
     def shortened(self, event: Summarised) -> "MessageList":
@@ -252,7 +269,9 @@ class MessageList(Struct):
             is_later = task_id in self.gone and boundary.task_id != SUMMARY
             if boundary.task_id == task_id or is_later:
                 del self.entries[boundary.index :], self.boundaries[number:]
-                self.tokens, self.told = boundary.tokens, ()
+                self.tokens = boundary.tokens
+                if self.told:
+                    self._check_told({})
                 while self.files and self.files[-1].index >= boundary.index:
                     self.files.pop()
                 while self.requests and self.requests[-1][0] > boundary.index:
@@ -359,7 +378,7 @@ class Dialogue(Struct):
                 outcome = ToolMessage(call.call_id, call.name, text, ok, shown)
                 self.messages.add(outcome, text)
                 if call.name == ACTIVATE_SKILL and ok:
-                    self.messages.tell(done.envelope.output)
+                    self.messages.tell(call.call_id, done.envelope.output)
                 if shown:
                     self.messages.add_files(shown, is_of_tool=True)
                 if shown or len(text) > PREVIEW_CHARACTERS:

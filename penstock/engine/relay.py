@@ -6,7 +6,7 @@ cannot forward for it any more.
 
 How: a follower registers in the store, and the holder of the log is notified. One task per log and
 epoch then writes new pieces every `LIVE_TEXT_SECONDS`, until the follower's registration expires. A
-typed output is one piece, replaced as it grows. A failed write is repeated with everything since:
+typed output is one piece, replaced as it grows by a share of itself. A failed write is repeated with everything since:
 `mark_sent` runs only after success.
 
 Relies on: pieces of a reply are only appended; the store refuses writes of an old epoch. Loss is
@@ -24,7 +24,7 @@ from msgspec import UNSET
 from penstock.core.errors import StoreError
 from penstock.core.ids import LogId
 from penstock.core.limits import World
-from penstock.engine.bus import Bus, DeltaKind, LiveReply
+from penstock.engine.bus import OUTPUT_GROWTH, Bus, DeltaKind, LiveReply
 from penstock.store.logs.log import (
     OUTPUT_KIND,
     OUTPUT_UNITS,
@@ -101,7 +101,7 @@ class RelayedReply:
     def unsent(self, reply: LiveReply) -> list[TextPiece]:
         """Return the new pieces of a reply; adjacent pieces of one kind are joined.
 
-        The typed output so far comes last, if it has changed.
+        The typed output so far comes last, if it has changed by enough.
         """
         is_new = reply is not self._reply
         units = 0 if is_new else self._units
@@ -114,7 +114,10 @@ class RelayedReply:
                 pieces.append(_piece(reply, kind, text, units))
         if reply.output is not None and (partial := reply.output()) is not UNSET:
             output = json.dumps(partial)
-            if is_new or output != self._output:
+            before = "" if is_new else self._output
+            # Written whole each time: however slowly it grows, this costs a few times its length.
+            grown = len(output) - len(before)
+            if output != before and not 0 < grown <= len(before) // OUTPUT_GROWTH:
                 pieces.append(_piece(reply, OUTPUT_KIND, output, OUTPUT_UNITS))
         return pieces
 

@@ -153,11 +153,11 @@ def test_only_the_reply_of_one_agent_is_reset() -> None:
     assert task.agents[REVIEW].reply is not None
 
 
-def activated(**output: Any) -> CallSettled:
+def activated(context: str = "…" * 500, **output: Any) -> CallSettled:
     """The outcome of a call of activate_skill."""
     envelope = Envelope.success({"skill_id": "s", **output})
     return CallSettled(
-        tool_id="activate_skill", envelope=envelope, call_id=CallId("tc_1"), context="…"
+        tool_id="activate_skill", envelope=envelope, call_id=CallId("tc_1"), context=context
     )
 
 
@@ -175,7 +175,7 @@ def activated(**output: Any) -> CallSettled:
 def test_a_skill_is_told_if_the_messages_have_its_instructions(
     outcome: CallSettled, told: tuple[str, ...]
 ) -> None:
-    """Not any more if a cut may have left them out, or its message was replaced."""
+    """Not any more if a cut has left them out, or its message was replaced."""
     dialogue = Dialogue(MessageList())
     messages = dialogue.messages
     messages.begin(TaskId("task_1"))
@@ -188,6 +188,51 @@ def test_a_skill_is_told_if_the_messages_have_its_instructions(
     assert short.told == ()
     assert messages.forget(TaskId("task_1"))
     assert messages.told == ()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "cut", "told"),
+    [
+        (activated(instructions="x"), Summarised(results=0), ("s",)),
+        (activated(instructions="x"), Summarised(results=1), ()),
+        # So short that it is its own preview.
+        (activated("x", instructions="x"), Summarised(results=1), ("s",)),
+        (activated(instructions="x"), Summarised(tasks=(TaskId("earlier"),)), ("s",)),
+        (activated(instructions="x"), Summarised(tasks=(TaskId("task_1"),), text="Once."), ()),
+    ],
+)
+def test_a_cut_takes_instructions_only_with_the_outcome_that_has_them(
+    outcome: CallSettled, cut: Summarised, told: tuple[str, ...]
+) -> None:
+    """Else requests would have them twice: in the messages and in the system prompt."""
+    dialogue = Dialogue(MessageList())
+    messages = dialogue.messages
+    messages.begin(TaskId("earlier"))
+    messages.add(UserMessage("Hi"), "Hi")
+    messages.begin(TaskId("task_1"))
+    asked = ToolCall(CallId("tc_1"), "activate_skill", {"skill_id": "s"})
+    dialogue.add_reply(structs.replace(reply(1), calls=(asked,)), ())
+    dialogue.settle(CallId("tc_1"), outcome)
+    if cut.text:
+        messages.begin(TaskId("task_2"))
+    messages.shorten(cut)
+    assert messages.told == told
+    assert len(messages.tellers) == len(told)
+
+
+def test_instructions_of_a_task_stay_known_when_a_later_one_is_forgotten() -> None:
+    dialogue = Dialogue(MessageList())
+    messages = dialogue.messages
+    for number in (1, 2):
+        messages.begin(TaskId(f"task_{number}"))
+        asked = ToolCall(CallId(f"tc_{number}"), "activate_skill", {"skill_id": "s"})
+        dialogue.add_reply(structs.replace(reply(1), calls=(asked,)), ())
+        settled_call = activated(instructions="x", skill_id=f"s{number}")
+        call_id = CallId(f"tc_{number}")
+        dialogue.settle(call_id, structs.replace(settled_call, call_id=call_id))
+    both = messages.told
+    assert messages.forget(TaskId("task_2"))
+    assert (both, messages.told) == (("s1", "s2"), ("s1",))
 
 
 def test_an_agent_that_is_reminded_is_asked_again() -> None:

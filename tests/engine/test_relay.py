@@ -215,3 +215,17 @@ def test_the_typed_output_so_far_is_sent_last_and_again_when_it_has_changed() ->
     ]
     again = LiveReply(LOG, TASK, 2, 1, output=lambda: None)
     assert said(sent.unsent(again)) == [("text", "", 0), (OUTPUT_KIND, "null", OUTPUT_UNITS)]
+
+
+def test_a_long_output_is_written_again_only_after_it_has_grown_by_a_share_of_itself() -> None:
+    """Else a long output that grows by a word each time would cost the square of its length."""
+    sent, words = RelayedReply(), list[str]()
+    reply = LiveReply(LOG, TASK, 2, 1, output=lambda: {"text": "".join(words)})
+    written = 0
+    for _ in range(4_000):
+        words.append("word ")
+        pieces = sent.unsent(reply)
+        written += sum(len(each.text) for each in pieces)
+        if pieces:
+            sent.mark_sent(reply, 0, pieces)
+    assert 20_000 < written < 40 * 20_000

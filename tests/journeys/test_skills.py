@@ -8,10 +8,12 @@ import pytest
 
 from penstock.agents.agent import Agent, ChatSettings
 from penstock.app.runtime import Runtime
+from penstock.chat.python.message_options import MessageOptions
 from penstock.chat.requests import NewMessage
 from penstock.core.ids import SessionId
 from penstock.core.limits import Limits
 from penstock.core.messages import ToolMessage
+from penstock.core.text import CHARACTERS_PER_TOKEN
 from penstock.models.providers import ModelConfig
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.models.settings import ModelSettings
@@ -229,3 +231,27 @@ async def test_a_shortened_history_moves_instructions_to_the_system_prompt(
     assert "Mind skill b." in systems[-1]
     for request in model.requests[1:]:
         assert f"{request.system}{request.messages}".count("Mind skill b.") == 1
+
+
+@pytest.mark.parametrize(("window", "words"), [(3_000, 300), (3_500, 900), (5_000, 600)])
+async def test_a_request_has_long_instructions_once_and_fits(
+    project: ProjectFolder, window: int, words: int
+) -> None:
+    """A cut leaves them where they are, or the system prompt has them and counts for the window."""
+    text = PLAIN.replace("Mind skill plain.", "Mind this. " * 800)
+    project.write("skills/plain/plain.skill.yaml", text)
+    long = say("long " * words)
+    activating = call("activate_skill", skill_id="plain")
+    model = ScriptedModel([long, long, activating, *[long] * 6])
+    settings = ChatSettings(context_max_tokens=window, llm_max_tokens=100)
+    agent = Agent("clerk", model=model, settings=settings)
+    options = MessageOptions()
+    async with project.opened(agents=[agent]) as runtime:
+        for _ in range(8):
+            reply = await runtime.chat("More", agent=agent, **options)
+            assert reply.status == "succeeded"
+            options["session"] = reply.session
+    for number, request in enumerate(model.requests):
+        content = request.system + "".join(each.content for each in request.messages)
+        assert content.count("Mind this.") == (800 if number > 2 else 0)
+        assert len(content) / CHARACTERS_PER_TOKEN <= window
