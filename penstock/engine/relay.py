@@ -6,8 +6,8 @@ cannot forward for it any more.
 
 How: a follower registers in the store, and the holder of the log is notified. One task per log and
 epoch then writes new pieces every `LIVE_TEXT_SECONDS`, until the follower's registration expires. A
-typed output is one piece, replaced as it grows by a share of itself. A failed write is repeated with everything since:
-`mark_sent` runs only after success.
+typed output is one piece, replaced as it grows by a share of itself. A failed write is repeated
+with everything since: `mark_sent` runs only after success.
 
 Relies on: pieces of a reply are only appended; the store refuses writes of an old epoch. Loss is
 harmless, because the log gets the whole reply at its end. Shown by tests/engine/test_relay.py.
