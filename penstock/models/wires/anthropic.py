@@ -42,7 +42,15 @@ from penstock.models.wires.anthropic_request import (
 )
 from penstock.models.wires.carries import has_carries
 from penstock.models.wires.http import Endpoint, Post, bearer, usable_key
-from penstock.models.wires.sse import ServerEvents, count_of, error_text, parsed, refused, text_of
+from penstock.models.wires.sse import (
+    ServerEvents,
+    count_of,
+    error_text,
+    is_unpaid,
+    parsed,
+    refused,
+    text_of,
+)
 from penstock.models.wires.wire_names import WireNames
 
 log = logging.getLogger(__name__)
@@ -280,7 +288,7 @@ def stream_error(error: Any) -> ModelError:
     """Return the ModelError for an error object inside a stream."""
     kind = text_of(error.get("type")) if isinstance(error, dict) else ""
     text = error_text(error)
-    if any(word in kind for word in _REFUSALS):
+    if is_unpaid(kind, text) or any(word in kind for word in _REFUSALS):
         return refused(text)
     is_throttled = kind == "rate_limit_error"
     return failure(HTTPStatus.TOO_MANY_REQUESTS, text) if is_throttled else ModelUnavailable(text)

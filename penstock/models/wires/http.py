@@ -33,7 +33,14 @@ from penstock.models.image_rules import MAX_SIDE
 from penstock.models.model import ModelEvent, failure
 from penstock.models.providers import CONNECT_SECONDS, ModelConfig
 from penstock.models.wires.carries import refuses_carry
-from penstock.models.wires.sse import SHOWN_CHARS, error_code, error_text, refused, without_key
+from penstock.models.wires.sse import (
+    SHOWN_CHARS,
+    error_code,
+    error_text,
+    is_unpaid,
+    refused,
+    without_key,
+)
 
 MAX_IDLE = 32
 """Maximum number of idle connections."""
@@ -51,8 +58,6 @@ TOO_MANY_PIXELS = "image_dimensions_too_large"
 _REQUEST_IDS = ("request-id", "x-request-id")
 _ID_CHARS = 80
 _HINTS = {"true": True, "false": False}
-_UNPAID = {"insufficient_quota", "billing_error"}
-_UNPAID_WORDS = ("credit balance is too low", "exceeded your current quota")
 _HEADERS = {
     "accept": "text/event-stream",
     "accept-encoding": "identity",
@@ -191,7 +196,7 @@ class Endpoint:
         text += request_name(response.headers)
         if has_carry and status in WITH_CARRY and refuses_carry(f"{code} {words}"):
             return CarryRefused(text)
-        if code in _UNPAID or any(each in words for each in _UNPAID_WORDS):
+        if is_unpaid(code, words):
             return ModelRefused(text)
         error = failure(status, text, _retry_after(response))
         if isinstance(error, ModelRefused):

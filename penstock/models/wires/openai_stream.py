@@ -18,7 +18,15 @@ from penstock.core.errors import ModelError, ModelRefused, ModelUnavailable
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.messages import Usage
 from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta, failure
-from penstock.models.wires.sse import count_of, error_text, parsed, refused, text_of
+from penstock.models.wires.sse import (
+    count_of,
+    error_code,
+    error_text,
+    is_unpaid,
+    parsed,
+    refused,
+    text_of,
+)
 
 _REASONS = {
     "tool_calls": "tool_calls",
@@ -211,13 +219,16 @@ class ChatStream:
 
 def stream_error(error: Any) -> ModelError:
     """Return the ModelError for an error object inside a stream."""
+    text, code = error_text(error), error_code(error)
+    if is_unpaid(code, text):
+        return ModelRefused(text)
     match error:
         case {"code": int(status)} | {"status": int(status)}:
-            return failure(status, error_text(error))
+            return failure(status, text)
         case {"type": str(kind)} | {"code": str(kind)} if any(w in kind for w in _REFUSALS):
-            return refused(error_text(error), kind)
+            return refused(text, kind)
         case _:
-            return ModelUnavailable(error_text(error))
+            return ModelUnavailable(text)
 
 
 def _starts_new_call(slot: _Slot, call_id: str, name: str) -> bool:

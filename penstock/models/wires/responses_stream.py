@@ -19,7 +19,15 @@ from penstock.core.json_values.json_text import parse_json
 from penstock.core.messages import Usage
 from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta, failure
 from penstock.models.wires.carries import spelled
-from penstock.models.wires.sse import ServerEvents, count_of, error_text, parsed, refused, text_of
+from penstock.models.wires.sse import (
+    ServerEvents,
+    count_of,
+    error_text,
+    is_unpaid,
+    parsed,
+    refused,
+    text_of,
+)
 
 _MESSAGE, _CALL, _REASONING = "message", "function_call", "reasoning"
 _REFUSED = (
@@ -29,7 +37,6 @@ _REFUSED = (
     "unsupported_image",
     "empty_image",
     "failed_to_download_image",
-    "insufficient_quota",
     "data_residency",
     "context_length",
 )
@@ -340,10 +347,11 @@ def _placed(event: Mapping[str, Any]) -> int | str:
 def stream_error(error: Any) -> ModelError:
     """Return the ModelError for an error object inside a stream."""
     code = text_of(error.get("code")) if isinstance(error, dict) else ""
-    if any(word in code for word in _REFUSED):
-        return refused(error_text(error), code)
+    text = error_text(error)
+    if is_unpaid(code, text) or any(word in code for word in _REFUSED):
+        return refused(text, code)
     is_limit = code == "rate_limit_exceeded"
-    return failure(TOO_MANY_REQUESTS if is_limit else INTERNAL_SERVER_ERROR, error_text(error))
+    return failure(TOO_MANY_REQUESTS if is_limit else INTERNAL_SERVER_ERROR, text)
 
 
 def _part(item: _Item) -> dict[str, Any] | None:

@@ -28,6 +28,8 @@ _TOO_COMPLEX = re.compile(
 """Words of Anthropic, Google, OpenAI and llama.cpp for a schema that they do not enforce."""
 MIN_KEY_LENGTH = 8
 """A shorter key is a placeholder; replacing it would damage the message."""
+_UNPAID = {"insufficient_quota", "billing_error"}
+_UNPAID_WORDS = ("credit balance is too low", "exceeded your current quota")
 
 
 class ServerEvents:
@@ -118,6 +120,11 @@ def refused(text: str, code: str = "") -> ModelError:
     if _TOO_COMPLEX.search(text):
         error.details = {SCHEMA_REFUSED: True}
     return error
+
+
+def is_unpaid(code: str, text: str) -> bool:
+    """Whether an error says that a quota or credit is used up, with the status 429 or any other."""
+    return code in _UNPAID or any(words in text for words in _UNPAID_WORDS)
 
 
 def without_key(text: str, key: str | None) -> str:

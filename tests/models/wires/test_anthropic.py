@@ -186,6 +186,17 @@ def test_a_piece_of_a_call_that_never_began_fails() -> None:
         read(*blocks_of(event))
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"type": "billing_error", "message": "Pay."},
+        {"type": "api_error", "message": "Your credit balance is too low."},
+    ],
+)
+def test_a_used_up_credit_within_a_stream_is_not_tried_again(error: dict[str, str]) -> None:
+    assert isinstance(stream_error(error), ModelRefused)
+
+
 def test_a_reply_without_end_is_bounded() -> None:
     with pytest.raises(ModelRefused, match="reply_bytes"):
         read(REPLY, most=100)

@@ -218,6 +218,7 @@ def test_usage_counts_what_caches_held() -> None:
         ("image_too_large", ModelRefused),
         ("invalid_image_format", ModelRefused),
         ("context_length_exceeded", ContextTooLarge),
+        ("insufficient_quota", ModelRefused),
     ],
 )
 def test_an_error_inside_the_stream_is_retried_by_its_code(code: str, error: type) -> None:
