@@ -194,7 +194,8 @@ def refuse_if_busy(log_id: LogId, connection: Connection) -> None:
 
 def large_bodies(log_id: LogId, task_id: TaskId, connection: Connection) -> Sequence[BlobId]:
     """Return the blobs with bodies that `overwrite` reads: of a task, and of what may quote it."""
-    read = or_(events.c.task_id == task_id, events.c.kind.in_(_QUOTING))
+    others = (*_QUOTING, kind_of(_OPENED))
+    read = or_(events.c.task_id == task_id, events.c.kind.in_(others))
     large = (events.c.log_id == log_id, read, events.c.blob_id.is_not(None))
     return connection.execute(select(events.c.blob_id).where(*large)).scalars().all()
 
@@ -234,7 +235,7 @@ def overwrite(
             continue
         removed += _message_count(event)
         if isinstance(event, MessageReceived):
-            _blank_title(connection, log_id, event.content or event.file_names)
+            gone |= _blank_title(connection, log_id, event.content or event.file_names, large)
         gone |= {row.blob_id} if row.blob_id else set()
         gone |= files_of(event)
         values = {"kind": kind_of(blank), "body": encode(blank), "blob_id": None}
@@ -290,19 +291,24 @@ def _event_of(row: Row[Any], large: dict[BlobId, str]) -> Event:
         ) from error
 
 
-def _blank_title(connection: Connection, log_id: LogId, heading: str) -> None:
-    """Erase the title if it is the beginning of the message."""
+def _blank_title(
+    connection: Connection, log_id: LogId, heading: str, large: dict[BlobId, str]
+) -> set[BlobId]:
+    """Erase the title if it is the beginning of the message. Return the blobs that held it."""
     session = sessions.c.session_id == log_id
     title = connection.execute(select(sessions.c.title).where(session)).scalar()
     if not title or not one_line(heading).startswith(title.removesuffix("…")):
-        return
+        return set()
     connection.execute(sessions.update().where(session).values(title=ERASED_TITLE))
     first = (events.c.log_id == log_id, events.c.kind == kind_of(_OPENED))
+    gone: set[BlobId] = set()
     for row in connection.execute(select(events).where(*first)).all():
-        opened = decode(row.kind, row.body)
+        opened = _event_of(row, large)
         if isinstance(opened, SessionOpened):
-            body = encode(replace(opened, title=ERASED_TITLE))
-            connection.execute(events.update().where(*first).values(body=body))
+            gone |= {row.blob_id} if row.blob_id else set()
+            values = {"body": encode(replace(opened, title=ERASED_TITLE)), "blob_id": None}
+            connection.execute(events.update().where(*first).values(values))
+    return gone
 
 
 def _message_count(event: Event) -> int:

@@ -73,11 +73,18 @@ def telling() -> ScriptedModel:
     return ScriptedModel([call("echo", text=SECRET), say(f"So {SECRET}."), say("Ok.")])
 
 
-async def test_messages_are_erased_and_the_log_records_it() -> None:
-    async with served(model=telling(), tools=[Act("echo", echo)]) as server:
+@pytest.mark.parametrize("limits", [Limits(), Limits(body_bytes=20)], ids=["small", "large"])
+async def test_messages_are_erased_and_the_log_records_it(limits: Limits) -> None:
+    async with served(model=telling(), tools=[Act("echo", echo)], limits=limits) as server:
         log_id, task_id = await tell(server)
+        opened = (await server.runtime.parts.storage.log.read(log_id))[0].event
+        assert SECRET in f"{to_wire(opened)}"
+        body = BlobId(sha256(encode(opened).encode()).hexdigest())
+        blobs = server.runtime.parts.storage.blobs
+        assert await blobs.exists(body) is (limits.body_bytes == 20)
         await server.database_parts.erasure.erase_messages(log_id, task_id, user=True, answer=True)
         assert SECRET not in "".join(await texts(server, log_id))
+        assert not await blobs.exists(body)
         records = await server.runtime.parts.storage.log.read(log_id)
         assert records[-1].event == MessagesErased(of_task=task_id, user=True, answer=True)
         kept = [each.event for each in records if not isinstance(each.event, Erased)]
