@@ -137,16 +137,18 @@ async def with_output(
         return await run(other)
 
 
-async def until_passed(hooks: TaskHooks, turns: Turns, run: Callable[[], Awaitable[End]]) -> End:
-    """Run a loop until hooks let its answer pass. A fixed notice is not shown to them."""
-    while True:
-        outcome = await run()
-        if not isinstance(outcome, FinalReply) or outcome.reply is None:
-            return outcome
-        output = outcome.text if outcome.output is None else outcome.output.value
-        if (sent_back := await hooks.on_output(output, turns.dialogue.path)) is None:
-            return outcome
+async def has_passed(hooks: TaskHooks, turns: Turns, ended: End) -> bool:
+    """Show an answer to hooks. If they send it back, remind the model and return False.
+
+    Errors, hand-offs and fixed notices are not shown to them.
+    """
+    if not isinstance(ended, FinalReply) or ended.reply is None:
+        return True
+    output = ended.text if ended.output is None else ended.output.value
+    sent_back = await hooks.on_output(output, turns.dialogue.path)
+    if sent_back is not None:
         turns.remind(sent_back)
+    return sent_back is None
 
 
 async def _close(turns: Turns, reason: str) -> FinalReply:

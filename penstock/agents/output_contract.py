@@ -74,9 +74,10 @@ class Variant(Struct, frozen=True, kw_only=True):
     function: Tool | None = None
     """The output function, which runs with the arguments."""
 
-    def value(self, arguments: Json) -> Any:
+    def output(self, arguments: Json) -> TaskOutput:
         """Return the output in arguments without problems."""
-        return unwrapped(arguments) if self.is_wrapped else dict(arguments)
+        value = unwrapped(arguments) if self.is_wrapped else dict(arguments)
+        return TaskOutput(value=value, type_name=self.type_name)
 
 
 class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
@@ -91,6 +92,8 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
     retries: int = OUTPUT_RETRIES
     fitted: Fitted | None = None
     """The schema as the provider enforces it, in the mode `native`."""
+    tool_choice: str | None = None
+    """The choice of tools in requests to a model that can be forced, in the mode `tool`."""
 
     def for_model(self, card: ModelCard) -> "OutputContract":
         """Return the contract in a mode that the model knows, the chosen one if possible.
@@ -98,9 +101,10 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
         A model without a format for the schema gets tools, one without tools the schema in words.
         Raises ConfigError if the output is a function and the model has no tools.
         """
-        if (key := _kind_of(card)) not in self._adapted:
-            self._adapted[key] = self._for(card)
-        return self._adapted[key]
+        known = self._adapted.get(key := _kind_of(card))
+        if known is None:
+            known = self._adapted[key] = self._for(card)
+        return known
 
     def refused_by(self, card: ModelCard) -> "OutputContract":
         """Return the contract without the format, from now on, for such a model."""
@@ -108,7 +112,7 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
         return without
 
     @cached_property
-    def _adapted(self) -> "dict[tuple[str, str, bool, bool], OutputContract]":
+    def _adapted(self) -> "dict[tuple[str | bool, ...], OutputContract]":
         """The contract for each kind of model. Fitting and compiling a schema takes long."""
         return {}
 
@@ -123,7 +127,8 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
         if self.mode is OutputMode.PROMPTED:
             return self
         if card.tools:
-            return replace(self, mode=OutputMode.TOOL)
+            choice = "required" if card.forced_tool_choice else None
+            return replace(self, mode=OutputMode.TOOL, tool_choice=choice)
         if self.functions:
             raise ConfigError(
                 f"the model {card.model_id} calls no tools, so it cannot call an output function; "
@@ -177,12 +182,6 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
         wanted = "Answer with one JSON object that matches this JSON Schema, and with nothing else:"
         return f"\n\n{wanted}\n{compact(self._text_schema)}"
 
-    def judge(self, variant: Variant, arguments: Json) -> TaskOutput | list[Problem]:
-        """Return the output in a model's arguments, or their problems."""
-        if problems := variant.problems(arguments):
-            return problems
-        return TaskOutput(value=variant.value(arguments), type_name=variant.type_name)
-
     def judge_text(self, text: str) -> TaskOutput | list[Problem]:
         """Return the output in the text of an answer, or its problems.
 
@@ -197,12 +196,10 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
             for variant in self.variants:
                 arguments = {"value": bare} if variant.is_wrapped else bare
                 if not isinstance(arguments, dict):
-                    judged: TaskOutput | list[Problem] = [Problem("", "is not an object")]
-                else:
-                    judged = self.judge(variant, arguments)
-                if isinstance(judged, TaskOutput):
-                    return judged
-                problems = problems or judged
+                    refused = [Problem("", "is not an object")]
+                elif not (refused := variant.problems(arguments)):
+                    return variant.output(arguments)
+                problems = problems or refused
         return problems
 
     def _bare(self, value: Any) -> Any:
@@ -244,8 +241,8 @@ class OutputContract(Struct, frozen=True, kw_only=True, dict=True):
         return wrapped(self.schema) if self.is_text_wrapped else self.schema
 
 
-def _kind_of(card: ModelCard) -> tuple[str, str, bool, bool]:
-    return card.api, card.provider, card.json_schema, card.tools
+def _kind_of(card: ModelCard) -> tuple[str | bool, ...]:
+    return card.api, card.provider, card.json_schema, card.tools, card.forced_tool_choice
 
 
 class OutputForm(Struct, frozen=True):

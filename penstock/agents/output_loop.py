@@ -19,19 +19,15 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from penstock.agents.agent import AnyAgent, ChatSettings
+from penstock.agents.agent import ChatSettings
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.handoffs import NO_HANDOFFS, Transfer, is_handoff
 from penstock.agents.loop import End, FinalReply, ending_of
 from penstock.agents.loop_guard import LoopGuard
 from penstock.agents.output_contract import OutputContract, OutputMode
-from penstock.agents.tool_offer import (
-    AgentModel,
-    OfferSource,
-    OutputOffers,
-)
+from penstock.agents.tool_offer import OutputOffers
 from penstock.agents.turn import Turns
-from penstock.core.call import Call, CallPath, Effect, ToolCall
+from penstock.core.call import Call, Effect, ToolCall
 from penstock.core.call_errors import (
     BudgetExceeded,
     InvalidInput,
@@ -50,11 +46,9 @@ from penstock.core.task import TaskOutput
 from penstock.core.text import cut
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.ledger import Ledger
-from penstock.models.model import Model
 from penstock.tools.failures import problem_details
 from penstock.tools.hooks.deciding import TaskHooks
 from penstock.tools.hooks.hooks import Answer
-from penstock.tools.hooks.reply_hooks import ReplyHooks
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 
@@ -75,30 +69,6 @@ TEXT_CHARACTERS = 2_000
 """Characters of the last answer in the error of a task without an output."""
 
 
-class OutputModel(AgentModel):
-    """The model of a task with a typed output: it must call a tool, or use the format."""
-
-    __slots__ = ()
-
-    def __init__(
-        self,
-        model: Model,
-        offers: OfferSource,
-        agent: AnyAgent,
-        ledger: Ledger,
-        *,
-        contract: OutputContract,
-        hooks: ReplyHooks | None = None,
-    ) -> None:
-        super().__init__(model, offers, agent, ledger, hooks=hooks)
-        if contract.streams:
-            self.streamed = contract
-        if contract.mode is OutputMode.NATIVE:
-            self.output_format = contract.format
-        elif contract.mode is OutputMode.TOOL and model.card.forced_tool_choice:
-            self.tool_choice = "required"
-
-
 class OutputCallRunner(CallRunner):
     """Carries out the calls of a task with a typed output."""
 
@@ -111,12 +81,12 @@ class OutputCallRunner(CallRunner):
         settings: ChatSettings,
         *,
         contract: OutputContract,
+        dialogue: Dialogue,
         hooks: TaskHooks | None = None,
-        frame: CallPath | None = None,
     ) -> None:
         super().__init__(invoker, ledger, settings)
         self.contract = contract
-        self._dialogue = ledger.task.dialogue_at(frame)
+        self._dialogue = dialogue
         self._hooks = hooks
         self._is_seen = hooks is not None or bool(contract.functions)
 
@@ -137,11 +107,10 @@ class OutputCallRunner(CallRunner):
         asked = self._dialogue.rounds[-1].reply.calls
         if self._is_seen or len(asked) > 1 or call.tool_id not in contract.tool_ids:
             return False
-        judged = contract.judge(contract.by_tool[call.tool_id], call.input)
-        if isinstance(judged, TaskOutput):
-            self._accept(call)
+        if problems := contract.by_tool[call.tool_id].problems(call.input):
+            self.invoker.refuse(call, self.ledger, refusal(problems), "")
         else:
-            self.invoker.refuse(call, self.ledger, refusal(judged), "")
+            self._accept(call)
         return True
 
     async def run(self, calls: Sequence[Call], caller: Caller) -> None:
@@ -184,15 +153,13 @@ class OutputCallRunner(CallRunner):
                 caller = replace(caller, hooks=hooks.answering(answer))
             await super().run([call], caller)
             return
-        judged = self.contract.judge(variant, call.input)
-        if not isinstance(judged, TaskOutput):
-            self.invoker.refuse(call, ledger, refusal(judged), "")
+        if problems := variant.problems(call.input):
+            self.invoker.refuse(call, ledger, refusal(problems), "")
             return
-        sent_back = (
-            None
-            if self._hooks is None
-            else await self._hooks.on_output(judged.value, self._dialogue.path)
-        )
+        sent_back = None
+        if self._hooks is not None:
+            value = variant.output(call.input).value
+            sent_back = await self._hooks.on_output(value, self._dialogue.path)
         if sent_back is not None:
             self.invoker.refuse(call, ledger, ModelRetry(sent_back), "")
             return
@@ -311,7 +278,7 @@ def _accepted(
 ) -> FinalReply | ErrorDetail:
     variant = contract.by_tool[call.name]
     if variant.function is None:
-        output = TaskOutput(value=variant.value(call.arguments), type_name=variant.type_name)
+        output = variant.output(call.arguments)
     elif settled.artifact_blob is not None:
         size = f"{settled.total_characters} characters"
         return _detail(OutputTooLarge(f"the output function returned {size} (limits.body_bytes)"))

@@ -25,7 +25,7 @@ from penstock.core.messages import Message, UserMessage
 from penstock.core.profile import LOCAL, Profile
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.ledger import Ledger
-from penstock.models.model import Model, ModelRequest, OutputFormat, ToolDefinition
+from penstock.models.model import Model, ModelRequest, ToolDefinition
 from penstock.models.settings import NOTHING_SET, ModelSettings, overridden
 from penstock.tools.hooks.reply_hooks import ReplyHooks
 from penstock.tools.policy import AUTHORING, PLUGIN, Caller, RuleSet
@@ -236,17 +236,8 @@ class AgentModel:
     """The model of a task, with its offers, settings and hooks."""
 
     __slots__ = (
-        *(
-            "_conversation",
-            "_user",
-            "_wanted",
-            "hooks",
-            "max_tokens",
-            "model",
-            "offers",
-            "settings",
-        ),
-        *("output_format", "streamed", "tool_choice"),
+        *("_conversation", "_user", "_wanted", "contract", "hooks", "max_tokens", "model"),
+        *("offers", "settings"),
     )
 
     def __init__(
@@ -256,10 +247,13 @@ class AgentModel:
         agent: AnyAgent,
         ledger: Ledger,
         *,
+        contract: OutputContract | None = None,
         hooks: ReplyHooks | None = None,
     ) -> None:
         self.model = model
         self.offers = offers
+        self.contract = contract
+        """The output that the model must hand in; None for an answer in text."""
         self.settings = settings = agent.settings
         self.hooks = hooks
         """The hooks around its requests and replies; None if the agent has none."""
@@ -269,12 +263,6 @@ class AgentModel:
         self._user = user_of(ledger)
         most = settings.llm_max_tokens or model.card.reply_tokens or REPLY_TOKENS
         self.max_tokens = wanted.max_tokens or most
-        self.streamed: OutputContract | None = None
-        """The form of an output that is shown while a reply streams; None if none is."""
-        self.output_format: OutputFormat | None = None
-        """The format of the answer, which the provider enforces."""
-        self.tool_choice: str | None = None
-        """The choice of tools that the output needs; None leaves it to the settings."""
 
     def offer(self, dialogue: Dialogue, selected: tuple[str, ...]) -> ToolOffer:
         """Return what is offered in a dialogue while the session has these skills selected."""
@@ -295,6 +283,9 @@ class AgentModel:
         closing: bool,
     ) -> ModelRequest:
         """Return the request for the next reply. The task begins with message `loop_start`."""
+        contract = self.contract
+        # None leaves the choice to the settings.
+        tool_choice = None if contract is None else contract.tool_choice
         # The note follows the messages: another system prompt would cost the provider's cache.
         request = ModelRequest(
             system=offer.system,
@@ -307,13 +298,13 @@ class AgentModel:
             conversation=self._conversation,
             user=self._user,
             estimated_tokens=reserved.tokens,
-            tool_choice=self.tool_choice,
-            output=self.output_format,
+            tool_choice=tool_choice,
+            output=None if contract is None else contract.format,
         )
         if self._wanted is not NOTHING_SET:
             request = replace(overridden(request, self._wanted), max_tokens=reserved.max_tokens)
-            if self.tool_choice is not None:
-                request = replace(request, tool_choice=self.tool_choice)
+            if tool_choice is not None:
+                request = replace(request, tool_choice=tool_choice)
         if offer.only is None:
             return request
         return replace(request, tool_choice=self._choice(offer.only))

@@ -318,7 +318,8 @@ class Turns:
         agent_model, bus, world = self._agent_model, self._bus, self._world
         if agent_model.hooks is not None and agent_model.hooks.withholds:
             bus, live = withheld(live)
-        model, streamed = agent_model.model, agent_model.streamed
+        model, contract = agent_model.model, agent_model.contract
+        streamed = contract if contract is not None and contract.streams else None
         try:
             reader = ReplyReader(bus, world, live, work, contract=streamed)
             return await reader.listen(model, request, closing)

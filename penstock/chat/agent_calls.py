@@ -21,14 +21,13 @@ from penstock.agents.loop import (
     BUDGET_EXCEEDED,
     End,
     FinalReply,
+    has_passed,
     loop,
-    until_passed,
     with_output,
 )
 from penstock.agents.output_contract import OutputContract, OutputMode
 from penstock.agents.output_loop import (
     OutputCallRunner,
-    OutputModel,
     output_loop,
 )
 from penstock.agents.prompt import SKILLS_ARE_ORDERS, skill_prompt, system_prompt
@@ -41,7 +40,7 @@ from penstock.agents.tool_offer import (
     offered,
 )
 from penstock.agents.turn import open_turns
-from penstock.chat.session import Participants
+from penstock.chat.session import AgentSetup, Participants
 from penstock.core.call import is_below
 from penstock.core.call_errors import BudgetExceeded, DepthExceeded, ToolFailed
 from penstock.core.envelope import ErrorDetail
@@ -205,8 +204,11 @@ class AgentCalls:
     ) -> FinalReply | ErrorDetail:
         agent: AnyAgent = request.agent
         settings, dialogue = agent.settings, ledger.task.agents[request.path]
-        invoker, hooks = self._participants.invoker(agent), self._hooks(request, ledger)
-        offer = self._offers(request, ledger, hooks)
+        setup, hooks = self._participants.setup(agent), None
+        if setup.hooks is not None:
+            resources, profile = setup.invoker.edition.resources, request.caller.profile
+            hooks = TaskHooks(setup.hooks, ledger, profile, resources.dependencies)
+        offer = self._offers(request, ledger, setup)
         if hooks is not None:
             await hooks.begin(dialogue)
         around = None if hooks is None else ReplyHooks(hooks, ledger, request.path)
@@ -217,50 +219,38 @@ class AgentCalls:
         run: Callable[[], Awaitable[End]]
         if contract is None:
             agent_model = AgentModel(model, offer, agent, ledger, hooks=around)
-            turns = opened(agent_model, CallRunner(invoker, ledger, settings))
+            turns = opened(agent_model, CallRunner(setup.invoker, ledger, settings))
             run = partial(loop, turns, ledger.task, max_iterations=most)
         else:
             offers = OutputOffers(offer, contract)
             call_runner = OutputCallRunner(
-                self._participants.output_invoker(agent, contract),
+                self._participants.output_invoker(setup, contract),
                 ledger,
                 settings,
                 contract=contract,
+                dialogue=dialogue,
                 hooks=hooks,
-                frame=request.path,
             )
-            output_model = OutputModel(
-                model, offers, agent, ledger, contract=contract, hooks=around
-            )
-            turns = opened(output_model, call_runner)
+            agent_model = AgentModel(model, offers, agent, ledger, contract=contract, hooks=around)
+            turns = opened(agent_model, call_runner)
             run = partial(output_loop, turns, ledger, offers, max_iterations=most)
-        is_shown = contract is not None and contract.mode is OutputMode.TOOL
-        ended = await run() if hooks is None or is_shown else await until_passed(hooks, turns, run)
+            hooks = None if contract.mode is OutputMode.TOOL else hooks
+        ended = await run()
+        while hooks is not None and not await has_passed(hooks, turns, ended):
+            ended = await run()
         assert not isinstance(ended, Transfer)  # noqa: S101  its model has no tool for that
         return ended
 
-    def _hooks(self, request: AgentRequest, ledger: Ledger) -> TaskHooks | None:
-        """Return the hooks of the agent and of the project."""
-        selected = self._participants.hooks_of(request.agent)
-        if selected is None:
-            return None
-        invoker = self._participants.invoker(request.agent)
-        dependencies = invoker.edition.resources.dependencies
-        return TaskHooks(selected, ledger, request.caller.profile, dependencies)
-
-    def _offers(
-        self, request: AgentRequest, ledger: Ledger, hooks: TaskHooks | None
-    ) -> FrameOffers:
-        agent, profile = request.agent, request.caller.profile
+    def _offers(self, request: AgentRequest, ledger: Ledger, setup: AgentSetup) -> FrameOffers:
+        (agent, invoker, hooks), profile = setup, request.caller.profile
         dialogue, started = ledger.task.agents[request.path], ledger.task.started_agents
         fixed = started[request.path].offered
         choice = agent.settings.skill_choice
         skills = TaskSkills(self._participants.skills, dialogue, lambda: choice, profile=profile)
-        own = None if hooks is None else hooks.selected
         return FrameOffers(
             agent,
-            self._participants.invoker(agent),
-            _caller(request, fixed, skills=skills, hooks=own),
+            invoker,
+            _caller(request, fixed, skills=skills, hooks=hooks),
             dialogue=dialogue,
             fixed=fixed if agent.settings.tools_enabled else None,
         )

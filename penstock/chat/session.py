@@ -11,6 +11,7 @@ Shown by tests/chat/test_session.py; tests/journeys resume it after each event.
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
@@ -21,13 +22,9 @@ from penstock.agents.attachments.reading import AttachmentReader, readable
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.catalog import FindModel, agents_for
 from penstock.agents.handoffs import Transfer, handed_off, handoff_tools
-from penstock.agents.loop import End, FinalReply, loop, until_passed, with_output
+from penstock.agents.loop import End, FinalReply, has_passed, loop, with_output
 from penstock.agents.output_contract import OutputContract, OutputMode, contract_of_schema
-from penstock.agents.output_loop import (
-    OutputCallRunner,
-    OutputModel,
-    output_loop,
-)
+from penstock.agents.output_loop import OutputCallRunner, output_loop
 from penstock.agents.prompt import PromptPrefix
 from penstock.agents.tool_offer import AgentModel, OutputOffers, TaskOffers, caller_for, offered
 from penstock.agents.turn import open_turns
@@ -71,6 +68,27 @@ from penstock.tools.tool import Registry, Tool
 
 GetAgent = Callable[[str], Agent]
 """Return an agent by name. Raises NotFound."""
+
+
+class AgentSetup(NamedTuple):
+    """An agent with what it works with."""
+
+    agent: Agent
+    invoker: Invoker
+    hooks: AgentHooks | None
+
+
+class _Work(NamedTuple):
+    """The work of an agent on a task."""
+
+    setup: AgentSetup
+    ledger: Ledger
+    model: Model
+    offers: TaskOffers
+    hooks: TaskHooks | None
+    reply_hooks: ReplyHooks | None
+    is_new: bool
+    """Whether the task starts, or was handed off to the agent just now."""
 
 
 class Participants:
@@ -123,9 +141,16 @@ class Participants:
             own = self._own[agent] = (shared, invoker)
         return own[1]
 
-    def output_invoker(self, agent: Agent, contract: OutputContract) -> Invoker:
+    def setup(self, agent: Agent) -> AgentSetup:
+        """Return an agent with its invoker and its hooks, those of the project first."""
+        hooks, selected = self._shared.hooks, None
+        if agent.hooks or hooks.project:
+            selected = hooks.select(agent.name, agent.hooks)
+        return AgentSetup(agent, self.invoker(agent), selected)
+
+    def output_invoker(self, setup: AgentSetup, contract: OutputContract) -> Invoker:
         """Return the invoker of an agent, with the output functions of a contract as tools."""
-        shared = self.invoker(agent)
+        agent, shared, _ = setup
         if not contract.functions:
             return shared
         kept = self._with_outputs.get(agent)
@@ -150,13 +175,6 @@ class Participants:
         self._attachments.watch(state)
         return readable(model, self._attachments, state.log_id, tool_images=shows_images)
 
-    def hooks_of(self, agent: Agent) -> AgentHooks | None:
-        """Return the hooks of an agent, those of the project first; None if there are none."""
-        hooks = self._shared.hooks
-        if not (agent.hooks or hooks.project):
-            return None
-        return hooks.select(agent.name, agent.hooks)
-
     def renew(self, prompt_prefix: PromptPrefix | None) -> None:
         """Use the prompt prefix of a reloaded project from now on."""
         self.prompt_prefix = prompt_prefix
@@ -176,8 +194,7 @@ class ChatWork:
         """Run the task of one message until it ends or waits."""
         arrivals_before = task.waits.arrivals
         try:
-            is_new = task.started is None
-            outcome = await self._run_agent(held, task, is_new=is_new)
+            outcome = await self._run_agent(held, task, is_new=task.started is None)
             while isinstance(outcome, Transfer):
                 agent = self._participants.agent(outcome.agent)
                 if agent.toolsets:
@@ -248,8 +265,25 @@ class ChatWork:
         elif task.agent_digest != agent.profile.content_hash[:DIGEST]:
             note_change(held, task, agent)
         model = self._participants.readable(model, agent, held.state)
-        offers = await self._offers(held, task, message, agent)
-        return await self._run_loop(held, task, model, offers, is_new=is_new)
+        setup = self._participants.setup(agent)
+        offers = await self._offers(held, task, setup)
+        budget = Budget(agent.settings.allowance, task.spent, self._world.clock)
+        ledger = Ledger(held, task, budget, self._key)
+        hooks = reply_hooks = None
+        if setup.hooks is not None:
+            dependencies = setup.invoker.edition.resources.dependencies
+            profile = profile_of(held.state, message)
+            hooks = TaskHooks(setup.hooks, ledger, profile, dependencies)
+            await hooks.begin(task.main)
+            reply_hooks = ReplyHooks(hooks, ledger)
+        contract = _contract(task, agent)
+        if agent.history.summarises:
+            summaries = Summaries(ledger, self._participants.model, reply_hooks)
+            await summaries.shorten(model, offers, contract)
+        work = _Work(setup, ledger, model, offers, hooks, reply_hooks, is_new)
+        if contract is None:
+            return await self._run_loop(work)
+        return await with_output(contract, model.card, ledger, partial(self._run_loop, work))
 
     def _hand_off(self, held: HeldLog, task: TaskState, agent: Agent) -> None:
         """Add the event by which another agent takes over, with its model and its tools."""
@@ -267,70 +301,40 @@ class ChatWork:
             started = replace(started, agent=agent.name)
         held.add(started, task.task_id)
 
-    async def _run_loop(
-        self, held: HeldLog, task: TaskState, model: Model, offers: TaskOffers, *, is_new: bool
-    ) -> End:
+    async def _run_loop(self, work: _Work, contract: OutputContract | None = None) -> End:
         """Run the loop of the task: to an answer in text, or to an output that fits."""
-        agent, world = offers.agent, self._world
-        settings, contract = agent.settings, _contract(task, agent)
-        budget = Budget(settings.allowance, task.spent, world.clock)
-        ledger = Ledger(held, task, budget, self._key)
-        hooks: TaskHooks | None = None
-        if (selected := self._participants.hooks_of(agent)) is not None:
-            dependencies = self._participants.invoker(agent).edition.resources.dependencies
-            profile = profile_of(held.state, _message(task))
-            hooks = TaskHooks(selected, ledger, profile, dependencies)
-            await hooks.begin(task.main)
-        reply_hooks = None if hooks is None else ReplyHooks(hooks, ledger)
-        if agent.history.summarises:
-            summaries = Summaries(ledger, self._participants.model, reply_hooks)
-            await summaries.shorten(model, offers, contract)
-        if contract is not None:
-            run = partial(self._run_typed, ledger, model, offers, is_new=is_new, hooks=hooks)
-            return await with_output(contract, model.card, ledger, run)
-        call_runner = CallRunner(self._participants.invoker(agent), ledger, settings)
-        agent_model = AgentModel(model, offers, agent, ledger, hooks=reply_hooks)
-        turns = open_turns(
-            agent_model, call_runner, task.main, world=world, bus=self._bus, is_new=is_new
+        setup, ledger, model, offers, hooks, reply_hooks, is_new = work
+        agent, task, typed = setup.agent, ledger.task, None
+        settings, most, transfers = agent.settings, agent.settings.max_iterations, agent.transfers
+        if contract is None:
+            call_runner = CallRunner(setup.invoker, ledger, settings)
+        else:
+            typed = OutputOffers(offers, contract)
+            invoker = self._participants.output_invoker(setup, contract)
+            call_runner = OutputCallRunner(
+                invoker, ledger, settings, contract=contract, dialogue=task.main, hooks=hooks
+            )
+            if contract.mode is OutputMode.TOOL:
+                hooks = None  # it shows them a `final_answer` before it accepts it
+        agent_model = AgentModel(
+            model, typed or offers, agent, ledger, contract=contract, hooks=reply_hooks
         )
-        most, transfers = settings.max_iterations, agent.transfers
-        run = partial(loop, turns, task, max_iterations=most, transfers=transfers)
-        return await run() if hooks is None else await until_passed(hooks, turns, run)
-
-    async def _run_typed(
-        self,
-        ledger: Ledger,
-        model: Model,
-        task_offers: TaskOffers,
-        contract: OutputContract,
-        *,
-        is_new: bool,
-        hooks: TaskHooks | None,
-    ) -> End:
-        agent = task_offers.agent
-        settings, offers = agent.settings, OutputOffers(task_offers, contract)
-        invoker = self._participants.output_invoker(agent, contract)
-        reply_hooks = None if hooks is None else ReplyHooks(hooks, ledger)
         turns = open_turns(
-            OutputModel(model, offers, agent, ledger, contract=contract, hooks=reply_hooks),
-            OutputCallRunner(invoker, ledger, settings, contract=contract, hooks=hooks),
-            ledger.task.main,
-            world=self._world,
-            bus=self._bus,
-            is_new=is_new,
+            agent_model, call_runner, task.main, world=self._world, bus=self._bus, is_new=is_new
         )
-        most, transfers = settings.max_iterations, agent.transfers
-        run = partial(output_loop, turns, ledger, offers, max_iterations=most, transfers=transfers)
-        # A `final_answer` was shown to the hooks before it was accepted.
-        if hooks is None or contract.mode is OutputMode.TOOL:
-            return await run()
-        return await until_passed(hooks, turns, run)
+        while True:
+            if typed is None:
+                ended = await loop(turns, task, max_iterations=most, transfers=transfers)
+            else:
+                ended = await output_loop(
+                    turns, ledger, typed, max_iterations=most, transfers=transfers
+                )
+            if hooks is None or await has_passed(hooks, turns, ended):
+                return ended
 
-    async def _offers(
-        self, held: HeldLog, task: TaskState, message: MessageReceived | None, agent: Agent
-    ) -> TaskOffers:
-        state, participants = held.state, self._participants
-        invoker, hooks = participants.invoker(agent), participants.hooks_of(agent)
+    async def _offers(self, held: HeldLog, task: TaskState, setup: AgentSetup) -> TaskOffers:
+        state, participants, message = held.state, self._participants, _message(task)
+        agent, invoker, hooks = setup
         profile, named = profile_of(state, message), message.selected_skills if message else ()
         choice = agent.settings.skill_choice
         skills = TaskSkills(

@@ -49,10 +49,7 @@ def consume_outcome(awaited: Any) -> None:
 class CaughtError:
     """A context manager that keeps an Exception of its block; signals and exits pass through."""
 
-    __slots__ = ("error",)
-
-    def __init__(self) -> None:
-        self.error: Exception | None = None
+    error: Exception | None = None
 
     def __enter__(self) -> Self:
         """Return this object."""

@@ -45,6 +45,8 @@ _PAIR_BITS = 10
 _LAST_PAIR = (1 << _PAIR_BITS) - 1
 _HIGH_BITS = 20
 _TIME_BITS = 50
+_MILLISECOND = 1_000_000
+"""In nanoseconds."""
 
 
 class IdSource:
@@ -54,7 +56,8 @@ class IdSource:
         self._now = now
         """Returns the nanoseconds since 1970."""
         self._lock = threading.Lock()
-        self._time = 0
+        self._time = self._next = 0
+        """The millisecond of the newest id, and the nanosecond at which the one after it begins."""
         self._spelled_time = ""
         self._high = self._low = 0
         """The upper 20 and the lower 10 bits of the count."""
@@ -66,16 +69,14 @@ class IdSource:
     def __call__(self, prefix: str) -> str:
         """Return a new id with this prefix."""
         with self._lock:
-            now = self._now() // 1_000_000
-            if now > self._time:
-                self._begin(now)
+            if (now := self._now()) >= self._next:
+                self._begin(now // _MILLISECOND)
             elif self._low == _LAST_PAIR:
                 self._carry()
             self._low = low = self._low + 1
             if not self._random:
                 self._draw()
-            head, random = self._head, self._random.pop()
-        return f"{prefix}_{head}{_PAIRS[low]}{random}"
+            return f"{prefix}_{self._head}{_PAIRS[low]}{self._random.pop()}"
 
     def _draw(self) -> None:
         """Draw the letters of many ids."""
@@ -92,7 +93,7 @@ class IdSource:
 
     def _begin(self, now: int) -> None:
         """Format the time once for all ids of one millisecond, and restart the count."""
-        self._time = now
+        self._time, self._next = now, (now + 1) * _MILLISECOND
         shifts = range(_TIME_BITS - _PAIR_BITS, -1, -_PAIR_BITS)
         self._spelled_time = "".join([_PAIRS[now >> shift & _LAST_PAIR] for shift in shifts])
         if not self._random:

@@ -292,10 +292,12 @@ def test_a_schema_of_a_message_is_wrapped_unless_it_is_an_object() -> None:
     plain = contract_of_schema({"type": "array", "items": {"type": "integer"}})
     (variant,) = plain.variants
     assert variant.parameters["properties"]["value"]["items"] == {"type": "integer"}
-    assert plain.judge(variant, {"value": [1]}) == TaskOutput(value=[1])
+    assert variant.problems({"value": [1]}) == []
+    assert variant.output({"value": [1]}) == TaskOutput(value=[1])
     assert plain.read(TaskOutput(value=[1])) == [1]
     whole = contract_of_schema({"type": "object", "required": ["a"]})
-    assert whole.judge(whole.variants[0], {"a": 1}) == TaskOutput(value={"a": 1})
+    assert whole.variants[0].problems({"a": 1}) == []
+    assert whole.variants[0].output({"a": 1}) == TaskOutput(value={"a": 1})
 
 
 @pytest.mark.parametrize(
