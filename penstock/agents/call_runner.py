@@ -19,7 +19,7 @@ from penstock.agents.loop_guard import LoopGuard, spelling
 from penstock.core.call import Call, ToolCall
 from penstock.core.call_errors import CallError
 from penstock.core.errors import Suspend
-from penstock.engine.ledger import Ledger
+from penstock.engine.ledger import Ledger, Occurrences
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import Caller
 
@@ -49,23 +49,22 @@ class CallRunner:
         """Return a new guard."""
         return LoopGuard(self._settings)
 
-    def guard_before(self, calls: Sequence[ToolCall]) -> LoopGuard | None:
-        """Return the guard for a new round; None if it would let all calls of the reply pass."""
+    def begin(self, asked: Sequence[ToolCall], seen: Occurrences) -> LoopGuard | None:
+        """Return the guard for a new round; None if this has settled all calls of its reply."""
+        return self.begin_round()
+
+    def begin_round(self) -> LoopGuard:
+        """Return the guard for a new round."""
         guard = self.guard
         guard.begin_round()
         return guard
 
     def guard_after(self, calls: Sequence[ToolCall]) -> LoopGuard:
         """Return the guard after a round that it did not see before."""
-        guard = self.guard
-        guard.begin_round()
+        guard = self.begin_round()
         for call in calls:
             guard.judge(call, spelling(call))
         return guard
-
-    def judge(self, calls: Sequence[Call]) -> bool:
-        """Settle the calls if nothing has to run for that; return whether it did."""
-        return not calls
 
     def run(self, calls: Sequence[Call], caller: Caller) -> Awaitable[object]:
         """Run the calls of a reply.

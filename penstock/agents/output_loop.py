@@ -45,7 +45,7 @@ from penstock.core.json_values.schema import Problem
 from penstock.core.task import TaskOutput
 from penstock.core.text import cut
 from penstock.engine.dialogue import Dialogue
-from penstock.engine.ledger import Ledger
+from penstock.engine.ledger import Ledger, Occurrences
 from penstock.tools.failures import problem_details
 from penstock.tools.hooks.deciding import TaskHooks
 from penstock.tools.hooks.hooks import Answer
@@ -64,7 +64,6 @@ ANSWER_NOTE = "No other tools are left for this. Give the final answer now, from
 """The last message before the requests in which only `final_answer` may be called."""
 UNUSED = "output.results_unused"
 """The type of the event that names calls whose results no model reads."""
-_ENDINGS = (ErrorDetail, Transfer)
 TEXT_CHARACTERS = 2_000
 """Characters of the last answer in the error of a task without an output."""
 
@@ -94,24 +93,23 @@ class OutputCallRunner(CallRunner):
         """Return a new loop guard. Attempts to hand in an output are counted separately."""
         return LoopGuard(self._settings, exempt=self.contract.tool_ids)
 
-    def guard_before(self, calls: Sequence[ToolCall]) -> LoopGuard | None:
-        """Return the guard for a new round; None if all calls of the reply hand in an output."""
-        # So a task that hands in its output at once makes no guard: 2 % of its turn.
-        if len(calls) == 1 and calls[0].name in self.contract.tool_ids:
-            return None
-        return super().guard_before(calls)
+    def begin(self, asked: Sequence[ToolCall], seen: Occurrences) -> LoopGuard | None:
+        """Settle an answer that came alone, if neither a hook nor an output function sees it.
 
-    def judge(self, calls: Sequence[Call]) -> bool:
-        """Settle an answer that came alone, if neither a hook nor an output function sees it."""
-        contract, call = self.contract, calls[0]
-        asked = self._dialogue.rounds[-1].reply.calls
-        if self._is_seen or len(asked) > 1 or call.tool_id not in contract.tool_ids:
-            return False
-        if problems := contract.by_tool[call.tool_id].problems(call.input):
+        A task that hands in its output at once makes no loop guard then.
+        """
+        answer, variants = asked[0], self.contract.by_tool
+        is_alone = len(asked) == 1 and answer.name in variants and answer.arguments_text is None
+        if self._is_seen or not is_alone:
+            return self.begin_round()
+        arguments = answer.arguments
+        path = seen.path(answer.name, arguments)
+        call = Call(path, answer.name, arguments, 0, answer.call_id)
+        if problems := variants[answer.name].problems(arguments):
             self.invoker.refuse(call, self.ledger, refusal(problems), "")
         else:
             self._accept(call)
-        return True
+        return None
 
     async def run(self, calls: Sequence[Call], caller: Caller) -> None:
         """Carry out calls of which some may hand in an output. Raises Suspend as CallRunner."""
@@ -201,10 +199,13 @@ async def output_loop(
         if reply is None:
             # The turns of an agent that handed the task off do not count.
             most = max_iterations + dialogue.taken_at
-            asked = await _ask(turns, offers, max_iterations=most, transfers=transfers)
-            if isinstance(asked, _ENDINGS):
-                return asked
-            reply = asked
+            ending = _end_or_close(turns, offers, max_iterations=most, transfers=transfers)
+            if ending is not None:
+                return ending
+            reply = await turns.think()
+            if reply is None:
+                error = BudgetExceeded("the budget of this task ended before it had an output")
+                return _detail(error)
         if reply.calls:
             await turns.act(dialogue.rounds[-1])
         elif outcome_of(dialogue, contract) is None:
@@ -212,13 +213,13 @@ async def output_loop(
     return ended
 
 
-async def _ask(
+def _end_or_close(
     turns: Turns, offers: OutputOffers, *, max_iterations: int, transfers: Mapping[str, str]
-) -> ReplyReceived | ErrorDetail | Transfer:
-    """Ask the model for the next reply: for its last ones only `final_answer` may be called."""
+) -> ErrorDetail | Transfer | None:
+    """Return how the task ends before the next reply; in its last ones offer no other tools."""
     dialogue, taken = turns.dialogue, turns.dialogue.iteration
     ending = ending_of(turns, transfers)
-    if isinstance(ending, _ENDINGS):
+    if ending is not None and not isinstance(ending, str):
         return ending
     # The corrections come on top of the iterations: a model that used all of its turns for work
     # must still be able to correct its answer.
@@ -228,10 +229,7 @@ async def _ask(
         turns.remind(ANSWER_NOTE, is_note=True)
     if dialogue.is_closing:
         offers.close()
-    reply = await turns.think()
-    if reply is None:
-        return _detail(BudgetExceeded("the budget of this task ended before it had an output"))
-    return reply
+    return None
 
 
 def outcome_of(dialogue: Dialogue, contract: OutputContract) -> FinalReply | ErrorDetail | None:

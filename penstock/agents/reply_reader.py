@@ -169,10 +169,8 @@ class ReplyReader:
     def _assembled(self, is_cut: bool) -> tuple[ToolCall, ...]:  # noqa: FBT001
         new_id = self._new_id
         calls = []
-        order = sorted(self._calls)
-        last = order[-1]
-        for index in order:
-            names, pieces = self._calls[index]
+        last = max(self._calls)
+        for index, (names, pieces) in sorted(self._calls.items()):
             text = "".join(pieces)
             arguments, raw = _parse(text, JSON_DEPTH)
             # Only the last call can be cut by the token limit, and only if it does not parse. Even

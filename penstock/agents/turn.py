@@ -35,6 +35,7 @@ from penstock.core.limits import World
 from penstock.core.messages import Message
 from penstock.engine.bus import Bus, LiveReply
 from penstock.engine.dialogue import Dialogue, Round
+from penstock.engine.ledger import Occurrences
 from penstock.models.image_rules import READS_ALL, FileRules
 from penstock.models.model import ModelRequest, spent, wait_seconds, without_carries
 from penstock.models.prices import UNKNOWN
@@ -197,8 +198,8 @@ class Turns:
             self.remind(message)
             return
         call_runner, round_ = self._call_runner, self.dialogue.rounds[-1]
-        calls, guard = self._admitted(round_)
-        for call in calls:
+        guard = call_runner.begin_round()
+        for call in self._admitted(round_, self._occurrences(round_), guard):
             call_runner.invoker.refuse(call, call_runner.ledger, ModelRetry(message), "")
         self._end_round(round_, guard)
 
@@ -214,9 +215,9 @@ class Turns:
 
         Raises Suspend if some wait for a person. The others are settled before that.
         """
-        call_runner = self._call_runner
-        calls, guard = self._admitted(round_)
-        if calls and (guard is not None or not call_runner.judge(calls)):
+        call_runner, seen = self._call_runner, self._occurrences(round_)
+        guard = call_runner.begin(round_.reply.calls, seen)
+        if guard is not None and (calls := self._admitted(round_, seen, guard)):
             caller = self._agent_model.offer(self.dialogue, round_.selected).caller
             # Readers see a slow call before it ends; a quick one costs no commit of its own.
             submit = self._ledger.held.submit
@@ -227,6 +228,11 @@ class Turns:
                 timer.cancel()
         if not call_runner.is_done:
             self._end_round(round_, guard)
+
+    def _occurrences(self, round_: Round) -> Occurrences:
+        """Return the counters of equal calls of a reply."""
+        place = self.dialogue.path or self._task.task_id
+        return self._ledger.occurrences(f"{place}/{round_.reply.iteration}")
 
     def _end_round(self, round_: Round, guard: LoopGuard | None = None) -> None:
         """Show the outcomes of a reply to the guard, which may not have seen its calls."""
@@ -329,21 +335,14 @@ class Turns:
             reader = ReplyReader(bus, world, live, work, contract=streamed)
             return replace(await reader.listen(model, plain, closing), carry_dropped=True)
 
-    def _admitted(self, round_: Round) -> tuple[list[Call], LoopGuard | None]:
-        """Return the calls to run now, and the guard if it judged the round.
-
-        Settles those that the guard or the parser refuses.
-        """
-        call_runner, reply = self._call_runner, round_.reply
-        seen = call_runner.ledger.occurrences(
-            f"{self.dialogue.path or self._task.task_id}/{reply.iteration}"
-        )
-        guard, admitted = call_runner.guard_before(reply.calls), []
-        for requested in reply.calls:
+    def _admitted(self, round_: Round, seen: Occurrences, guard: LoopGuard) -> list[Call]:
+        """Return the calls to run now. Settles those that the guard or the parser refuses."""
+        call_runner, admitted = self._call_runner, []
+        for requested in round_.reply.calls:
             text = spelling(requested)
             # Paths and verdicts count all calls, settled ones too: both depend on what came before.
             path = seen.path(requested.name, requested.arguments, text)
-            verdict = None if guard is None else guard.judge(requested, text)
+            verdict = guard.judge(requested, text)
             if requested.call_id in round_.settled:
                 continue
             call = Call(path, requested.name, requested.arguments, 0, requested.call_id)
@@ -357,7 +356,7 @@ class Turns:
                 call_runner.invoker.refuse(call, call_runner.ledger, error, "")
             else:
                 admitted.append(call)
-        return admitted, guard
+        return admitted
 
 
 def open_turns(
