@@ -132,6 +132,15 @@ def test_nulls_that_a_provider_requires_for_absent_properties_are_dropped() -> N
     assert judged == TaskOutput(value={"name": "a", "note": None}, type_name="Found")
 
 
+def test_a_schema_that_is_too_deep_for_a_format_is_sent_as_a_tool() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(60):
+        schema = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
+    form = OutputForm(OutputMode.NATIVE)
+    contract = contract_of_schema(schema, form).for_model(JSON_CARD)
+    assert (contract.mode, contract.format) == (OutputMode.TOOL, None)
+
+
 def test_the_definitions_of_a_union_are_at_the_top_of_its_schema() -> None:
     class Node(BaseModel):
         children: "list[Node]"

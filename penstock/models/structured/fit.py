@@ -3,8 +3,8 @@
 Guarantees that what the fitted schema accepts is valid by the original, once `Fitted.restored` has
 removed the nulls of optional properties that take no null. Excepted are the keywords that a
 provider cannot enforce: the description states them, and the caller's validation checks them. A
-schema that cannot be expressed gives `ToolMode` with the reason: the output becomes the input of a
-tool. A broken schema is a ConfigError.
+schema that cannot be expressed, or is too deep or too large to be read, gives `ToolMode` with the
+reason: the output becomes the input of a tool.
 
 How it works. `definitions` checks the schema, gives all references one form and removes `allOf`,
 and `_Fitting` visits the rest once. It collects reasons instead of stopping.
@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.core.errors import ConfigError
 from penstock.core.json_values.json_text import canonical
 from penstock.core.json_values.schema import json_type, pointer
 from penstock.models.structured.definitions import (
@@ -65,8 +66,15 @@ _SINGLE_VALUES = (str, int, float, bool, type(None))
 
 
 def fit(schema: Any, dialect: Dialect) -> Fitted | ToolMode:
-    """Return the schema as the provider enforces it, or why it cannot. Raises ConfigError."""
-    definitions = read(schema)
+    """Return the schema as the provider enforces it, or why it cannot.
+
+    A schema that is too deep or too large to be rewritten goes to a tool, too: it was accepted when
+    the agent or the message was made, so its request must not fail.
+    """
+    try:
+        definitions = read(schema)
+    except ConfigError as error:
+        return ToolMode(str(error))
     if definitions.inner:
         return ToolMode(f"{definitions.inner!r} refers to a part that is not under $defs")
     fitting = _Fitting(definitions, dialect)
