@@ -29,6 +29,8 @@ from penstock.models.providers import OFFLINE
 _NO_JUDGE = "which follows a few rules and judges nothing: name another model"
 SHOWN = 200
 """Characters of a value in a reason."""
+_SLUG = 58
+"""Characters of a model in the name of its judge, which may have 64."""
 
 
 @dataclass(frozen=True)
@@ -343,7 +345,7 @@ class CalledTool:
 @cache
 def _judge(model: str) -> Agent[object, Judgement]:
     return Agent(
-        f"judge-{re.sub('[^a-z0-9]+', '-', model.lower())[-58:]}",
+        f"judge-{_slug(model)}",
         model=model,
         description="Judges answers of other agents in evaluations.",
         instructions=(
@@ -377,3 +379,11 @@ def _at_most(found: float, limit: float, unit: str) -> Score:
 
 def _shown(value: Any) -> str:
     return cut(quoted(value), SHOWN)
+
+
+def _slug(model: str) -> str:
+    """Return a part of an agent's name that no other model has."""
+    slug = re.sub("[^a-z0-9]+", "-", model.lower())
+    if slug == model.replace(":", "-") and len(slug) <= _SLUG:
+        return slug
+    return f"{slug[: _SLUG - 9]}-{sha256(model.encode()).hexdigest()[:8]}"

@@ -279,14 +279,16 @@ class Authenticator:
 
 
 def _is_from_here(scope: Scope) -> bool:
-    """Whether this machine sent the request; a Unix socket has no address.
+    """Whether a program on this machine sent the request.
 
     A proxy on this machine passes requests of others on, often with a `Host` of this machine. Its
-    headers need no trust here: they can only take rights away. No peer has port 0: a server that
-    trusts the headers of any client, as uvicorn with `forwarded_allow_ips="*"`, sets it.
+    headers need no trust here: they can only take rights away. A Unix socket has no address, and
+    is where proxies listen for an application: nginx sends no header then, and `Host: localhost`.
+    No peer has port 0: a server that trusts the headers of any client, as uvicorn with
+    `forwarded_allow_ips="*"`, sets it.
     """
     client: Any = scope.get("client")
-    if client and not (is_loopback(str(client[0])) and client[1]):
+    if not client or not (is_loopback(str(client[0])) and client[1]):
         return False
     headers = Headers(scope=scope)
     clients, hosts = _named(headers, _CLIENTS), _named(headers, _HOSTS)

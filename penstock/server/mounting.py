@@ -87,9 +87,10 @@ def mount(
         True
     """
     _check(app, runtime, path, profile)
+    names = _names(tags)
     inner = create_application(runtime if isinstance(runtime, Runtime) else lambda: runtime)
     _share_lifespan(app, inner)
-    _share_document(app, inner, path, list(tags))
+    _share_document(app, inner, path, names)
     if profile is None:
         app.mount(path, inner)
         return
@@ -122,6 +123,12 @@ def _check(app: object, runtime: object, path: object, profile: object) -> None:
 def _check_runtime(runtime: object, function: str) -> None:
     if not isinstance(runtime, Runtime | AbstractAsyncContextManager):
         raise ConfigError(f"{function} takes a runtime or penstock.open(...), found {runtime!r}")
+
+
+def _names(tags: Sequence[str]) -> list[str]:
+    if isinstance(tags, str):  # a list of its letters else
+        raise ConfigError(f"tags= takes a list of names, found {tags!r}: write [{tags!r}]")
+    return list(tags)
 
 
 def _checked(granted: Any, path: str) -> Profile:

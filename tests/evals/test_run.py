@@ -255,9 +255,12 @@ async def test_a_judge_gives_a_typed_verdict_and_is_not_asked_again() -> None:
     assert '"answer":"fire"' in model.requests[1].messages[-1].content.replace(" ", "")
 
 
-async def test_judges_with_one_rubric_are_each_asked() -> None:
+@pytest.mark.parametrize(
+    "names", [("kind", "strict"), ("v.2", "v-2"), (f"{'m' * 70}1", f"{'n' * 70}1"), ("ü", "模")]
+)
+async def test_judges_with_one_rubric_are_each_asked(names: tuple[str, str]) -> None:
     """Also if the rubric is longer than the key of a message may be."""
-    judged = {"kind": True, "strict": False}
+    judged = dict(zip(names, (True, False), strict=True))
     models = [
         ScriptedModel(
             [call("final_answer", reason=name, passed=passed)],

@@ -81,14 +81,23 @@ async def test_once_a_key_exists_every_request_needs_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("peer", "status"), [("127.0.0.1", 200), ("::1", 200), ("10.0.0.9", 401), ("", 401)]
+    ("peer", "status"),
+    [
+        (("127.0.0.1", 5000), 200),
+        (("::1", 5000), 200),
+        (("::ffff:127.0.0.1", 5000), 200),
+        (("10.0.0.9", 5000), 401),
+        (("", 5000), 401),
+        (("127.0.0.1", 0), 401),
+        (None, 401),
+    ],
 )
 async def test_a_request_of_another_machine_needs_a_key_even_while_none_exists(
-    peer: str, status: int
+    peer: Any, status: int
 ) -> None:
-    """The embedding program can bind more addresses than `server.host`."""
+    """The embedding program can bind more addresses than `server.host`, or a Unix socket."""
     async with in_memory() as runtime:
-        transport = httpx2.ASGITransport(create_application(runtime), client=(peer, 5000))
+        transport = httpx2.ASGITransport(create_application(runtime), client=peer)
         async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
             assert (await client.get(AGENTS)).status_code == status
 

@@ -132,6 +132,11 @@ def test_what_cannot_be_mounted_is_refused(arguments: Any, problem: str) -> None
         mount(*arguments)
 
 
+def test_one_text_as_tags_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"tags= takes a list of names, found 'a': write \['a'\]"):
+        mount(FastAPI(), penstock.open(":memory:"), "/agents", tags="a")
+
+
 def test_what_asgi_cannot_serve_is_refused() -> None:
     wrong: Any = penstock.open
     with pytest.raises(
