@@ -59,15 +59,15 @@ _COMING_IN = ("/link/", LINK, "/c/")
 """Paths that need no key: the link is itself a credential, or the page asks for a key."""
 _FULL = "the server has reached its limit of connections; try again in a moment"
 _SCHEMES = {"http", "https"}
-_CLIENTS = (
-    *("x-forwarded-for", "x-real-ip", "forwarded", "x-client-ip", "true-client-ip"),
-    *("cf-connecting-ip", "x-cluster-client-ip"),
-)
+_CLIENTS = {
+    *(b"x-forwarded-for", b"x-real-ip", b"forwarded", b"x-client-ip", b"true-client-ip"),
+    *(b"cf-connecting-ip", b"x-cluster-client-ip"),
+}
 """Headers in which proxies name the client."""
-_HOSTS = ("x-forwarded-host", "x-forwarded-server")
+_HOSTS = {b"x-forwarded-host", b"x-forwarded-server"}
 """Headers in which proxies name the host that the client asked for."""
-_PROXIES = ("via", "x-forwarded-proto", "x-forwarded-port")
-"""Headers of proxies that may name neither."""
+_PROXIES = {*_CLIENTS, *_HOSTS, b"via", b"x-forwarded-proto", b"x-forwarded-port"}
+"""These, and headers of proxies that name neither."""
 
 
 async def check_bind(host: str, keys: Keys | None) -> None:
@@ -290,18 +290,18 @@ def _is_from_here(scope: Scope) -> bool:
     client: Any = scope.get("client")
     if not client or not (is_loopback(str(client[0])) and client[1]):
         return False
-    headers = Headers(scope=scope)
+    headers = [each for each in scope["headers"] if each[0] in _PROXIES]
+    if not headers:
+        return True
     clients, hosts = _named(headers, _CLIENTS), _named(headers, _HOSTS)
-    is_forwarded = any(name in headers for name in (*_CLIENTS, *_HOSTS, *_PROXIES))
-    if is_forwarded and not clients:
-        return False
-    return all(map(is_loopback, clients)) and all(_name(f"//{each}") in HERE for each in hosts)
+    is_named = bool(clients) and all(map(is_loopback, clients))
+    return is_named and all(_name(f"//{each}") in HERE for each in hosts)
 
 
-def _named(headers: Headers, names: tuple[str, ...]) -> list[str]:
+def _named(headers: list[tuple[bytes, bytes]], names: set[bytes]) -> list[str]:
     """Return the parts of the values of these headers."""
-    values = ",".join(each for name in names for each in headers.getlist(name))
-    return [part for each in values.split(",") if (part := each.strip())]
+    values = b",".join(value for name, value in headers if name in names)
+    return [part for each in values.decode("latin-1").split(",") if (part := each.strip())]
 
 
 def _check_address(scope: Scope) -> None:
