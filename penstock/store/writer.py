@@ -167,7 +167,12 @@ class Writer:
         while self._count >= self.max_queued and not self._closed:
             waiter = self._loop.create_future()
             self._room_waiters.append(waiter)
-            await waiter
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if not waiter.cancelled():  # it had got the room; nothing else would pass it on
+                    self._wake_waiters(1)
+                raise
 
     async def close(self) -> None:
         """Commit everything that was submitted, then close the connection."""

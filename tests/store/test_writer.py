@@ -191,6 +191,26 @@ async def test_callers_wait_while_too_many_units_wait(sqlite: Database) -> None:
     assert await sqlite.read(names) == set("abcdef")
 
 
+async def test_room_that_a_cancelled_caller_got_is_given_to_the_next(sqlite: Database) -> None:
+    writer, gate = sqlite.writer, Gate()
+    waiting = submitted(sqlite, gate)
+
+    def cancel(work: Work) -> None:
+        # Runs after the room was given, and before those who got it resume.
+        asyncio.get_running_loop().call_soon(lambda: [each.cancel() for each in impatient])
+
+    for number in range(writer.max_queued - 1):
+        writer.submit(Work(put(f"{number}"), cancel))
+    await settle()
+    impatient = [asyncio.ensure_future(writer.room()) for _ in range(writer.max_queued)]
+    patient = asyncio.ensure_future(writer.room())
+    await settle()
+    gate.open()
+    await asyncio.gather(*waiting, *impatient, return_exceptions=True)
+    await asyncio.wait_for(patient, 1)
+    assert all(each.cancelled() for each in impatient)
+
+
 async def test_closing_refuses_units_that_wait_for_room(sqlite: Database) -> None:
     gate = Gate()
     waiting = submitted(sqlite, gate, *map(put, "abcd"))
