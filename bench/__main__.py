@@ -7,7 +7,21 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import cli, durable, flow, fold, idle, library, loop, nested, peers, report, sandbox, sse
+from bench import (
+    cli,
+    durable,
+    flow,
+    fold,
+    idle,
+    library,
+    loop,
+    nested,
+    peers,
+    report,
+    sandbox,
+    sse,
+    tasks,
+)
 from bench.harness import Line, Options
 
 BENCHES = {
@@ -19,6 +33,7 @@ BENCHES = {
     "sandbox": "one script: warm, through a thread, at rest, the first of a process",
     "nested": "calls that a script makes: in turn, at once, and whole invocations",
     "flow": "flows of agents: a step, many at once, a plan, a check, the end of a killed run",
+    "tasks": "the next message of a log of 100,000 and of 1,000,000 events that is not in memory",
     "cli": "penstock --help",
     "library": "a Python program: imports, typed output, a stream, a map",
     "model": "client CPU of one streamed reply, beside other clients",
@@ -37,6 +52,7 @@ MEASURES = {
     "sandbox": sandbox.measure,
     "nested": nested.measure,
     "flow": flow.measure,
+    "tasks": tasks.measure,
     "cli": cli.measure,
     "library": library.measure,
 }

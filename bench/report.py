@@ -71,6 +71,8 @@ BARS = (
     Bar("durable", "call_full_10_ms", 0.15, "durable call, ten at once, each, ms, FULL"),
     Bar("durable", "call_normal_10_ms", 0.1, "durable call, ten at once, each, ms, NORMAL"),
     Bar("fold", "cold_10k_ms", 100, "cold fold of 10,000 events, ms"),
+    Bar("tasks", "cold_100k_ms", 25, "next message of a cold log of 100,000 events, ms"),
+    Bar("tasks", "cold_1m_ms", 60, "next message of a cold log of 1,000,000 events, ms"),
     Bar("nested", "nested_us", 150, "a script's call, one after another, µs"),
     Bar("nested", "all_us", 80, "a script's call, 1,000 at once, each, µs"),
     Bar("nested", "inv_per_s", 350, "script invocations/s, five calls each", higher=True),

@@ -68,6 +68,10 @@ SHOWN = {
         "store/upkeep/test_backup_folder.py::test_a_flipped_byte_anywhere_is_found",
         "store/upkeep/test_restore.py::test_a_damaged_backup_changes_nothing",
     ],
+    "a [snapshot](long-logs.md#snapshots) has a flipped byte, or other code wrote it": [
+        "store/logs/test_sql_snapshots.py::test_a_row_with_a_flipped_byte_is_not_believed",
+        "engine/test_cold_folds.py::test_a_snapshot_that_does_not_fit_is_ignored",
+    ],
     "a client goes away": [
         "journeys/test_sse.py::test_a_client_that_disconnects_cancels_no_task",
         "journeys/test_transcripts.py::test_a_reader_can_resume_after_any_frame",

@@ -50,10 +50,12 @@ class Context:
     closing: AsyncExitStack
 
 
-async def begin(directory: str) -> Context:
+async def begin(directory: str, url: str | None = None) -> Context:
     closing = AsyncExitStack()
     agent = Agent("bench", model=sse.Fake(), tools=[sse.Add()])
-    runtime = await closing.enter_async_context(open_runtime(directory, agents=[agent]))
+    settings = {} if url is None else {"database_url": url}
+    opened = open_runtime(directory, agents=[agent], settings=settings)
+    runtime = await closing.enter_async_context(opened)
     return Context(runtime=runtime, app=create_application(runtime), closing=closing)
 
 
@@ -68,7 +70,7 @@ async def fill(context: Context, events: int) -> str:
         await log.send(LOG, [*first, Entry(received, task_id)])
         lease = lease or await log.acquire(LOG, "bench")
         assert lease
-        await log.append(lease, _task(number, task_id))
+        await log.append(lease, task_entries(number, task_id))
     assert lease
     await log.release(lease, head=await log.head(LOG))
     return LOG
@@ -103,7 +105,7 @@ async def end(context: Context) -> None:
     await context.closing.aclose()
 
 
-def _task(number: int, task_id: TaskId) -> list[Entry]:
+def task_entries(number: int, task_id: TaskId) -> list[Entry]:
     """Return what happens in one task: some rounds of one call each, and an answer."""
     entries = [Entry(TaskStarted(model="fake", offered=("add",)), task_id)]
     for turn in range(1, ROUNDS + 1):

@@ -27,7 +27,8 @@ from penstock.core.json_values.schema import Problem
 from penstock.core.profile import Profile
 from penstock.core.task import QuestionRecord, TaskRecord
 from penstock.engine.bus import Live
-from penstock.engine.session_state import SessionState, StateCache
+from penstock.engine.cold_folds import ColdFolds
+from penstock.engine.session_state import SessionState
 from penstock.models.resolve import ModelRegistry
 from penstock.store.blobs import Blobs
 from penstock.store.erasure import Erasure
@@ -111,17 +112,16 @@ class Requests:
         """
         caller, log_id = profile or self.local, LogId(session_id)
         await self.inbox.check_session(SessionId(session_id), caller)
-        # A cache of its own: that of the launcher may not know yet what another process wrote.
-        states = StateCache(self.source.log, ())
-        await states.ensure_readable(log_id)
-        state = states.find(log_id)
-        if state is None or not state.is_idle:
+        # Not from the cache of the launcher: it may not know yet what another process wrote.
+        log = self.source.log
+        state = await ColdFolds(log).folded(log_id, await log.head(log_id))
+        if not (state.seq and state.is_idle):
             raise SessionBusy("a task of this conversation has not ended; wait for it or cancel it")
         agents = state.agents
         if agents.handed:
             agents.hand_back()
             event = HandedBack(agent=agents.newest, by=caller.profile_id)
-            await self.source.log.send(log_id, [Entry(event)], head=state.seq)
+            await log.send(log_id, [Entry(event)], head=state.seq)
         return agents.newest
 
     def follow(

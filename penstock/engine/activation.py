@@ -6,7 +6,7 @@ task pending instead. A lease that ends without a crash is released and does not
 
 How: `run` acquires the lease, `_hold` builds a HeldLog and cancels the work when the lease is lost,
 `_until_done` runs tasks until none has anything to do. `release` refuses while the log has new
-outside events, so an event that arrives at the last moment is processed before the lease is free.
+outside events, so a late event is processed before the lease is free.
 
 Relies on: the store fences appends by the epoch of the lease (docs/decisions/012), so work that
 continues after a lost lease writes nothing. A signal (Cancel, LeaseLost, Blocked) derives from
@@ -35,6 +35,7 @@ from penstock.core.exhaustion import exhaustion_of, raise_exhaustion
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import World
 from penstock.core.task import Missing, names_of
+from penstock.engine.cold_folds import ColdFolds
 from penstock.engine.held_log import HeldLog, LeaseKeeper, Leases
 from penstock.engine.session_state import StateCache
 from penstock.engine.suspend import expire, next_expiry, withdraw
@@ -72,10 +73,10 @@ class Activations:
         """Of the tasks that run here."""
         self._leases = Leases(log, owner)
         self._keeper = LeaseKeeper(self._held, world.limits.lease_seconds / RENEWALS)
-        self.states = StateCache(log, self._held)
+        self.folds = ColdFolds(log)
+        self.states = StateCache(log, self._held, self.folds.folded)
         """States of logs that no activation works on. `observe` follows this process's commits."""
         self.free_slots = world.limits.activations
-        """How many more logs may run at once; the launcher takes one for each run."""
         self.begun: dict[LogId, tuple[Lease, float]] = {}
         """Leases acquired by `begin`, with the time. Each has a slot; the next `run` uses both."""
         self._blocked: dict[LogId, MissingParts] = {}
@@ -91,8 +92,8 @@ class Activations:
         except Exception as error:
             failure = error
         finally:
-            # Called here, because a callback of this coroutine's task would run in the next pass of
-            # the event loop, which costs a hundredth of a turn.
+            # A callback of this coroutine's task would run in the next pass of the event loop,
+            # which costs a hundredth of a turn.
             ended(log_id, wake_at, failure)
 
     async def _run(self, log_id: LogId) -> Moment | None:
@@ -130,9 +131,8 @@ class Activations:
     ) -> Sequence[Record] | None:
         """Write the first events of a task and acquire the lease in one write; `run` continues.
 
-        Returns None, with nothing written, if the log changed, is held or must wait for a slot:
-        then the caller appends the message and wakes the launcher. A log that waits holds no lease:
-        nothing renews it, and a lease that expires counts as a crash.
+        Returns None, with nothing written, if the log changed, is held or must wait for a slot (a
+        lease would run out meanwhile): then append the message and wake the launcher.
         """
         if self._is_closing or not self.free_slots:
             return None
@@ -182,7 +182,7 @@ class Activations:
         """Return the agent that has a conversation now. Folds the log if no run here has it."""
         held = self._held.get(log_id)
         if (state := held.state if held else self.states.find(log_id)) is None:
-            state = await self.states.folded(log_id, await self._log.head(log_id))
+            state = await self.folds.folded(log_id, await self._log.head(log_id))
         return state.agents.newest
 
     def is_blocked(self, log_id: LogId) -> bool:
@@ -247,8 +247,7 @@ class Activations:
         try:
             return await self._until_done(held)
         except asyncio.CancelledError:
-            # The lease keeper cancelled this task once. A second request comes from `close` and
-            # must win, or the process could not stop.
+            # The lease keeper cancels once; a second request comes from `close` and must win.
             if held.lost is None or here.cancelling() > 1:
                 raise
             raise held.lost from None
@@ -259,14 +258,16 @@ class Activations:
                 here.uncancel()
 
     async def _until_done(self, held: HeldLog) -> Moment | None:
-        state = held.state
         # A crash between the commit of an end and its notification left the waiters uninformed.
-        if state.current is not None:
+        if (state := held.state).current is not None:
             await self._notify(held, state.current)
         while True:
             if state.has_questions:
                 await expire(held, self._clock)
             while (task := state.next_task()) is not None:
+                if state.omits and state.lacks(task):
+                    state = held.state = await self.folds.whole(state)
+                    continue
                 await self._check(held, task)
                 await self._work_or_block(held, task)
                 if state.has_questions:

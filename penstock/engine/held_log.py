@@ -38,6 +38,7 @@ from penstock.core.events.events import (
     Record,
     is_outside,
 )
+from penstock.core.events.history_events import MessagesErased
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import World
 from penstock.core.stored_changes import Change
@@ -267,6 +268,7 @@ class HeldLog:
             if type(record.event) not in OUTSIDE or not is_outside(record.event):
                 continue
             state.apply(record.event, record.task_id, record.path, record.at)
+            state.is_stale = state.is_stale or type(record.event) is MessagesErased
             if isinstance(record.event, CancelRequested) and self._on_cancel and record.task_id:
                 self._on_cancel(record.task_id)
 

@@ -14,17 +14,15 @@ events followed; it contains no erased text. A cached state loses text that anot
 within one sweep (`limits.sweep_seconds`). A damaged log raises StoreCorrupt before anything is
 appended to it. A cached state follows the commits of this process, so a next turn folds nothing;
 what another process wrote in between is applied on top. A log that is erased while it is held or
-being folded is marked stale, and `keep` refuses its state. A fold reads at most 4,000 events or 8
-MiB at a time, so that one long log does not block the event loop (docs/decisions/015). It relies on
-`observe` receiving every commit of this process to a log that is not held here, in the order of the
-log, and on `drop_erased` in every sweep, since `observe` does not receive an erase by another
-process.
+being folded is marked stale, and `keep` refuses its state. It relies on `observe` receiving the
+commits of this process to logs that are not held here, in order, and on `drop_erased` in every
+sweep, since `observe` does not receive an erase by another process.
 
-Shown by test_session_state.py and test_state_cache.py; test_held_log.py folds each log again.
+Shown by test_session_state.py and test_cold_folds.py; test_held_log.py folds each log again.
 """
 
 from collections import OrderedDict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from typing import assert_never
 
 from penstock.core.call import CallPath
@@ -68,7 +66,6 @@ from penstock.core.events.flow_events import (
 from penstock.core.events.history_events import Erased, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided
 from penstock.core.ids import LogId, TaskId
-from penstock.core.limits import MIB
 from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.engine.agent_chain import AgentChain, back_to
 from penstock.engine.dialogue import Dialogue, MessageList
@@ -84,7 +81,7 @@ class SessionState:
     """A log after some events. Only `apply` changes it, at constant cost."""
 
     __slots__ = (
-        "__weakref__",
+        *("__weakref__", "is_short", "is_stale", "omits", "saved"),
         "agents",
         "current",
         "last_at",
@@ -116,6 +113,14 @@ class SessionState:
         self.messages = MessageList()
         self.past: list[MessageList] = []
         """The messages before each fresh start."""
+        self.saved = 0
+        """The event of the newest known snapshot."""
+        self.omits = False
+        """It was folded from a snapshot that leaves out `past`, and `gone` of the messages."""
+        self.is_short = False
+        """A task needed what the snapshot leaves out: fold all events instead."""
+        self.is_stale = False
+        """It may have text that was erased: do not keep it."""
 
     @property
     def is_idle(self) -> bool:
@@ -135,6 +140,12 @@ class SessionState:
         if current.is_suspended:
             return next((task for task in self.queue.values() if task.may_pass), None)
         return current
+
+    def lacks(self, task: TaskState) -> bool:
+        """Whether a task replaces one whose messages are not here."""
+        replaced = task.brief.supersedes if isinstance(task.brief, MessageReceived) else None
+        known = [each for messages in (*self.past, self.messages) for each in messages.boundaries]
+        return replaced is not None and replaced not in [each.task_id for each in known]
 
     def apply(self, event: Event, task_id: TaskId | None, path: CallPath | None, at: int) -> None:
         """Apply the next event."""
@@ -241,6 +252,7 @@ class SessionState:
         self.current = task = self.queue.pop(task_id, None) or TaskState(task_id, None)
         task.started = event
         self.last_at = at
+        self.is_short = self.is_short or (self.omits and self.lacks(task))
         # Kept in `past`: superseding an older message restores the messages before it.
         if event.is_fresh:
             self.past.append(self.messages)
@@ -281,18 +293,20 @@ def catch_up(state: SessionState, records: Iterable[Record]) -> None:
 
 CACHED_STATES = 512
 """Folded states that a process keeps in memory for their next turn."""
-
-_MAX_EVENTS = 4_000
-"""Events in memory at once while a long log is folded."""
-_MAX_SIZE = 8 * MIB
-"""Characters of their bodies, not counting the last one."""
+SNAPSHOT_EVENTS = 500
+"""Fewest events between two snapshots of a log; folding them takes about 5 ms."""
+Fold = Callable[[LogId, int, SessionState | None], Awaitable[SessionState]]
+"""Folds a log to its head, from a known state or as `ColdFolds` does. Raises StoreCorrupt."""
 
 
 class StateCache:
     """States of at most `most` logs; the state that was kept longest is dropped first."""
 
-    def __init__(self, log: Log, held: Container[LogId], *, most: int = CACHED_STATES) -> None:
+    def __init__(
+        self, log: Log, held: Container[LogId], folded: Fold, *, most: int = CACHED_STATES
+    ) -> None:
         self._log = log
+        self._folded = folded
         self._held = held
         """Logs with an activation in this process."""
         self._reading: set[LogId] = set()
@@ -301,6 +315,7 @@ class StateCache:
         """Held or folding logs in which something was erased; their states are not kept."""
         self._most = most
         self._kept: OrderedDict[LogId, SessionState] = OrderedDict()
+        self._due: dict[LogId, None] = {}
 
     def find(self, log_id: LogId) -> SessionState | None:
         """Return the cached state of a log."""
@@ -315,7 +330,7 @@ class StateCache:
             return
         self._reading.add(log_id)
         try:
-            state = await self.folded(log_id, await self._log.head(log_id))
+            state = await self._folded(log_id, await self._log.head(log_id), None)
         finally:
             self._reading.discard(log_id)
         if state.seq and not self._is_here(log_id):
@@ -328,29 +343,30 @@ class StateCache:
         state = self._kept.pop(log_id, None)
         if state is not None and state.seq == lease.head:
             return state
-        return await self.folded(log_id, lease.head, state)
+        return await self._folded(log_id, lease.head, state)
 
     def keep(self, state: SessionState) -> None:
         """Cache a state, unless something in its log was erased meanwhile."""
-        if state.log_id in self._stale:
+        if state.log_id in self._stale or state.is_stale:
             self._stale.discard(state.log_id)
             return
         self._kept[state.log_id] = state
+        if state.seq - state.saved >= SNAPSHOT_EVENTS:
+            self._due[state.log_id] = None
         if len(self._kept) > self._most:
             self._kept.popitem(last=False)
 
     def observe(self, records: Sequence[Record]) -> None:
-        """Apply committed events to the cached state; cache the state of a new log.
-
-        The next activation then has nothing to read.
-        """
+        """Apply committed events to the cached state; cache the state of a new log."""
         log_id, first = records[0].log_id, records[0].seq
         if first == 1:  # a new log: these records are all of it, so nothing has to be read
             self.keep(fold(log_id, records))
-        elif _erases(records):
+        elif erases(records):
             self.forget(log_id)
         elif (state := self._kept.get(log_id)) and state.seq == first - 1:
             catch_up(state, records)
+            if state.is_short:
+                del self._kept[log_id]
 
     def forget(self, log_id: LogId) -> None:
         """Drop the state of a log in which something was erased."""
@@ -364,33 +380,17 @@ class StateCache:
         for log_id in await self._log.erased(known) if known else ():
             self.forget(log_id)
 
-    async def folded(
-        self, log_id: LogId, head: int, known: SessionState | None = None
-    ) -> SessionState:
-        """Fold a log to its head, starting from `known`, in parts with other work in between.
-
-        If text is erased during the fold, it may be in a part that was already read, so the fold
-        restarts. Raises StoreCorrupt if the log cannot be read or misses an event.
-        """
-        # `read` is the newest event read before a restart: an erase up to there is already known.
-        state, read = (SessionState(log_id), head) if known is None else (known, known.seq)
-        while part := await self._part(state):
-            if state.seq and _erases([record for record in part if record.seq > read]):
-                state, read = SessionState(log_id), part[-1].seq
-            else:
-                catch_up(state, part)
-                if len(part) < _MAX_EVENTS and state.seq >= max(head, read):
-                    break
-        return state
-
-    async def _part(self, state: SessionState) -> Sequence[Record]:
-        return await self._log.read(
-            state.log_id, after=state.seq, limit=_MAX_EVENTS, size=_MAX_SIZE
-        )
+    def next_due(self) -> SessionState | None:
+        """Return a state that rests here with enough new events for a snapshot, once."""
+        while self._due:
+            if state := self._kept.get(self._due.popitem()[0]):
+                return state
+        return None
 
     def _is_here(self, log_id: LogId) -> bool:
         return log_id in self._kept or log_id in self._held
 
 
-def _erases(records: Sequence[Record]) -> bool:
+def erases(records: Sequence[Record]) -> bool:
+    """Whether one of the events erased something."""
     return MessagesErased in [type(record.event) for record in records]

@@ -37,6 +37,7 @@ from penstock.store.blobs import Blobs
 from penstock.store.changes import drop_log, drop_profile, loosen
 from penstock.store.database import Database
 from penstock.store.logs.log_units import SendUnit, drafts_of
+from penstock.store.logs.sql_snapshots import drop_snapshots
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import (
     FREED,
@@ -71,6 +72,7 @@ from penstock.store.tables import (
     logs,
     questions,
     sessions,
+    snapshots,
     tasks,
     web_links,
 )
@@ -92,8 +94,8 @@ class Erasure:
     def listen(self, listener: ErasedListener) -> None:
         """Call the listener with each log that was deleted or had events erased.
 
-        It is called right after the commit. The listener must drop every copy in memory (folded
-        states, queues of readers), because it may contain the erased text.
+        Called right after the commit. The listener must drop every copy in memory (folded states,
+        queues of readers), because it may contain the erased text.
         """
         self._listeners.append(listener)
 
@@ -108,7 +110,7 @@ class Erasure:
         """
         large = await self._large(log_id, task_id)
         earlier_tasks = await self._answered_before(log_id, task_id)
-        # checked here, before runs are deleted, and again in the transaction, where it is certain
+        # checked before runs are deleted, and again in the transaction, where it is certain
         await self._database.read(partial(erased_events.refuse_if_busy, log_id))
         task_ids = {task_id, *earlier_tasks}
         started = await self._runs_of({log_id}, task_ids) if answer else set[LogId]()
@@ -122,6 +124,7 @@ class Erasure:
         def unit(connection: Connection) -> None:
             erased_events.refuse_if_busy(log_id, connection)
             send(connection)
+            drop_snapshots(connection, log_id)
             blobs = erased_events.overwrite(connection, (log_id, task_id), large, part)
             for earlier, bodies in earlier_tasks.items():
                 blobs |= erased_events.overwrite(connection, (log_id, earlier), bodies, part)
@@ -175,8 +178,7 @@ class Erasure:
         """Delete the bytes of removed files that nothing else uses. Return how many were handled.
 
         Handles a limited number per call: those that were removed before `before`, if that is
-        given, and not stored again since. It may read all events, so do not call it for each task.
-        Raises StoreError.
+        given, and not stored again since. It may read all events. Raises StoreError.
         """
         now = self._clock.now()
         await self._loosen_abandoned(now)
@@ -335,7 +337,8 @@ def _delete_log(
     drop_uploads(log_id, named, connection)
     release_erased(connection, named, due)
     drop_log(connection, log_id, due)
-    for table in (events, tasks, questions, deliveries, deltas, idempotency, logs):
+    # the snapshot after the row of the log, which a process locks before it writes a snapshot
+    for table in (events, tasks, questions, deliveries, deltas, idempotency, logs, snapshots):
         connection.execute(table.delete().where(table.c.log_id == log_id))
     for opening in (sessions, keys, web_links):
         connection.execute(opening.delete().where(opening.c.session_id == log_id))
@@ -345,7 +348,7 @@ def _delete_log(
 def _drop_without_logs(profile_id: ProfileId, due: Moment, connection: Connection) -> list[LogId]:
     """Return the logs of a profile. If there are none, delete everything else that it has."""
     own = select(logs.c.log_id).where(logs.c.profile_id == profile_id)
-    left = [LogId(each) for each in connection.execute(own).scalars().all()]
+    left = list(map(LogId, connection.execute(own).scalars()))
     if not left:
         release_erased(connection, (), due)
         drop_profile(profile_id, due, connection)

@@ -34,6 +34,7 @@ from penstock.core.task import QuestionStatus, TaskStatus
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.logs.log import Log
+from penstock.store.logs.sql_snapshots import drop_snapshots
 from penstock.store.projections import HAVE_CONSEQUENCES, ProjectionWriter
 from penstock.store.rows import EventRows, advice, record_of
 from penstock.store.rows import Row as EventRow
@@ -299,6 +300,8 @@ async def rebuild(database: Database, log: Log) -> Rebuilt:
     """
     projections = ProjectionWriter(Statements(database.dialect), database.limits)
     log_ids = await database.read(lambda each: each.execute(select(logs.c.log_id)).scalars().all())
+    # the next fold writes them again: a rebuild trusts nothing that was derived before
+    await database.write(drop_snapshots)
     left: list[str] = []
     for log_id in log_ids:
         try:

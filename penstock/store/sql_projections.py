@@ -62,17 +62,19 @@ def _is(name: str, table: Table) -> ColumnElement[bool]:
 
 _EVENTS = {name: events.alias(name) for name in ("asked", "answered", "ended")}
 _TASKS = select(tasks, *_columns("ended")).outerjoin(_EVENTS["ended"], _is("ended", tasks))
+_BY_TIME: tuple[ColumnElement[Any], ...]
 _BY_TIME = (tasks.c.created_at, tasks.c.first_seq, tasks.c.task_id)
 _IN_LOG = (tasks.c.first_seq, tasks.c.task_id)
 
 _status_of = select(tasks.c.status).where(tasks.c.log_id == sessions.c.session_id)
 _newest_status = _status_of.order_by(tasks.c.first_seq.desc()).limit(1)
+_PLACE_IN_HAND = tasks.c.first_seq + 0
+"""Orders tasks that have not ended. By the column itself, SQLite would read every task that the log
+ever had in the order of that index, in place of the few in the index `tasks_in_hand`."""
+_in_hand = _status_of.where(tasks.c.ended_seq.is_(None)).order_by(_PLACE_IN_HAND.desc()).limit(1)
 _SESSIONS = select(
     sessions,
-    func.coalesce(
-        _newest_status.where(tasks.c.ended_seq.is_(None)).scalar_subquery(),
-        _newest_status.scalar_subquery(),
-    ).label("status"),
+    func.coalesce(_in_hand.scalar_subquery(), _newest_status.scalar_subquery()).label("status"),
 )
 
 _QUESTIONS = (
@@ -95,11 +97,14 @@ _QUESTION_COLUMNS = {
 
 # built once: building a statement for each lookup takes three times as long as executing it
 _FIND_TASK = _TASKS.where(tasks.c.task_id == bindparam("task_id"))
-_TASK_AT = (
-    _TASKS.where(tasks.c.log_id == bindparam("log_id"), tasks.c.started_seq <= bindparam("seq"))
-    .order_by(tasks.c.started_seq.desc())
+_newest_start = (
+    select(events.c.task_id)
+    .where(events.c.log_id == bindparam("log_id"), events.c.seq <= bindparam("seq"))
+    .where(events.c.kind == "task_started")
+    .order_by(events.c.seq.desc())
     .limit(1)
 )
+_TASK_AT = _TASKS.where(tasks.c.task_id == _newest_start.scalar_subquery())
 _FIND_SESSION = _SESSIONS.where(sessions.c.session_id == bindparam("session_id"))
 _FIND_QUESTION = _QUESTIONS.where(questions.c.question_id == bindparam("question_id"))
 _OPEN_QUESTIONS = _QUESTIONS.where(
@@ -138,7 +143,11 @@ class SqlProjections:
             (tasks.c.agent, of.agent),
             (tasks.c.status, of.status),
         )
-        order = _ordered(page, *(_BY_TIME if log_id is None else _IN_LOG), usually=True)
+        columns = _BY_TIME if log_id is None else _IN_LOG
+        if log_id is not None and of.status is not None and not of.status.is_final:
+            conditions.append(tasks.c.ended_seq.is_(None))
+            columns = (_PLACE_IN_HAND, tasks.c.task_id)
+        order = _ordered(page, *columns, usually=True)
         rows, total = await self._page(_TASKS, conditions, order, page)
         return await self._readable(rows, self._listed_task), total
 

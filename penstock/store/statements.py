@@ -157,6 +157,19 @@ class Statements:
     """log_id, base, unit -> the pieces after that position."""
     drop_text = "DELETE FROM deltas WHERE log_id = ?"
     """log_id."""
+    snapshot = "SELECT seq, version, checksum, body FROM snapshots WHERE log_id = ?"
+    """log_id -> the columns."""
+    lock_log = "UPDATE logs SET head = head WHERE log_id = ?"
+    """log_id. Appends and erasures of the log wait until this transaction ends."""
+    add_snapshot = (
+        "INSERT INTO snapshots (log_id, seq, version, checksum, body) SELECT ?, ?, ?, ?, ? "
+        "FROM logs WHERE log_id = ? AND NOT EXISTS (SELECT 1 FROM events WHERE log_id = ? AND "
+        "seq > ? AND kind = 'messages_erased') ON CONFLICT (log_id) DO UPDATE SET "
+        "seq = excluded.seq, version = excluded.version, checksum = excluded.checksum, "
+        "body = excluded.body WHERE snapshots.version <> excluded.version OR "
+        "snapshots.seq <= excluded.seq"
+    )
+    """A row of `snapshots`, log_id, log_id, seq. Refused after an erasure or a newer one."""
     owners = "SELECT DISTINCT owner FROM logs WHERE needs_run = 1 AND lease_until > ?"
     """now -> owners of running logs."""
     queued = (

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0010"
+REVISION = "0011"
 """The newest migration. A new database is created with these tables at once, without migrations."""
 
 logs = Table(
@@ -110,6 +110,7 @@ tasks = Table(
         "tasks_in_hand",
         "log_id",
         sqlite_where=text("ended_seq IS NULL"),
+        postgresql_where=text("ended_seq IS NULL"),
     ),
     Index("tasks_of_a_profile", "profile_id", "created_at"),
     sqlite_with_rowid=False,
@@ -176,6 +177,18 @@ deltas = Table(
     sqlite_with_rowid=False,
 )
 """Pieces of incomplete replies, for readers in other processes; deleted when a reply completes."""
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("log_id", Text, primary_key=True),
+    Column("seq", BigInteger, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("checksum", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+"""The state of a long log after an event. Derived from the logs, so it can be deleted at any time.
+"""
 
 keys = Table(
     "keys",

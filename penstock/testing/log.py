@@ -41,6 +41,7 @@ from penstock.testing.live_text import MemoryLiveText
 from penstock.testing.projections import MemoryProjections
 from penstock.testing.resources import MemoryChanges
 from penstock.testing.rows import LogOwner
+from penstock.testing.snapshots import MemorySnapshots
 
 _IMMEDIATELY = Moment(0)
 
@@ -63,6 +64,7 @@ class MemoryLog(MemoryProjections):
         self.changes = MemoryChanges(limits)
         """State, files and media that calls changed."""
         self.live_text = MemoryLiveText(clock.now, self._epoch_of)
+        self.snapshots = MemorySnapshots(self._logs.get)
 
     def listen(self, listener: Listener, *, of_holders: bool = True) -> None:
         """Call the listener with what is written, or only with what needs no lease."""

@@ -13,10 +13,13 @@ from psycopg.sql import SQL, Identifier
 
 from penstock import Hooks, ToolContext, tool
 from penstock import open as open_project
-from penstock.core.ids import ProfileId
+from penstock.core.ids import LogId, ProfileId
+from penstock.engine.session_state import fold
+from penstock.engine.snapshot import fold_version, to_snapshot
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.server.application import create_application
+from penstock.store.logs.log import StoredState
 from tests.kit.server import CHAT, HERE, InMemoryServer
 
 SAID, SESSION, PROFILE = "pineapple-7f3a", "mango-51c9", "papaya-e802"
@@ -66,6 +69,15 @@ class Place:
             result += rows_of(self._postgres)
         return {word for word in WORDS if any(word.encode() in each for each in result)}
 
+    async def _leave_snapshot(self, log_id: LogId) -> None:
+        """Write a snapshot of a log, as a longer one would have."""
+        log = self.server.runtime.parts.storage.log
+        state = fold(log_id, await log.read(log_id))
+        body = to_snapshot(state)
+        assert body
+        assert SAID.encode() in body
+        assert await log.snapshots.write(log_id, StoredState(state.seq, fold_version(), body))
+
     async def talk(self, **more: Any) -> dict[str, Any]:
         """Have a conversation in which every text occurs; returns both messages."""
         waiting = (await self.server.say(ASKED, **more)).json()
@@ -74,6 +86,7 @@ class Place:
         answered = await self.client.post(f"{QUESTIONS}/{question['id']}/answer", json=fields)
         assert answered.status_code == 200, answered.text
         await self.server.runtime.requests.wait(waiting["taskId"])
+        await self._leave_snapshot(LogId(waiting["conversationId"]))
         shown = {"conversationId": waiting["conversationId"]}
         history = (await self.client.get(CHAT, params=shown)).json()
         user, answer = history["messages"]

@@ -114,6 +114,35 @@ class LiveText(Protocol):
         ...
 
 
+class StoredState(NamedTuple):
+    """The state of a log after an event, as bytes that only the same code reads."""
+
+    seq: int
+    version: str
+    """Of the code that folded the log."""
+    body: bytes
+
+
+class Snapshots(Protocol):
+    """Keeps the newest snapshot of each log, from which a fold may continue.
+
+    Contract: what is read was written, byte for byte, or nothing is returned. A snapshot is deleted
+    with its log, and in the transaction that erases something in it. One that was taken before
+    such an erasure is refused. Losing a snapshot costs time, never a guarantee.
+    """
+
+    async def read(self, log_id: LogId) -> StoredState | None:
+        """Return the snapshot of a log; None if there is none, or if it is damaged."""
+        ...
+
+    async def write(self, log_id: LogId, snapshot: StoredState) -> bool:
+        """Replace the snapshot of a log; return False if it was refused.
+
+        Refused are snapshots of unknown logs, and those that an erasure or a newer one overtook.
+        """
+        ...
+
+
 class Log(Protocol):
     """All events of all logs, and the leases to append to them.
 
@@ -126,6 +155,11 @@ class Log(Protocol):
     @property
     def live_text(self) -> LiveText:
         """The text of replies that are not complete yet."""
+        ...
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """The newest snapshot of each log."""
         ...
 
     def listen(self, listener: Listener, *, of_holders: bool = True) -> None:

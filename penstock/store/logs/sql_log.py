@@ -52,6 +52,7 @@ from penstock.store.logs.outbox import OutboxWriter, Webhook
 from penstock.store.logs.owners import is_dead
 from penstock.store.logs.quarantine import Quarantine, QuarantinedLog
 from penstock.store.logs.sql_live_text import SqlLiveText
+from penstock.store.logs.sql_snapshots import SqlSnapshots
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import erased_since, given_for
 from penstock.store.rows import CheckRange, EventRows, ReadPage, Row, head_of
@@ -96,6 +97,7 @@ class SqlLog:
         self._slow: dict[LogId, asyncio.Task[None]] = {}
         self._loosening: set[asyncio.Task[None]] = set()
         self.live_text = SqlLiveText(database, clock, self._sql, self._held)
+        self.snapshots = SqlSnapshots(database, self._sql)
 
     def listen(self, listener: Listener, *, of_holders: bool = True) -> None:
         """Call the listener with what this process commits, or only with what needs no lease."""

@@ -9,14 +9,16 @@ from msgspec.structs import replace
 from penstock.core.events.events import Entry, NoteEmitted, Record, SessionOpened, TaskStarted
 from penstock.core.events.history_events import Erased, MessagesErased
 from penstock.core.ids import LogId, TaskId
+from penstock.engine.cold_folds import ColdFolds
 from penstock.engine.held_log import HeldLog
-from penstock.engine.session_state import StateCache
+from penstock.engine.session_state import SessionState, StateCache, fold
 from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Lease
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from tests.kit.activations import ActiveLog, finish
-from tests.kit.session_events import ANN, LOG, ONE, TWO, ended, message
+from tests.kit.long_logs import LongLog, picture
+from tests.kit.session_events import ANN, LOG, ONE, TWO, ended, held_log, message
 
 
 class Shelf:
@@ -25,7 +27,7 @@ class Shelf:
     def __init__(self, *held: LogId, most: int = 9, hears: bool = True) -> None:
         self.log = MemoryLog(FakeClock())
         self.held = set(held)
-        self.states = StateCache(self.log, self.held, most=most)
+        self.states = StateCache(self.log, self.held, ColdFolds(self.log).folded, most=most)
         if hears:
             self.log.listen(self.states.observe, of_holders=False)
 
@@ -68,7 +70,7 @@ class PartedLog(MemoryLog):
 async def test_a_long_log_is_folded_a_part_at_a_time(events: int, parts: list[int]) -> None:
     shelf = Shelf(hears=False)
     shelf.log = log = PartedLog()
-    shelf.states = StateCache(log, (), most=9)
+    shelf.states = StateCache(log, (), ColdFolds(log).folded, most=9)
     await shelf.say()
     lease = await shelf.lease()
     notes = [Entry(NoteEmitted(event_type="t"), ONE) for _ in range(events - 2)]
@@ -81,7 +83,7 @@ async def test_a_long_log_is_folded_a_part_at_a_time(events: int, parts: list[in
 async def test_a_log_with_large_bodies_is_folded_in_smaller_parts() -> None:
     shelf = Shelf(hears=False)
     shelf.log = log = PartedLog()
-    shelf.states = StateCache(log, (), most=9)
+    shelf.states = StateCache(log, (), ColdFolds(log).folded, most=9)
     await shelf.say()
     lease = await shelf.lease()
     large = NoteEmitted(event_type="t", payload={"text": "x" * 3_000_000})
@@ -105,7 +107,7 @@ class ErasedMeanwhile(PartedLog):
 async def test_text_erased_between_two_parts_is_in_no_state() -> None:
     shelf = Shelf(hears=False)
     shelf.log = log = ErasedMeanwhile()
-    shelf.states = StateCache(log, (), most=9)
+    shelf.states = StateCache(log, (), ColdFolds(log).folded, most=9)
     await shelf.say()
     await log.append(await shelf.lease(), [Entry(NoteEmitted(event_type="t"), ONE)] * 4000)
     await shelf.states.ensure_readable(LOG)
@@ -171,7 +173,7 @@ async def test_a_log_that_loses_text_while_it_is_looked_up_is_not_kept() -> None
             return records
 
     log = Forgotten(FakeClock())
-    states = StateCache(log, (), most=1)
+    states = StateCache(log, (), ColdFolds(log).folded, most=1)
     opened = SessionOpened(profile_id=ANN, agent="assistant", title="")
     await log.send(LOG, [Entry(opened), Entry(message(), ONE)])
     await states.ensure_readable(LOG)
@@ -260,3 +262,120 @@ async def test_a_cached_log_is_not_folded_again_for_a_lookup() -> None:
     state = shelf.states.find(LOG)
     await shelf.states.ensure_readable(LOG)
     assert shelf.states.find(LOG) is state
+
+
+# ---- snapshots -----------------------------------------------------------------------------------
+
+
+class Long:
+    """A log of many short tasks, written by another process, and its snapshots."""
+
+    def __init__(self, tasks: int = 130) -> None:
+        self.log = MemoryLog(FakeClock())
+        self.folds = ColdFolds(self.log)
+        self.states = StateCache(self.log, (), self.folds.folded)
+        self.talk = LongLog()
+        for _ in range(tasks):
+            for deed in ("say", "start", "end"):
+                self.talk.do(deed)
+
+    async def write(self) -> None:
+        """Append to the log what was played since."""
+        for record in self.talk.records[await self.log.head(LOG) :]:
+            await self.log.send(LOG, [Entry(record.event, record.task_id, record.path)])
+
+    async def save(self) -> int:
+        """Fold the log, and write what is due; return how many events the snapshot has."""
+        await self.write()
+        await self.states.ensure_readable(LOG)
+        await self.folds.save(self.states.next_due)
+        kept = await self.log.snapshots.read(LOG)
+        return kept.seq if kept else 0
+
+    async def whole(self) -> SessionState:
+        return fold(LOG, await self.log.read(LOG))
+
+    async def folded(self) -> SessionState:
+        return await self.folds.folded(LOG, await self.log.head(LOG))
+
+
+@pytest.mark.parametrize(("tasks", "events"), [(1, 0), (124, 0), (125, 501)])
+async def test_a_snapshot_is_written_once_enough_events_lie_behind_the_last(
+    tasks: int, events: int
+) -> None:
+    long = Long(tasks)
+    assert await long.save() == events
+    assert await long.save() == events
+
+
+async def test_a_cold_fold_continues_from_the_snapshot() -> None:
+    long = Long()
+    await long.save()
+    for deed in ("say", "start", "reply", "end"):
+        long.talk.do(deed)
+    await long.write()
+    state = await long.folded()
+    assert state.saved == 521
+    assert picture(state) == picture(await long.whole())
+
+
+async def test_a_message_that_replaces_what_was_left_out_is_folded_from_the_first_event() -> None:
+    long = Long()
+    for deed in ("say", "fresh", "end"):
+        long.talk.do(deed)
+    await long.save()
+    long.talk.do("oldest")
+    await long.write()
+    state = await long.folded()
+    assert (state.saved, state.omits) == (0, False)
+    assert picture(state) == picture(await long.whole())
+
+
+Damage = dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    "damage", [{"version": "another"}, {"seq": 10**6}, {"body": b"\x80"}, {"body": b""}]
+)
+async def test_a_snapshot_that_does_not_fit_is_ignored(damage: Damage) -> None:
+    long = Long()
+    await long.save()
+    kept = await long.log.snapshots.read(LOG)
+    assert kept
+    long.log.snapshots.kept[LOG] = kept._replace(**damage)
+    state = await long.folded()
+    assert state.saved == 0
+    assert picture(state) == picture(await long.whole())
+
+
+async def test_text_that_was_erased_after_the_snapshot_is_in_no_state() -> None:
+    long = Long()
+    await long.save()
+    kept = await long.log.snapshots.read(LOG)
+    assert kept
+    erased = MessagesErased(of_task=long.talk.tasks[0], user=True, answer=True)
+    await long.log.send(LOG, [Entry(erased, long.talk.tasks[0])])
+    long.log.snapshots.kept[LOG] = kept  # read before the transaction that erased
+    assert (await long.folded()).saved == 0
+    assert not await long.log.snapshots.write(LOG, kept)
+
+
+async def test_a_state_that_was_held_during_an_erasure_elsewhere_is_not_kept() -> None:
+    log = MemoryLog(FakeClock())
+    held = await held_log(TaskStarted(), ended(), log=log)
+    await log.send(LOG, [Entry(MessagesErased(of_task=ONE, user=True, answer=True), ONE)])
+    await held.refresh()
+    states = StateCache(log, (), ColdFolds(log).folded)
+    states.keep(held.state)
+    assert states.find(LOG) is None
+
+
+async def test_a_log_that_is_taken_before_its_turn_is_not_saved() -> None:
+    long = Long()
+    await long.write()
+    await long.states.ensure_readable(LOG)
+    lease = await long.log.acquire(LOG, "me")
+    assert lease
+    await long.states.take(lease)
+    await long.folds.save(long.states.next_due)
+    assert await long.log.snapshots.read(LOG) is None
