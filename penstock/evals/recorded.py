@@ -119,8 +119,9 @@ def add_case(file: Path, agent: str, case: Mapping[str, Any]) -> None:
             f"appended; add it by hand:\n{lines}"
         )
     try:
+        ending = "\r\n" if file.exists() and b"\r\n" in file.read_bytes() else "\n"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(longer, encoding="utf-8")
+        file.write_text(longer, encoding="utf-8", newline=ending)
     except OSError as error:
         raise ConfigError(f"cannot write {file}: {error.strerror or error}") from None
 

@@ -137,6 +137,16 @@ def test_a_case_is_appended_and_the_rest_of_the_file_stays(tmp_path: Path) -> No
     ]
 
 
+def test_a_file_keeps_its_line_endings(tmp_path: Path) -> None:
+    file = tmp_path / "cases.yaml"
+    before = b"agent: clerk\r\ncases:\r\n- name: a\r\n  input: Hi\r\n"
+    file.write_bytes(before)
+    add_case(file, "clerk", case("b"))
+    after = file.read_bytes()
+    assert after.startswith(before)
+    assert after.count(b"\n") == after.count(b"\r\n")
+
+
 FILES = {
     "agent: clerk\ncases: [{name: x, input: y}]\n": "cannot be appended; add it by hand",
     "cases:\n  - {name: x, input: y}\nagent: clerk\n": "cannot be appended; add it by hand",
