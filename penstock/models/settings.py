@@ -30,6 +30,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "timeout": (0.001, MAX_TIMEOUT_SECONDS),
 }
 """The least and the greatest value of each number."""
+_WHOLE = ("max_tokens", "seed")
 
 
 class ModelSettings(
@@ -99,23 +100,34 @@ class ModelSettings(
 def _problems(settings: ModelSettings) -> Iterator[str]:
     for name, (low, high) in RANGES.items():
         value = getattr(settings, name)
-        is_number = isinstance(value, int | float) and type(value) is not bool
-        if value is not None and not (is_number and low <= value <= high):
-            yield f"{name} must be from {low:,} to {high:,}, found {value!r}"
+        is_number = isinstance(value, int if name in _WHOLE else int | float)
+        if value is None or (is_number and type(value) is not bool and low <= value <= high):
+            continue
+        whole = "a whole number " if name in _WHOLE else ""
+        yield f"{name} must be {whole}from {low:,} to {high:,}, found {value!r}"
     for name, words in (("thinking", THINKING), ("cache_ttl", CACHE_TTLS)):
         if (word := getattr(settings, name)) is not None and word not in words:
             yield f"{name} must be {', '.join(words[:-1])} or {words[-1]}, found {word!r}"
-    stop = settings.stop or ()
-    is_one = isinstance(stop, str)  # a list of its letters else
-    if is_one or len(stop) > MAX_STOPS or not all(0 < len(each) <= MAX_STOP_CHARS for each in stop):
+    stop: Any = settings.stop or ()
+    is_list = isinstance(stop, list | tuple) and len(stop) <= MAX_STOPS
+    if not is_list or not all(map(_is_stop, stop)):
         yield f"stop must be at most {MAX_STOPS} texts of 1 to {MAX_STOP_CHARS} characters"
-    if settings.tool_choice == "":
-        yield "tool_choice must be auto, none, required or the id of a tool, found an empty text"
+    choice: Any = settings.tool_choice
+    if choice is not None and not (isinstance(choice, str) and choice):
+        yield f"tool_choice must be auto, none, required or the id of a tool, found {choice!r}"
+    if not isinstance(settings.parallel_calls, bool | None):
+        yield f"parallel_calls must be True or False, found {settings.parallel_calls!r}"
+    if not isinstance(settings.extra, dict | None):
+        yield f"extra must be a dict of members of a request, found {settings.extra!r:.80}"
     try:
         msgspec.json.encode(settings.extra)  # refuses lone surrogates, and accepts dates and bytes
         as_stored(settings.extra)
     except (TypeError, ValueError, RecursionError) as error:
         yield f"extra must be JSON: {error}"
+
+
+def _is_stop(text: Any) -> bool:
+    return isinstance(text, str) and 0 < len(text) <= MAX_STOP_CHARS
 
 
 NOTHING_SET = ModelSettings()
