@@ -30,7 +30,7 @@ from penstock.core.late import late
 from penstock.engine.budget import Allowance
 from penstock.models.model import Model
 from penstock.models.settings import NOTHING_SET, ModelSettings
-from penstock.resources.dependencies import DepsFactory, DepsSource
+from penstock.resources.dependencies import DepsFactory, DepsSource, own_source
 from penstock.tools.hooks.hooks import Hooks, checked_hooks
 from penstock.tools.python.agent_tool import agent_tool
 from penstock.tools.skills import SkillChoice
@@ -368,8 +368,7 @@ class Agent(Generic[DepsT_contra, OutputT_co]):
             deps: The dependencies.
             deps_factory: A function that makes them for each activation of a task.
         """
-        value = deps[0] if deps else None
-        return self.__replace__(source_of_deps=DepsSource(value, deps_factory))
+        return self.__replace__(source_of_deps=own_source(deps, deps_factory))
 
     def as_tool(
         self,

@@ -44,11 +44,11 @@ from penstock.app.settings import Settings, load
 from penstock.app.wiring import assemble
 from penstock.core.clock import SystemClock
 from penstock.core.diagnostics import did_you_mean, errors_of, sort
-from penstock.core.errors import DeclarationError, RuntimeMisuse
+from penstock.core.errors import ConfigError, DeclarationError, RuntimeMisuse
 from penstock.core.ids import new_id
 from penstock.core.limits import World
 from penstock.flows.starting import FlowSettings
-from penstock.models.model import Model
+from penstock.models.model import Model, ModelCard
 from penstock.models.names import ModelNames
 from penstock.resources.cipher import KEY_FILE, open_cipher
 from penstock.resources.dependencies import DepsFactory, DepsOptions, GivenDeps, given_deps
@@ -155,6 +155,13 @@ async def open_for_program(
         models, default = [*options.get("models", ())], options.get("model")
         if not (default is None or isinstance(default, str)):
             models.append(default)
+        for each in models:
+            if not isinstance(getattr(each, "card", None), ModelCard):
+                raise ConfigError(
+                    "model= takes a name such as 'openai:gpt-5' or an instance of your own model "
+                    f"class, models= a list of these instances; found {each!r}"
+                )
+        if not (default is None or isinstance(default, str)):
             default = default.card.model_id
         if default is not None:
             section = settings.models.model_copy(update={"default": default})

@@ -4,13 +4,14 @@ from collections.abc import Generator, Sequence
 from contextlib import AbstractAsyncContextManager
 from os import PathLike
 from types import TracebackType
-from typing import Any, TypeVar, Unpack, cast, overload
+from typing import Any, NoReturn, TypeVar, Unpack, cast, overload
 
 from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.attachments.content import Content
 from penstock.app.opening import OpenOptions, ProgramOptions, open_for_program
 from penstock.app.runtime import Runtime
 from penstock.chat.python.message_options import MessageOptions
+from penstock.core.errors import RuntimeMisuse
 from penstock.core.reply import Reply
 from penstock.program.sync_runtime import SyncRuntime
 from penstock.resources.dependencies import DepsFactory
@@ -42,6 +43,16 @@ class OpeningRuntime(AbstractAsyncContextManager[Runtime, None]):
     ) -> None:
         """Close it."""
         await self._opening.__aexit__(kind, error, trace)
+
+    def __enter__(self) -> NoReturn:
+        """Refuse a `with` without `async`."""
+        raise RuntimeMisuse(
+            "write `async with penstock.open() as runtime: ...`, or `with penstock.open_sync() as "
+            "runtime: ...` in a program without async"
+        )
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing."""
 
     async def _opened(self) -> Runtime:
         runtime = await self._opening.__aenter__()

@@ -8,7 +8,7 @@ import atexit
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, NoReturn, Self, TypeVar, Unpack, overload
 
 from typing_extensions import TypeForm
 
@@ -17,6 +17,7 @@ from penstock.agents.attachments.content import Content
 from penstock.app.runtime import Runtime
 from penstock.chat.python.message_options import MessageOptions
 from penstock.core.envelope import Envelope
+from penstock.core.errors import RuntimeMisuse
 from penstock.core.ids import ASSISTANT
 from penstock.core.reply import Reply
 from penstock.program.sync_answering import SyncAnswering
@@ -62,6 +63,17 @@ class SyncRuntime(SyncAnswering):
     ) -> None:
         """Close it."""
         self.close()
+
+    async def __aenter__(self) -> NoReturn:
+        """Refuse `async with`, and close it."""
+        self.close()
+        raise RuntimeMisuse(
+            "write `with penstock.open_sync() as runtime: ...`, or `async with penstock.open() as "
+            "runtime: ...` in async code"
+        )
+
+    async def __aexit__(self, *_: object) -> None:
+        """Do nothing."""
 
     @overload
     def chat(

@@ -187,6 +187,13 @@ class DepsSource(Struct, frozen=True):
         return "" if fits(type(self.value), wanted) else f"deps is a {name_of(type(self.value))}"
 
 
+def own_source(deps: tuple[Any, ...], factory: Any) -> DepsSource:
+    """Return the dependencies of one agent. Raises ConfigError if none or several are given."""
+    if len(deps) + (factory is not None) != 1:
+        raise ConfigError("with_deps takes the dependencies, or deps_factory=, and nothing else")
+    return DepsSource(deps[0] if deps else None, factory)
+
+
 class DepsOptions(TypedDict, total=False):
     """The arguments of `open` that give dependencies."""
 

@@ -51,6 +51,23 @@ async def test_an_unknown_option_names_the_nearest_one() -> None:
         await penstock.open("/nowhere/at/all")
 
 
+@pytest.mark.parametrize("options", [{"model": 5}, {"models": ["openai:gpt-5"]}])
+async def test_what_is_no_model_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="model= takes a name such as 'openai:gpt-5' or an inst"):
+        await penstock.open(":memory:", **options)
+
+
+async def test_the_wrong_kind_of_with_names_the_right_line() -> None:
+    opening: Any = penstock.open(":memory:")
+    said = r"write `async with penstock.open\(\) as runtime"
+    with pytest.raises(RuntimeMisuse, match=said), opening:
+        pass
+    runtime: Any = penstock.open_sync(":memory:")
+    with pytest.raises(RuntimeMisuse, match=r"write `with penstock.open_sync\(\) as runtime"):
+        async with runtime:
+            pass
+
+
 async def test_leftover_tasks_wait_for_a_runtime_that_resumes(tmp_path: Path) -> None:
     hold, done = Hold(), ScriptedModel([say("Done.")])
     quick = FAST | {"limits": {"shutdown_seconds": 0.001}}

@@ -220,6 +220,15 @@ def test_a_factory_may_take_the_scope_or_nothing(factory: Any) -> None:
     assert shared.factory is factory
 
 
+@pytest.mark.parametrize(
+    ("given", "factory"), [((), None), ((1, 2), None), ((1,), plain), ((None,), plain)]
+)
+def test_an_agent_gets_its_dependencies_in_one_way(given: tuple[Any, ...], factory: Any) -> None:
+    with_deps: Any = Agent("clerk").with_deps
+    with pytest.raises(ConfigError, match="with_deps takes the dependencies, or deps_factory="):
+        with_deps(*given, deps_factory=factory)
+
+
 def test_depends_takes_a_function() -> None:
     wrong: Any
     for wrong in (3, _two, _named):

@@ -19,6 +19,8 @@ def checked_inputs(inputs: Iterable[Content], concurrency: int) -> list[Content]
         raise ConfigError(f"concurrency must be at least 1, found {concurrency}")
     if isinstance(inputs, str):
         raise ConfigError(f"inputs takes a list of messages, such as [{inputs[:80]!r}]")
+    if not isinstance(inputs, Iterable):
+        raise ConfigError(f"inputs takes a list of messages, found {inputs!r}")
     return list(inputs)
 
 

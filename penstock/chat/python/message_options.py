@@ -45,6 +45,12 @@ def check_options(options: MessageOptions) -> None:
         name = min(unknown)
         near = did_you_mean(name, [*_OPTIONS, "agent", "output"])
         raise RuntimeMisuse(f"there is no option {name!r} of a message.{near}")
+    profile: Any = options.get("profile")
+    if not (profile is None or isinstance(profile, Profile)):
+        raise RuntimeMisuse(
+            "profile of a message must be a Profile, such as Profile(profile_id='ann'), "
+            f"found {profile!r}"
+        )
     for name in ("model", "session", "key"):
         value: Any = options.get(name)
         if not (value is None or isinstance(value, str)):

@@ -291,6 +291,8 @@ def checked_hooks(hooks: Iterable[Any], where: str) -> tuple[Hooks[Any], ...]:
     """Return the hooks. Raises ConfigError for one that is none, or for two of one name."""
     if isinstance(hooks, Hooks):
         raise ConfigError(f"{where} are a list; write [{hooks.name}()]")
+    if not isinstance(hooks, Iterable):
+        raise ConfigError(f"{where} are a list, found {hooks!r}")
     found = tuple(hooks)
     for number, hook in enumerate(found):
         if not isinstance(hook, Hooks):

@@ -78,3 +78,6 @@ async def test_a_map_that_works_on_nothing_at_once_is_refused() -> None:
                 _ = [reply async for reply in runtime.map(["One"], concurrency=concurrency)]
         with pytest.raises(ConfigError, match=r"takes a list of messages, such as \['One'\]"):
             _ = [reply async for reply in runtime.map("One")]
+        wrong: Any = 5
+        with pytest.raises(ConfigError, match="inputs takes a list of messages, found 5"):
+            _ = [reply async for reply in runtime.map(wrong)]

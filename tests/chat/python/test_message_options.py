@@ -1,9 +1,12 @@
 """Hashes of messages; tests of conversations cover what is refused."""
 
+from typing import Any
+
 import pytest
 
 from penstock.chat.python.message_options import (
     MessageOptions,
+    check_options,
     hash_of,
     metadata_of,
     settings_of,
@@ -40,6 +43,12 @@ def test_only_the_settings_that_are_set_are_stored() -> None:
     assert settings_of({"model_settings": ModelSettings()}) is None
     given = ModelSettings(temperature=0.0, stop=("END",))
     assert settings_of({"model_settings": given}) == {"temperature": 0.0, "stop": ["END"]}
+
+
+def test_a_profile_is_no_name() -> None:
+    wrong: Any = "ann"
+    with pytest.raises(RuntimeMisuse, match=r"such as Profile\(profile_id='ann'\), found 'ann'"):
+        check_options({"profile": wrong})
 
 
 def test_settings_of_another_kind_are_refused_with_what_to_write() -> None:

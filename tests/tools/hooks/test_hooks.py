@@ -95,6 +95,7 @@ def test_a_hook_is_named_after_its_class_unless_it_names_itself() -> None:
         ([Misspelt()], "method 'befor_tool' of Misspelt. Did you mean 'before_call'? There are be"),
         ([Unknown()], "method 'on_tool_start' of Unknown. There are before_model, after_reply, "),
         ([7], "must be instances of Hooks, found 7"),
+        (7, "hooks of the agent 'a' are a list, found 7"),
         ([Watch(), Watch()], "two are named 'Watch'; give each instance its own `name`"),
         ([named(" ")], "needs a name, found ' '"),
         ([named(None)], "needs a name, found None"),
