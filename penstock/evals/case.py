@@ -129,6 +129,12 @@ class Case(Generic[OutputT]):
                 f"the input of the case {self.name!r} must be a text, or a list of texts and "
                 f"files; found {self.input!r}"
             )
+        answers: Sequence[object] = self.answers
+        if not is_list(answers) or not all(isinstance(each, Mapping) for each in answers):
+            raise ConfigError(
+                f"answers= of the case {self.name!r} takes a list of mappings, such as "
+                f"[{dict(GRANTED)!r}]; found {answers!r}"
+            )
         check_scorers(self.scorers, f"the case {self.name!r}")
 
 

@@ -46,6 +46,8 @@ def test_an_output_of_any_kind_is_plain_json(value: Any) -> None:
         (Case, {"name": 5}, r"needs a name, such as Case\('burns', …\); found 5"),
         (Case, {"name": " "}, "needs a name, .*; found ' '"),
         (Case, {"input": 5}, "input of the case 'a' must be a text, or a list .* found 5"),
+        (Case, {"answers": ["yes"]}, r"such as \[{'decision': 'approve'}\]; found \['yes'\]"),
+        (Case, {"answers": {"value": 1}}, "answers= of the case 'a' takes a list of mappings"),
         (Case, {"scorers": Equal()}, r"of the case 'a' takes a list, such as .* found Equal\(\)"),
         (Case, {"scorers": [Equal]}, r"has the class Equal .* such as Equal\(…\)"),
         (Case, {"scorers": [5]}, r"is a function \(case, reply\) .*; the case 'a' has 5"),
