@@ -30,6 +30,9 @@ from penstock.chat.python.public_events import ToolReturned as ToolReturned
 from penstock.chat.python.run import Run as Run
 from penstock.chat.requests import NewCall as NewCall
 from penstock.chat.requests import NewRun as NewRun
+from penstock.chat.schedules.definition import NewSchedule as NewSchedule
+from penstock.chat.schedules.definition import Schedule as Schedule
+from penstock.chat.schedules.scheduler import Scheduler as Scheduler
 from penstock.core.call_errors import ModelRetry as ModelRetry
 from penstock.core.call_errors import ToolFailed as ToolFailed
 from penstock.core.envelope import Envelope as Envelope
@@ -119,6 +122,7 @@ __all__ = [
     "NameTaken",
     "NewCall",
     "NewRun",
+    "NewSchedule",
     "NotFound",
     "Notice",
     "OpenOptions",
@@ -135,6 +139,8 @@ __all__ = [
     "Run",
     "Runtime",
     "RuntimeMisuse",
+    "Schedule",
+    "Scheduler",
     "Session",
     "Status",
     "StepEnded",

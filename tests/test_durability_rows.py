@@ -13,6 +13,7 @@ FLOWS = "chaos/test_flows.py::test_every_moment_of_a_flow_is_survived"
 BLOCKED = "journeys/test_blocked.py"
 TOOLSETS = "journeys/test_toolsets.py"
 FLOWS_BLOCKED = "journeys/test_blocked_flows.py"
+TICKER = "chat/schedules/test_ticker.py"
 SHELL = "test_an_idempotent_command_interrupted_by_a_crash_runs_again"
 SHOWN = {
     "`kill -9` while a model answers": [
@@ -125,6 +126,20 @@ SHOWN = {
     "the same, in a shell step": [
         FLOWS,
         f"promises/test_flow_outcomes.py::{SHELL}",
+    ],
+    "`kill -9` while a schedule is due, at any write": [
+        "chaos/test_schedules.py::test_a_tick_survives_a_kill_at_each_of_its_writes"
+    ],
+    "several processes see the same due time": [
+        f"{TICKER}::test_several_processes_start_one_task_for_each_due_time",
+        "store/test_schedule_claims.py::test_one_due_time_starts_one_task_also_if_it_comes_again",
+    ],
+    "no process runs while a schedule is due": [
+        f"{TICKER}::test_what_was_due_while_nothing_ran_fires_once_or_is_missed"
+    ],
+    "the clock goes back a day, or was a month ahead": [
+        f"{TICKER}::test_a_clock_that_goes_back_a_day_starts_nothing_twice",
+        f"{TICKER}::test_a_clock_that_was_a_month_ahead_silences_no_schedule",
     ],
     "the same, in a code step": [
         FLOWS,

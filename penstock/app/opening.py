@@ -205,6 +205,9 @@ async def open_project(
             work = background_work(runtime, egress_of(settings), web_url)
             await closing.enter_async_context(work)
             await runtime.parts.engine.launcher.open()
+            if (ticker := runtime.schedules.ticker) is not None:
+                ticker.open()
+                closing.push_async_callback(ticker.close)
         else:
             await runtime.parts.engine.launcher.attend()
         yield runtime

@@ -57,6 +57,8 @@ class Runtime(Conversations):
         self.parts = parts
         self.local = requests.local
         """The profile of work that names none."""
+        self.schedules = parts.chat.schedules
+        """The tasks that start by themselves at due times."""
         self._inbox = requests.inbox
         self._waiter = requests.waiter
         self._opening: AbstractAsyncContextManager[Any, Any] | None = None

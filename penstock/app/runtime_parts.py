@@ -16,6 +16,8 @@ from penstock.agents.catalog import Catalog
 from penstock.agents.prompt import PromptPrefix
 from penstock.app.authoring import ProjectAuthoring
 from penstock.chat.direct_calls import MakeLink
+from penstock.chat.schedules.rows import ScheduleRows
+from penstock.chat.schedules.scheduler import Scheduler
 from penstock.chat.session import Participants
 from penstock.core.clock import Clock
 from penstock.core.ids import BlobId, LogId, SessionId
@@ -79,6 +81,7 @@ class DatabaseParts:
         self.metrics = Metrics(database, blobs)
         self.erasure = Erasure(database, blobs, clock)
         self.sweeper = Sweeper(self.erasure, blobs, clock)
+        self.schedules = ScheduleRows(database)
         self.vault = SqlVault(database, cipher, clock)
         self.outbox = Outbox(database)
         self.web_links = WebLinks(database, clock)
@@ -220,6 +223,8 @@ class ChatParts(Struct, frozen=True, kw_only=True):
     """Their tools, models, skills and prompt prefix."""
     attachments: AttachmentKeeper
     """Stores the files of messages."""
+    schedules: Scheduler
+    """Creates and changes schedules."""
 
 
 class ToolParts(Struct, frozen=True, kw_only=True):

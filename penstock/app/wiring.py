@@ -31,6 +31,8 @@ from penstock.chat.direct_tools import DirectTools
 from penstock.chat.directory import Directory
 from penstock.chat.inbox import Inbox, TaskStarter
 from penstock.chat.log_follower import LogSource
+from penstock.chat.schedules.scheduler import SchedulePorts, Scheduler
+from penstock.chat.schedules.ticker import Ticker
 from penstock.chat.session import ChatWork, Participants
 from penstock.chat.task_bodies import Requirements, TaskDispatcher
 from penstock.chat.task_closer import TaskCloser
@@ -107,6 +109,7 @@ class Assembly:
             models=project_parts.agents.models,
             participants=self._participants,
             attachments=self._attachments,
+            schedules=self._schedules,
         )
         tools = ToolParts(
             invoker=self._invoker,
@@ -369,6 +372,22 @@ class Assembly:
             ),
             local=self._project.local,
         )
+
+    @cached_property
+    def _schedules(self) -> Scheduler:
+        kept, log, project_parts = self._storage.database_parts, self._storage.log, self._project
+        ports: SchedulePorts | None = None
+        if kept is not None:
+            ports = SchedulePorts(
+                rows=kept.schedules,
+                ticker=Ticker(kept.schedules, log, self._wake, self._world),
+                inbox=self._inbox,
+                log=log,
+                find_agent=project_parts.agents.catalog.get,
+                find_flow=project_parts.flows.library.find,
+                tools=lambda: self._invoker.registry,
+            )
+        return Scheduler(ports, self._world, project_parts.local)
 
     @cached_property
     def _closer(self) -> TaskCloser:

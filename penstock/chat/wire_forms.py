@@ -147,16 +147,21 @@ def question_record(record: QuestionRecord) -> dict[str, Any]:
 
 def task_part(task: TaskRecord) -> dict[str, Any]:
     """Return the status of a task."""
-    return {
-        "id": task.task_id,
-        "kind": task.kind,
-        "status": task.status.value,
-        "agentId": task.agent,
-        "conversationId": conversation_of(task.log_id, task.task_id),
-        "createdAt": to_iso(task.created_at),
-        "startedAt": None if task.started_at is None else to_iso(task.started_at),
-        "endedAt": None if task.ended_at is None else to_iso(task.ended_at),
-    } | blocked_part(task.blocked_on)
+    started_by = {} if task.schedule_id is None else {"scheduleId": task.schedule_id}
+    return (
+        {
+            "id": task.task_id,
+            "kind": task.kind,
+            "status": task.status.value,
+            "agentId": task.agent,
+            "conversationId": conversation_of(task.log_id, task.task_id),
+            "createdAt": to_iso(task.created_at),
+            "startedAt": None if task.started_at is None else to_iso(task.started_at),
+            "endedAt": None if task.ended_at is None else to_iso(task.ended_at),
+        }
+        | started_by
+        | blocked_part(task.blocked_on)
+    )
 
 
 def blocked_part(missing: Collection[Missing]) -> dict[str, Any]:

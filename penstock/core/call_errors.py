@@ -18,6 +18,7 @@ CallError                 code = the class name in capitals
 ├── EgressDenied          failed            continuable
 ├── UpstreamUnavailable   failed            retryable, continuable
 ├── NotAvailable          failed            continuable
+├── ScheduleBusy          failed            continuable; a run of the schedule has not ended
 ├── ToolNotConfigured     failed            continuable
 ├── LoopDetected          failed            continuable
 ├── BudgetExceeded        failed
@@ -214,6 +215,10 @@ class UpstreamUnavailable(CallError):
 
 class NotAvailable(CallError):
     """This is not available."""
+
+
+class ScheduleBusy(CallError):
+    """A run of the schedule has not ended, and it allows one at a time."""
 
 
 class ToolNotConfigured(CallError):

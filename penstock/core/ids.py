@@ -27,6 +27,8 @@ BlobId = NewType("BlobId", str)
 """The SHA-256 of the bytes, in hexadecimal."""
 ProfileId = NewType("ProfileId", str)
 MediaId = NewType("MediaId", str)
+ScheduleId = NewType("ScheduleId", str)
+"""`sched_…`, or the id in the file of the schedule."""
 
 ASSISTANT = "assistant"
 """The agent that every project has."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.envelope import Json
-from penstock.core.ids import CallId, LogId, ProfileId, QuestionId, SessionId, TaskId
+from penstock.core.ids import CallId, LogId, ProfileId, QuestionId, ScheduleId, SessionId, TaskId
 
 FLOW = "flow"
 """The kind of a task that is a run of a flow."""
@@ -113,6 +113,8 @@ class TaskRecord(Struct, frozen=True, kw_only=True):
     """The body of the event that ended the task."""
     blocked_on: tuple[Missing, ...] = ()
     """The missing parts, if the task is blocked."""
+    schedule_id: ScheduleId | None = None
+    """The schedule that started it, if one did."""
 
 
 class SessionRecord(Struct, frozen=True, kw_only=True):

@@ -65,6 +65,7 @@ from penstock.core.events.flow_events import (
 )
 from penstock.core.events.history_events import Erased, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided
+from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.engine.agent_chain import AgentChain, back_to
@@ -192,7 +193,7 @@ class SessionState:
                 pass
             case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested() | Erased():
                 pass
-            case MessagesErased() | HandedBack():
+            case MessagesErased() | HandedBack() | ScheduleFired():
                 pass
             case _:
                 assert_never(event)
@@ -223,13 +224,15 @@ class SessionState:
                 self.queue.pop(task_id).is_ended = True
             case TaskBlocked() if task_id in self.queue:
                 self.queue[task_id].blocked_on = event.blocked_on
+            case ScheduleFired() if task_id in self.queue:
+                self.queue[task_id].fired = event
             case HandedBack():
                 self.agents.hand_back()
             case SkillsSelected():
                 self._select(event)
             case MessageReceived() | CallRequested() | FlowRequested() | TaskBlocked():
                 pass
-            case TaskStarted() | TaskResumed() | TaskEnded() | StepStarted():
+            case TaskStarted() | TaskResumed() | TaskEnded() | StepStarted() | ScheduleFired():
                 pass
             case ReplyReceived() | ReplyRestarted() | TaskSuspended() | CancelRequested():
                 pass

@@ -43,6 +43,7 @@ from penstock.core.events.flow_events import (
 )
 from penstock.core.events.history_events import Summarised
 from penstock.core.events.hook_events import HookDecided, Verdict
+from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.ids import ProfileId, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Usage, UserMessage
@@ -152,6 +153,8 @@ class TaskState(Struct):
     is_ended: bool = False
     prompt_prefix: str | None = None
     """Text of the project's prompt script; None until it has run."""
+    fired: ScheduleFired | None = None
+    """The schedule that requested the task, if one did."""
     instructions: Mapping[str, str] | None = None
     """Texts that functions among the instructions returned in this task, by agent."""
     newest_digest: str | None = None

@@ -13,9 +13,12 @@ from penstock.server.parameters import ID, JSON_TYPE, KEY_CHARACTERS, Form
 from penstock.server.schemas import (
     ANYTHING,
     COMPONENTS,
+    NUMBER,
     OBJECT,
     STRING,
     TEXT_OR_NULL,
+    TIME,
+    TIME_OR_NULL,
     TRUTH,
     Schema,
     listed,
@@ -55,6 +58,27 @@ OUTCOMES: dict[str, Schema] = {
     ),
     "DirectCalls": page_of("directCalls", "DirectCall"),
     "CallOutcome": record(_ENVELOPE | {"taskId": TEXT_OR_NULL}, "output", "error"),
+    "Schedule": record(
+        {
+            **dict.fromkeys(("id", "name", "agent", "timezone", "callback_id"), STRING),
+            **dict.fromkeys(("cron_expression", "conversation_id", "reason"), TEXT_OR_NULL),
+            **dict.fromkeys(("last_status", "last_task_id"), TEXT_OR_NULL),
+            **dict.fromkeys(("next_run", "last_run"), TIME_OR_NULL),
+            **dict.fromkeys(("created_at", "updated_at"), TIME),
+            "type": {"enum": ["once", "delayed", "cron"]},
+            "delay_seconds": {"type": ["integer", "null"]},
+            "next_runs": listed(TIME),
+            "callback_type": {"enum": ["message", "workflow", "function"]},
+            "input": OBJECT,
+            "concurrency": {"enum": ["forbid", "allow"]},
+            "suspension_timeout": {"type": ["object", "null"]},
+            "status": {"enum": ["active", "paused", "completed"]},
+            "source": {"enum": ["api", "file"]},
+            "missed": NUMBER,
+        }
+    ),
+    "Schedules": page_of("schedules", "Schedule"),
+    "ScheduleRun": record({"task_id": STRING}),
     "OpenedLink": record(
         {
             "key": TEXT_OR_NULL,
@@ -75,7 +99,7 @@ OUTCOMES: dict[str, Schema] = {
         "questions",
     ),
 }
-"""Every schema of a direct call, and of a link."""
+"""Every schema of a direct call, of a schedule, and of a link."""
 
 
 _VALIDATION = "HTTPValidationError"

@@ -38,6 +38,7 @@ STATUS: dict[type[errors.PenstockError], int] = {
     errors.InvalidRequest: 422,
     errors.InvalidAnswer: 422,
     call_errors.NotAvailable: 422,
+    call_errors.ScheduleBusy: 409,
     errors.Unauthenticated: 401,
     errors.Forbidden: 403,
     errors.HostNotAllowed: 403,

@@ -343,7 +343,7 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
     "Questions": page_of("questions", "Question"),
     "OpenQuestion": record(_QUESTION, *_QUESTION_OPTIONAL),
     "AnsweredQuestion": record({"question": ref("Question")}),
-    "Task": record(_TASK | BLOCKED, "error", *BLOCKED),
+    "Task": record(_TASK | BLOCKED | {"scheduleId": STRING}, "error", "scheduleId", *BLOCKED),
     "TaskState": record({"id": STRING, "status": _TASK_STATUS}),
     "TaskEvent": record(_EVENT),
     "TaskEvents": record(

@@ -48,6 +48,7 @@ from penstock.store.tables import (
     idempotency,
     keys,
     media,
+    schedules,
     scopes,
     secrets,
     sign_ins,
@@ -276,7 +277,7 @@ def drop_profile(profile_id: ProfileId, at: Moment, connection: Connection) -> N
     loosen(connection, connection.execute(own).scalars().all(), at)
     mine = select(keys.c.sha256).where(keys.c.profile_id == profile_id)
     connection.execute(sign_ins.delete().where(sign_ins.c.key_sha256.in_(mine)))
-    for table in (keys, web_links, idempotency):
+    for table in (keys, web_links, idempotency, schedules):
         connection.execute(table.delete().where(table.c.profile_id == profile_id))
 
 

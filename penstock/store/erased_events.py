@@ -55,6 +55,7 @@ from penstock.core.events.flow_events import (
 )
 from penstock.core.events.history_events import Erased, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided
+from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
 from penstock.core.task import EXPIRED, Question, QuestionStatus, is_withdrawn
 from penstock.core.text import one_line
@@ -90,7 +91,9 @@ def blank_of(event: Event, erased: ErasedPart) -> Event | None:
 
 def _half(event: Event) -> ErasedPart:
     match event:
-        case MessageReceived() | CallRequested() | FlowRequested() | FlowStarted():
+        case (
+            MessageReceived() | CallRequested() | FlowRequested() | FlowStarted()
+        ) | ScheduleFired():
             return ErasedPart.USER
         case HookDecided(method="on_input"):
             # later tasks read the message as the hook left it: it goes with the message alone
@@ -133,6 +136,8 @@ def _blank(event: Event) -> Event:
             left = replace(event, task=None, inputs={}, idempotency_key=None, request_hash=None)
         case FlowStarted():
             left = replace(event, task="", inputs={})
+        case ScheduleFired():
+            left = replace(event, name="", context=None, resume_prompt="")
         case AgentStarted():
             left = replace(event, message="", system="", charter={})
         case QuestionAsked(question=question):

@@ -32,6 +32,7 @@ from penstock.core.errors import (
 from penstock.core.events import events, history_events
 from penstock.core.events.events import Event, Record
 from penstock.core.events.flow_events import FlowRequested, RunEnded
+from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.ids import (
     LogId,
     ProfileId,
@@ -49,6 +50,7 @@ from penstock.core.task import (
     TaskRecord,
     TaskStatus,
 )
+from penstock.store.schedule_claims import claim_due_time
 from penstock.store.statements import Statements
 
 
@@ -175,6 +177,8 @@ class ProjectionWriter:
                 self._admit_task(cursor, record, request)
             case events.CancelRequested() | RunEnded():
                 self._admit_to_task(cursor, record)
+            case ScheduleFired():
+                claim_due_time(self._sql, cursor, record, record.event)
             case events.QuestionAnswered():
                 self._admit_answer(cursor, record, record.event)
             case history_events.MessagesErased(of_task=task_id):
@@ -190,6 +194,8 @@ class ProjectionWriter:
                 cursor.execute(self._sql.add_session, (record.log_id, *opened))
             case events.MessageReceived() | events.CallRequested() | FlowRequested():
                 self._queue(cursor, record, record.event)
+            case ScheduleFired(schedule_id=schedule_id, due_at=due_at):
+                cursor.execute(self._sql.note_schedule, (schedule_id, due_at, record.task_id))
             case history_events.Erased():
                 # a rebuild meets this in place of an erased message, whose task is still listed
                 erased_task = (record.task_id, record.at, record.seq, record.log_id)
@@ -350,6 +356,7 @@ HAVE_CONSEQUENCES = frozenset(
         events.MessageReceived,
         events.CallRequested,
         FlowRequested,
+        ScheduleFired,
         events.TaskStarted,
         events.TaskResumed,
         events.TaskSuspended,

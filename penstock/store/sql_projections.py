@@ -293,6 +293,7 @@ class SqlProjections:
             ended_at=row.ended_at,
             ended_seq=row.ended_seq,
             outcome=None if ended is None else to_wire(ended),
+            schedule_id=row.schedule_id,
             blocked_on=_missing(row) if row.status == TaskStatus.BLOCKED else (),
         )
 

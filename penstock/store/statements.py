@@ -253,6 +253,26 @@ class Statements:
     """status, at, seq, messages, task_id."""
     cancel_task = "UPDATE tasks SET cancel_seq = ? WHERE task_id = ? AND cancel_seq IS NULL"
     """seq, task_id."""
+    claim_due = (
+        "UPDATE schedules SET next_run = ?, planned_at = ?, last_run = ?, last_task_id = ?, "
+        "missed = missed + ?, status = CASE WHEN CAST(? AS BIGINT) IS NULL THEN 'completed' "
+        "ELSE status END WHERE schedule_id = ? AND status = 'active' AND next_run = ? "
+        "RETURNING concurrency"
+    )
+    """next_run, at, at, task_id, more missed, next_run, schedule_id, due -> a row if it is due."""
+    claim_now = (
+        "UPDATE schedules SET last_run = ?, last_task_id = ? WHERE schedule_id = ? "
+        "RETURNING concurrency"
+    )
+    """at, task_id, schedule_id -> a row if the schedule exists."""
+    running_of_schedule = (
+        "SELECT task_id FROM tasks WHERE schedule_id = ? AND ended_seq IS NULL LIMIT 1"
+    )
+    """schedule_id -> a task of it that has not ended."""
+    started_for = "SELECT task_id FROM tasks WHERE schedule_id = ? AND due_at = ? LIMIT 1"
+    """schedule_id, due -> the task that was started for it."""
+    note_schedule = "UPDATE tasks SET schedule_id = ?, due_at = ? WHERE task_id = ?"
+    """schedule_id, due, task_id."""
     add_question = (
         "INSERT INTO questions (question_id, log_id, task_id, profile_id, agent, status, "
         "asked_at, asked_seq) SELECT ?, log_id, ?, profile_id, agent, CASE WHEN EXISTS (SELECT 1 "

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0011"
+REVISION = "0012"
 """The newest migration. A new database is created with these tables at once, without migrations."""
 
 logs = Table(
@@ -105,6 +105,8 @@ tasks = Table(
     Column("cancel_seq", BigInteger),
     Column("messages", Integer, nullable=False),
     Column("blocked_on", Text),
+    Column("schedule_id", Text),
+    Column("due_at", BigInteger),
     Index("tasks_of_a_log", "log_id", "first_seq"),
     Index(
         "tasks_in_hand",
@@ -113,12 +115,19 @@ tasks = Table(
         postgresql_where=text("ended_seq IS NULL"),
     ),
     Index("tasks_of_a_profile", "profile_id", "created_at"),
+    Index(
+        "tasks_of_a_schedule",
+        "schedule_id",
+        "created_at",
+        sqlite_where=text("schedule_id IS NOT NULL"),
+    ),
     sqlite_with_rowid=False,
 )
 """The state of each task. Derived from the logs, so it can be rebuilt.
 
 `messages` is the number of its messages in the conversation: the message and the answer.
 `blocked_on` is what was missing when the task was last blocked, as JSON.
+`schedule_id` and `due_at` say which schedule started it, and for which due time.
 `cancel_seq` is the first request to cancel it: from then on its questions accept no answer.
 """
 
@@ -188,6 +197,33 @@ snapshots = Table(
     Column("body", LargeBinary, nullable=False),
 )
 """The state of a long log after an event. Derived from the logs, so it can be deleted at any time.
+"""
+
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("schedule_id", Text, primary_key=True),
+    *[Column(name, Text, nullable=False) for name in ("agent", "name", "type", "timezone")],
+    *[Column(name, Text, nullable=False) for name in ("callback_type", "callback_id")],
+    *[Column(name, Text, nullable=False) for name in ("concurrency", "source", "profile_id")],
+    *[Column(name, Text) for name in ("cron", "session_id", "reason", "last_task_id")],
+    Column("status", Text, nullable=False),
+    Column("input", JSON, nullable=False),
+    Column("options", JSON, nullable=False),
+    Column("permissions", JSON),
+    *[Column(name, BigInteger) for name in ("delay_seconds", "next_run", "last_run")],
+    *[Column(name, BigInteger, nullable=False) for name in ("planned_at", "active_since")],
+    *[Column(name, BigInteger, nullable=False) for name in ("missed", "created_at", "updated_at")],
+    Index("schedules_that_are_due", "next_run", sqlite_where=text("status = 'active'")),
+    Index("schedules_by_plan", "planned_at", sqlite_where=text("status = 'active'")),
+    Index("schedules_of_an_agent", "agent", "created_at"),
+    sqlite_with_rowid=False,
+)
+"""When tasks start by themselves, and for which profile.
+
+`next_run` is the due time that the next tick starts a task for; None if there is none. `planned_at`
+is when it was computed: a time in the future means that the clock went back. Failures in a row are
+counted from `active_since`. `options` holds what is rarely set: see `chat/schedules/definition.py`.
 """
 
 keys = Table(

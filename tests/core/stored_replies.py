@@ -1,5 +1,6 @@
 """Replies with what their provider receives back, files, and typed outputs, as they are stored."""
 
+from penstock.core.clock import Moment
 from penstock.core.events.events import (
     Event,
     MessageReceived,
@@ -10,7 +11,8 @@ from penstock.core.events.events import (
 )
 from penstock.core.events.flow_events import HandedBack, HandedOff
 from penstock.core.events.history_events import Summarised
-from penstock.core.ids import BlobId, MessageId, ProfileId
+from penstock.core.events.schedule_events import ScheduleFired
+from penstock.core.ids import BlobId, MessageId, ProfileId, ScheduleId
 from penstock.core.messages import Carry, StoredFile, Usage
 from penstock.core.task import TaskOutput, TaskStatus
 
@@ -104,6 +106,33 @@ STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
         HandedBack(agent="triage", by=ProfileId("ann")),
         "handed_back",
         '{"agent":"triage","by":"ann"}',
+    ),
+    (
+        ScheduleFired(
+            schedule_id=ScheduleId("sched_1"),
+            name="News",
+            due_at=Moment(60_000),
+            next_run=Moment(120_000),
+            missed=2,
+            missed_from=Moment(1),
+            context={"region": "EU"},
+            required_labels=("press",),
+            skips_preselected=True,
+            suspension_seconds=60,
+            resume_prompt="Go on.",
+        ),
+        "schedule_fired",
+        (
+            '{"schedule_id":"sched_1","name":"News","due_at":60000,"next_run":120000,"missed":2,'
+            '"missed_from":1,'
+            '"context":{"region":"EU"},"required_labels":["press"],"skips_preselected":true,'
+            '"suspension_seconds":60,"resume_prompt":"Go on."}'
+        ),
+    ),
+    (
+        ScheduleFired(schedule_id=ScheduleId("sched_1"), name="News"),
+        "schedule_fired",
+        '{"schedule_id":"sched_1","name":"News"}',
     ),
     (TaskStarted(agent="billing"), "task_started", '{"agent":"billing"}'),
     (TaskStarted(agent_digest="0a1b"), "task_started", '{"agent_digest":"0a1b"}'),

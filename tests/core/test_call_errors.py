@@ -27,6 +27,7 @@ OUTCOMES = {
     call_errors.EgressDenied: (Status.FAILED, False, True),
     call_errors.UpstreamUnavailable: (Status.FAILED, True, True),
     call_errors.NotAvailable: (Status.FAILED, False, True),
+    call_errors.ScheduleBusy: (Status.FAILED, False, True),
     call_errors.ToolNotConfigured: (Status.FAILED, False, True),
     call_errors.LoopDetected: (Status.FAILED, False, True),
     call_errors.BudgetExceeded: (Status.FAILED, False, False),

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.chat.requests import TaskReply
 from penstock.core import errors
-from penstock.core.call_errors import NotAvailable
+from penstock.core.call_errors import NotAvailable, ScheduleBusy
 from penstock.core.envelope import ErrorDetail
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.task import TaskStatus
@@ -50,6 +50,7 @@ TABLE: list[tuple[errors.PenstockError, int, str]] = [
     (errors.InvalidAnswer(PROBLEMS), 422, "VALIDATION_ERROR"),
     (errors.ConfigError(), 422, "CONFIG_ERROR"),
     (NotAvailable(), 422, "NOT_AVAILABLE"),
+    (ScheduleBusy(), 409, "SCHEDULE_BUSY"),
     (errors.RateLimited(), 429, "RATE_LIMITED"),
     (errors.TooManyStreams(), 429, "TOO_MANY_STREAMS"),
     (errors.ModelUnavailable(), 502, "MODEL_UNAVAILABLE"),

@@ -48,6 +48,7 @@ NAMES = {
     "offered",
     "permissions",
     "previous",
+    "required_labels",
     "root",
     "selected_skills",
     "skill_ids",

@@ -65,6 +65,7 @@ from penstock.core.events.flow_events import (
 )
 from penstock.core.events.history_events import Erased, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided, Verdict
+from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Carry, StoredFile, Usage
 from penstock.core.scopes import Scope, ScopeKind
@@ -343,6 +344,7 @@ _FORMS = (
         output=_Pair(_OUTPUT_FORM.write, _maybe(_OUTPUT_FORM.read)),
     ),
     _Form("flow_requested", FlowRequested, permissions=_MAYBE_LIST),
+    _Form("schedule_fired", ScheduleFired, required_labels=_LIST),
     _Form("flow_started", FlowStarted),
     _Form("step_started", StepStarted),
     _Form(

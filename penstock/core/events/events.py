@@ -19,6 +19,7 @@ from penstock.core.events.flow_events import (
 )
 from penstock.core.events.history_events import Erased, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided
+from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.ids import (
     ArtifactId,
     BlobId,
@@ -316,6 +317,7 @@ Event = (
     | MessageReceived
     | CallRequested
     | FlowRequested
+    | ScheduleFired
     | TaskStarted
     | HandedOff
     | HandedBack
@@ -382,7 +384,7 @@ def is_outside(event: Event) -> bool:
 
 
 OUTSIDE = frozenset(
-    {SessionOpened, MessageReceived, CallRequested, FlowRequested}
+    {SessionOpened, MessageReceived, CallRequested, FlowRequested, ScheduleFired}
     | {RunEnded, CancelRequested, MessagesErased, QuestionAnswered, HandedBack}
 )
 """The types of outside events. A QuestionAnswered without a person is the holder's own."""

@@ -25,6 +25,7 @@ OUTSIDE = {
     "CancelRequested",
     "MessagesErased",
     "HandedBack",
+    "ScheduleFired",
 }
 PROGRESS = """
 AgentReminded AgentStarted CallSettled Erased FlowNotified FlowStarted HandedOff PromptResolved
@@ -35,21 +36,23 @@ Summarised TaskEnded TaskStarted TaskSuspended
 PASSED_OVER = {
     "server/streams/wire.py": """
         AgentReminded AgentStarted CallRetried CallStarted Erased FlowNotified FlowRequested
-        FlowStarted HandedBack HookDecided MessagesErased PromptResolved SecretGiven SessionOpened
-        SkillsSelected StateWritten StepSettled StepStarted Summarised
+        FlowStarted HandedBack HookDecided MessagesErased PromptResolved ScheduleFired SecretGiven
+        SessionOpened SkillsSelected StateWritten StepSettled StepStarted Summarised
     """,
     "app/run_feed.py": """
         AgentReminded CallRequested CallRetried CallStarted CancelRequested Erased FlowRequested
         HandedBack HandedOff
         HookDecided MessageReceived MessagesErased NoteEmitted PromptResolved ReplyRestarted
-        RunEnded SecretGiven SessionOpened SkillsSelected StateWritten Summarised TaskResumed
+        RunEnded ScheduleFired SecretGiven SessionOpened SkillsSelected StateWritten Summarised
+        TaskResumed
         TaskStarted TaskSuspended
     """,
     "core/events/subagent_filter.py": """
         CallRequested CallStarted CancelRequested Erased FlowNotified FlowRequested FlowStarted
         HandedBack HandedOff
         HookDecided MessageReceived MessagesErased NoteEmitted PromptResolved QuestionAnswered
-        QuestionAsked RunEnded SecretGiven SessionOpened SkillsSelected StateWritten StepSettled
+        QuestionAsked RunEnded ScheduleFired SecretGiven SessionOpened SkillsSelected StateWritten
+        StepSettled
         StepStarted Summarised TaskBlocked TaskEnded TaskResumed TaskStarted TaskSuspended
     """,
 }

@@ -1,0 +1,1 @@
+"""Schedules: tasks that start at due times."""

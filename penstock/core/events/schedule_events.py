@@ -1,0 +1,36 @@
+"""The event of schedules: the start of a task at a due time, or at the request of a person."""
+
+from msgspec import Struct
+
+from penstock.core.clock import Moment
+from penstock.core.envelope import Json
+from penstock.core.ids import ScheduleId
+
+
+class ScheduleFired(Struct, frozen=True, kw_only=True, gc=False):
+    """A schedule requested the task: this is in one write with the request. An outside event.
+
+    The same write moves the row of the schedule to `next_run`, so each due time starts one task.
+    """
+
+    schedule_id: ScheduleId
+    name: str
+    """The name of the schedule at that time."""
+    due_at: Moment | None = None
+    """The due time; None if a person or a program ran the schedule now."""
+    next_run: Moment | None = None
+    """The due time that follows; None if the schedule is completed, or was run now."""
+    missed: int = 0
+    """Due times before this one that started nothing."""
+    missed_from: Moment | None = None
+    """The oldest of these; None if there is none."""
+    context: Json | None = None
+    """What scripts read with `flo.task.getContext`. No model reads it."""
+    required_labels: tuple[str, ...] = ()
+    """Labels that the agent must have, or the task fails."""
+    skips_preselected: bool = False
+    """Whether the skills that the agent preselects are left out."""
+    suspension_seconds: int | None = None
+    """How long a question of the task waits for a person, at most."""
+    resume_prompt: str = ""
+    """The message that the task continues with after such a question was not answered."""

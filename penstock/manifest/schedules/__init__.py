@@ -1,0 +1,1 @@
+"""Schedules as authors write them: cron lines and files."""
