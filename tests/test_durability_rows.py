@@ -127,6 +127,10 @@ SHOWN = {
         FLOWS,
         f"promises/test_flow_outcomes.py::{SHELL}",
     ],
+    "the same, in a code step": [
+        FLOWS,
+        "journeys/test_flow_code_killed.py::test_a_run_killed_at_any_write_ends_the_same",
+    ],
     "`kill -9` while a schedule is due, at any write": [
         "chaos/test_schedules.py::test_a_tick_survives_a_kill_at_each_of_its_writes"
     ],
@@ -140,10 +144,6 @@ SHOWN = {
     "the clock goes back a day, or was a month ahead": [
         f"{TICKER}::test_a_clock_that_goes_back_a_day_starts_nothing_twice",
         f"{TICKER}::test_a_clock_that_was_a_month_ahead_silences_no_schedule",
-    ],
-    "the same, in a code step": [
-        FLOWS,
-        "journeys/test_flow_code_killed.py::test_a_run_killed_at_any_write_ends_the_same",
     ],
 }
 

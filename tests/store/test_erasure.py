@@ -35,6 +35,7 @@ from penstock.store.tables import (
     logs,
     media,
     metadata,
+    schedules,
     scopes,
     secrets,
     sign_ins,
@@ -267,6 +268,11 @@ OWNED = {
     sign_ins: ("cookie_{}", "hash_{}", 1 << 50),
     idempotency: ("{}", "key", "hash", "conv_x", "task_x", 1),
     web_links: ("link_{}", "conv_x", "{}", [], 1 << 50),
+    schedules: (
+        *("sched_{}", "assistant", "News", "cron", "UTC", "message", "assistant", "forbid", "api"),
+        *("{}", "@daily", None, None, None, "active", {"content": "Hi"}, {}, None),
+        *(None, 1 << 50, None, 1, 1, 0, 1, 1),
+    ),
     logs: ("conv_{}", "{}", "assistant", None, 0, 0, 0, 0, 0, 0, 0, 0, 0),
 }
 """A row of each table that has something of a profile."""
