@@ -1,5 +1,7 @@
 """Writes the changes that calls make to state, files and media, and deletes what owners had.
 
+Also moves schedules: each due time starts at most one task, over any number of processes.
+
 Guarantees: a change is written in the transaction that records its call, completely or not at all.
 The sizes in `scopes` are those of the rows. Bytes that lose a reference are entered in
 `loose_blobs` by the same transaction, so a crash leaves none behind.
@@ -8,7 +10,8 @@ How it works. A change first writes the row of its scope, which locks it: change
 one after the other, so the checks of sizes and revisions hold until the commit. Several files are
 one change, in a savepoint: if one is refused, none is written.
 
-Proof: tests/store/test_changes.py, tests/contracts/test_state.py and test_workspace.py.
+Proof: tests/store/test_changes.py, tests/contracts/test_state.py and test_workspace.py,
+tests/promises/test_schedule_claims.py.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -20,6 +23,7 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 
 from penstock.core.call_errors import (
     CallError,
+    ScheduleBusy,
     is_directory,
     not_a_directory,
     quota,
@@ -27,7 +31,9 @@ from penstock.core.call_errors import (
 )
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
-from penstock.core.events.events import CallSettled, Entry
+from penstock.core.errors import NameTaken, NotFound
+from penstock.core.events.events import CallSettled, Entry, Record
+from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.limits import Limits
@@ -57,6 +63,8 @@ from penstock.store.tables import (
     web_links,
 )
 
+FORBID = "forbid"
+"""The value of `concurrency` that allows a schedule one task at a time."""
 _LOOSEN = text(
     "INSERT INTO loose_blobs (blob_id, at) VALUES (:blob_id, :at) "
     "ON CONFLICT (blob_id) DO UPDATE SET at = excluded.at"
@@ -326,3 +334,43 @@ def loosen(connection: Connection, blob_ids: Iterable[str], at: Moment) -> None:
     # sorted: two transactions that lock the same rows in another order would deadlock on Postgres
     if rows := [{"blob_id": each, "at": at} for each in sorted(blob_ids)]:
         connection.execute(_LOOSEN, rows)
+
+
+def claim_due_time(
+    sql: Statements, cursor: DBAPICursor, record: Record, event: ScheduleFired
+) -> None:
+    """Move the row of a schedule to its next due time, for a task that starts now.
+
+    The UPDATE succeeds only while the row is active and has the `next_run` from which the tick was
+    planned. It locks the row, so of two processes the second one finds it moved. If this raises,
+    the task that the same transaction has just added is not written. After the clock went back, a
+    due time can come a second time: `tasks` shows that it has its task already.
+
+    Raises NameTaken if the due time is gone or has its task, ScheduleBusy, and NotFound for a run
+    without a due time of a schedule that was deleted.
+    """
+    schedule_id, due_at, at = event.schedule_id, event.due_at, record.at
+    if due_at is None:
+        cursor.execute(sql.claim_now, (at, record.task_id, schedule_id))
+    else:
+        moved = (event.next_run, at, at, record.task_id, event.missed, event.next_run)
+        cursor.execute(sql.claim_due, (*moved, schedule_id, event.missed_from or due_at))
+    claimed = cursor.fetchone()
+    if claimed is None and due_at is None:
+        raise NotFound(f"there is no schedule {schedule_id!r}")
+    if claimed is None:
+        raise NameTaken(f"schedule {schedule_id!r} is not due at {due_at} any more")
+    if due_at is not None and _find(cursor, sql.started_for, (schedule_id, due_at)):
+        raise NameTaken(f"schedule {schedule_id!r} has a task for {due_at} already")
+    if claimed[0] == FORBID and (task_id := _find(cursor, sql.running_of_schedule, (schedule_id,))):
+        raise ScheduleBusy(
+            f"the task {task_id} of this schedule has not ended; wait for it, cancel it, or set "
+            "the concurrency of the schedule to allow",
+            details={"task_id": task_id},
+        )
+
+
+def _find(cursor: DBAPICursor, statement: str, key: tuple[object, ...]) -> str | None:
+    cursor.execute(statement, key)
+    row = cursor.fetchone()
+    return None if row is None else str(row[0])

@@ -50,7 +50,7 @@ from penstock.core.task import (
     TaskRecord,
     TaskStatus,
 )
-from penstock.store.schedule_claims import claim_due_time
+from penstock.store.changes import claim_due_time
 from penstock.store.statements import Statements
 
 

@@ -25,7 +25,7 @@ class ScheduleFired(Struct, frozen=True, kw_only=True, gc=False):
     missed_from: Moment | None = None
     """The oldest of these; None if there is none."""
     context: Json | None = None
-    """What scripts read with `flo.task.getContext`. No model reads it."""
+    """Members of `flo.task.getContext` in scripts. No model reads them."""
     required_labels: tuple[str, ...] = ()
     """Labels that the agent must have, or the task fails."""
     skips_preselected: bool = False

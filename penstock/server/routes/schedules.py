@@ -57,7 +57,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "timezone": None,
     "concurrency": "forbid",
 }
-"""What null resets a field to."""
+"""The values that null resets fields to."""
 
 
 class SchedulesQuery(ListQuery):
