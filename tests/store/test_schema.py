@@ -41,9 +41,7 @@ async def test_a_table_of_that_name_without_a_revision_is_of_another_program(
     database: Database,
 ) -> None:
     await database.write(lambda each: each.execute(text("DROP TABLE alembic_version")))
-    with pytest.raises(
-        StoreCorrupt, match=r"here has tables of another program \(deliveries, deltas"
-    ):
+    with pytest.raises(StoreCorrupt, match=r"of another program \(deliveries, deltas"):
         await database.write(lambda each: prepare(each, "here", b""))
 
 
