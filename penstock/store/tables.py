@@ -115,12 +115,7 @@ tasks = Table(
         postgresql_where=text("ended_seq IS NULL"),
     ),
     Index("tasks_of_a_profile", "profile_id", "created_at"),
-    Index(
-        "tasks_of_a_schedule",
-        "schedule_id",
-        "created_at",
-        sqlite_where=text("schedule_id IS NOT NULL"),
-    ),
+    Index("scheduled_tasks", "schedule_id", "created_at", sqlite_where=text("schedule_id NOTNULL")),
     sqlite_with_rowid=False,
 )
 """The state of each task. Derived from the logs, so it can be rebuilt.
@@ -216,7 +211,6 @@ schedules = Table(
     *[Column(name, BigInteger, nullable=False) for name in ("missed", "created_at", "updated_at")],
     Index("schedules_that_are_due", "next_run", sqlite_where=text("status = 'active'")),
     Index("schedules_by_plan", "planned_at", sqlite_where=text("status = 'active'")),
-    Index("schedules_of_an_agent", "agent", "created_at"),
     sqlite_with_rowid=False,
 )
 """When tasks start by themselves, and for which profile.

@@ -13,12 +13,13 @@ def upgrade() -> None:
     """Add the table, and the columns of tasks; no schedule had started a task before."""
     op.add_column("tasks", sa.Column("schedule_id", sa.Text))
     op.add_column("tasks", sa.Column("due_at", sa.BigInteger))
+    scheduled = sa.text("schedule_id NOTNULL")
     op.create_index(
-        "tasks_of_a_schedule",
+        "scheduled_tasks",
         "tasks",
         ["schedule_id", "created_at"],
-        sqlite_where=sa.text("schedule_id IS NOT NULL"),
-        postgresql_where=sa.text("schedule_id IS NOT NULL"),
+        sqlite_where=scheduled,
+        postgresql_where=scheduled,
     )
     op.create_table(
         "schedules",
@@ -45,7 +46,6 @@ def upgrade() -> None:
     )
     for name, column in PARTIAL.items():
         op.create_index(name, "schedules", [column], sqlite_where=ACTIVE, postgresql_where=ACTIVE)
-    op.create_index("schedules_of_an_agent", "schedules", ["agent", "created_at"])
 
 
 def _texts(*names: str) -> list[sa.Column[str]]:
