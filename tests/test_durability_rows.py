@@ -73,6 +73,13 @@ SHOWN = {
         "store/logs/test_sql_snapshots.py::test_a_row_with_a_flipped_byte_is_not_believed",
         "engine/test_cold_folds.py::test_a_snapshot_that_does_not_fit_is_ignored",
     ],
+    "`kill -9` during a step of retention": [
+        "store/upkeep/test_retention.py::test_the_space_is_overwritten_by_the_next_sweep",
+        "store/upkeep/test_retention.py::test_a_kill_between_rows_and_blobs_is_finished_later",
+    ],
+    "a message arrives while retention deletes its conversation": [
+        "store/upkeep/test_retention.py::test_a_message_that_arrives_at_the_same_time_wins",
+    ],
     "a client goes away": [
         "journeys/test_sse.py::test_a_client_that_disconnects_cancels_no_task",
         "journeys/test_transcripts.py::test_a_reader_can_resume_after_any_frame",

@@ -250,7 +250,9 @@ async def open_storage(
     try:
         blobs = open_blobs(settings.blob_place, clock)
         catalog = project.bundle.permissions
-        database_parts = DatabaseParts(database, blobs, clock, cipher, permissions=catalog)
+        database_parts = DatabaseParts(
+            database, blobs, clock, cipher, permissions=catalog, plan=settings.retention.plan
+        )
         webhooks = tuple(each.webhook for each in settings.webhooks)
         yield Storage(
             log=SqlLog(database, blobs, clock, webhooks=webhooks),

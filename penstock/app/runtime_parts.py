@@ -47,13 +47,15 @@ from penstock.resources.vault import Vault
 from penstock.resources.workspace import Files, Media
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
-from penstock.store.erasure import Erasure, Sweeper
+from penstock.store.erasure import Erasure
 from penstock.store.logs.log import Log
 from penstock.store.logs.outbox import Outbox, Webhook
 from penstock.store.metrics import Metrics
 from penstock.store.projections import Projections
 from penstock.store.references import Lookup
 from penstock.store.repair import probe
+from penstock.store.upkeep.rules import KEEP_ALL, RetentionPlan
+from penstock.store.upkeep.sweeper import Sweeper
 from penstock.tools.hooks.hooks import HookRegistry
 from penstock.tools.invoker import Invoker
 from penstock.tools.policy import RuleSet
@@ -73,6 +75,7 @@ class DatabaseParts:
         cipher: Cipher,
         *,
         permissions: PermissionCatalog | None = None,
+        plan: RetentionPlan = KEEP_ALL,
     ) -> None:
         self.look = partial(probe, database, blobs)
         """Checks whether the store works."""
@@ -80,7 +83,7 @@ class DatabaseParts:
         self.lookup = Lookup(database, blobs)
         self.metrics = Metrics(database, blobs)
         self.erasure = Erasure(database, blobs, clock)
-        self.sweeper = Sweeper(self.erasure, blobs, clock)
+        self.sweeper = Sweeper(database, blobs, clock, erasure=self.erasure, plan=plan)
         self.schedules = ScheduleRows(database)
         self.vault = SqlVault(database, cipher, clock)
         self.outbox = Outbox(database)

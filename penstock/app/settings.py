@@ -10,7 +10,6 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
-from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -22,6 +21,7 @@ from pydantic import (
     ValidationError,
 )
 
+from penstock.app.background.sections import RetentionSection, WebhookEntry, are_different
 from penstock.app.settings_sections import (
     STRICT,
     EgressSection,
@@ -44,7 +44,6 @@ from penstock.models.limiter import RequestLimits
 from penstock.models.prices import Prices, open_prices
 from penstock.models.providers import PROVIDERS, ModelConfig, key_variable
 from penstock.models.resolve import ModelDefaults, ModelRegistry, RegistryWithoutProviders
-from penstock.store.logs.outbox import Webhook
 
 FILE = "penstock.toml"
 PREFIX = "PENSTOCK_"
@@ -91,55 +90,6 @@ def _as_switch(value: Any) -> Any:
     return bool(value) if value in (0, 1) else value
 
 
-def _is_address(url: str) -> str:
-    """Return the URL of a webhook. Raises ValueError for one that nothing can be sent to."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("must be an http or https URL")
-    if parts.username is not None or parts.fragment:
-        raise ValueError("must have no user, password or fragment; the signature proves the sender")
-    return url
-
-
-class WebhookEntry(BaseModel):
-    """`[[webhooks]]`: a server that receives events of tasks."""
-
-    model_config = STRICT
-
-    url: Annotated[str, AfterValidator(_is_address)]
-    """The address of the receiver. `[egress]` must allow it."""
-    events: tuple[Literal["task.ended", "question.asked"], ...] = Field(min_length=1)
-    """The events that it receives."""
-    secret: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")
-    """The vault key of the secret that signs: `penstock vault set shared:webhooks KEY`."""
-    agents: tuple[str, ...] = ("*",)
-    """Patterns of agents."""
-    kinds: tuple[str, ...] = ("*",)
-    """Patterns of kinds of tasks, such as `message`, `call` or `flow`."""
-    content: bool = False
-    """Whether deliveries contain answers, outputs and arguments of calls."""
-
-    @property
-    def webhook(self) -> Webhook:
-        """Return the webhook."""
-        return Webhook(
-            url=self.url,
-            events=self.events,
-            vault_key=self.secret,
-            agents=self.agents,
-            kinds=self.kinds,
-            has_content=self.content,
-        )
-
-
-def _are_different(entries: tuple[WebhookEntry, ...]) -> tuple[WebhookEntry, ...]:
-    """Return the webhooks. Raises ValueError if two have one URL: their ids would be the same."""
-    urls = [each.url for each in entries]
-    if len(set(urls)) < len(urls):
-        raise ValueError("two webhooks have the same url; put their events into one")
-    return entries
-
-
 class Settings(BaseModel):
     """The settings of one project, frozen. `load` reads them."""
 
@@ -176,11 +126,13 @@ class Settings(BaseModel):
     """Ids of further tools that every model and every script can call."""
     local: LocalSection = LocalSection()
     """The permissions of requests without an API key."""
+    retention: RetentionSection = RetentionSection()
+    """How long conversations, calls and runs are kept."""
     egress: EgressSection = EgressSection()
     """The hosts that tools can reach."""
     notifications: dict[str, NotificationEntry] = Field(default_factory=dict)
     """The channels of notifications, by name."""
-    webhooks: Annotated[tuple[WebhookEntry, ...], AfterValidator(_are_different)] = ()
+    webhooks: Annotated[tuple[WebhookEntry, ...], AfterValidator(are_different)] = ()
     """Servers that receive events of tasks."""
     sandbox: SandboxSection = SandboxSection()
     """The engine of scripts, and its confinement."""

@@ -138,6 +138,16 @@ COMMANDS = (
         lambda: late("penstock.cli.operations.webhooks:COMMANDS"),
     ),
     Command(
+        "retain",
+        "Delete what the rules of retention match.",
+        lambda: late("penstock.cli.operations.retain:retain"),
+    ),
+    Command(
+        "compact",
+        "Give the space of deleted rows back to the disk.",
+        lambda: late("penstock.cli.operations.retain:compact"),
+    ),
+    Command(
         "eval",
         "Evaluate an agent with a file of cases, and compare models and runs.",
         lambda: late("penstock.cli.eval:COMMANDS"),
@@ -311,6 +321,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "vault set": ('printf %s "$TOKEN" | penstock vault set profile weather_token',),
     "backup": ("penstock backup backups/monday",),
     "restore": ("penstock restore backups/monday --project trip",),
+    "retain": ("penstock retain --dry-run",),
     "eval run": (
         "penstock eval run evals/triage.yaml --repeat 3",
         "penstock eval run evals/triage.yaml --model fast --model strong",

@@ -142,6 +142,13 @@ class Database:
                 return is_done
         return True
 
+    async def rewrite(self) -> bool:
+        """Rewrite the file of SQLite, whatever its size; False if another process is in the way.
+
+        It takes about 10 ms per MiB, as much free space as the file, and blocks other writers.
+        """
+        return not self._is_file or await asyncio.to_thread(self._scrub, is_large=True)
+
     async def close(self) -> None:
         """Commit everything that was submitted, and close every connection."""
         self._closed = True
@@ -150,13 +157,13 @@ class Database:
             self._readers.dispose()
         await self.writer.close()
 
-    def _scrub(self) -> bool:
+    def _scrub(self, *, is_large: bool = False) -> bool:
         consequence = "its files may contain erased rows until the next attempt"
         try:
             with self._engine.connect() as connection:
                 pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
                 size = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
-                if pages * size <= self.limits.compact_bytes:
+                if is_large or pages * size <= self.limits.compact_bytes:
                     connection.exec_driver_sql("VACUUM")
                 is_busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
                 if not is_busy.scalar_one():
@@ -277,6 +284,9 @@ def _engine(url: URL, limits: Limits, synchronous: str | None) -> Engine:
         if is_reader:
             connection.execute("PRAGMA query_only = ON")
         else:
+            # works in a new file only, before anything is written; an old one takes it over when it
+            # is rewritten
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             _use_wal(connection)
             connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
             # overwrites deleted rows with zeros; the default depends on how SQLite was built

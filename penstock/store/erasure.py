@@ -19,16 +19,14 @@ Proof: tests/journeys/test_erasing.py searches every file and table for a word a
 tests/promises/test_interrupted_erasures.py covers the interruptions.
 """
 
-import asyncio
-import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
 from sqlalchemy import ColumnElement, Connection, select
 
 from penstock.core.clock import Clock, Moment
-from penstock.core.errors import NotFound, StoreClosed, StoreCorrupt, StoreError
+from penstock.core.errors import NotFound, StoreCorrupt
 from penstock.core.events.events import Entry
 from penstock.core.events.history_events import MessagesErased
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
@@ -41,7 +39,6 @@ from penstock.store.logs.sql_snapshots import drop_snapshots
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import (
     FREED,
-    LOOSE_SECONDS,
     NAMING,
     SWEEP_SIZE,
     LooseBlob,
@@ -78,6 +75,8 @@ from penstock.store.tables import (
 )
 
 ErasedListener = Callable[[LogId], None]
+IsKept = Callable[[LogId, Connection], bool]
+"""Whether a log must stay; asked in the transaction that would delete it."""
 
 
 class Erasure:
@@ -154,6 +153,19 @@ class Erasure:
         """Delete one log, as `erase_logs` does."""
         return await self.erase_logs([log_id])
 
+    async def collect(self, log_id: LogId, is_kept: IsKept) -> set[LogId]:
+        """Delete a log and its runs as `erase_logs` does, unless one of them `is_kept`.
+
+        Nobody waits for this, so the space in the files is overwritten later, by `finish`.
+        """
+        found = await self._with_runs({log_id})
+        is_any_kept = partial(_any_of, found, is_kept)
+        if await self._database.read(is_any_kept):
+            return set()
+        deleted = await self._delete(found, is_kept)
+        await self._drop_due(await self._database.read(erased))
+        return deleted
+
     async def erase_profile(self, profile_id: ProfileId) -> set[LogId]:
         """Delete a profile's logs, state, files, secrets, media, keys and links.
 
@@ -203,24 +215,31 @@ class Erasure:
                 await self._blobs.share(blob_id)
             await self._database.write(lambda each: loosen(each, abandoned, now))
 
-    async def _delete(self, log_ids: Iterable[LogId]) -> None:
+    async def _delete(self, log_ids: Iterable[LogId], is_kept: IsKept | None = None) -> set[LogId]:
         """Delete the rows of logs in this order, and make the blobs that they named due.
+
+        Stops at a log that `is_kept`. Returns the deleted ones.
 
         A unit of work cannot read blobs. So the references in large outcomes are read
         first, and the deletion is refused, and repeated, if another large outcome came meanwhile.
         """
-        due = erased_at(self._clock.now())
+        due, deleted = erased_at(self._clock.now()), set[LogId]()
         for log_id in log_ids:
-            seen, named, is_deleted = 0, set[BlobId](), False
+            seen, named = 0, set[BlobId]()
+            is_deleted: bool | None = False
             while not is_deleted:
                 newest = await self._database.read(partial(newest_of, log_id))
                 named |= await self._database.read(partial(blobs_of, log_id, seen))
                 since = (events.c.log_id == log_id, events.c.seq > seen)
                 named |= await self._named_in_large(*since)
                 seen = newest
-                unit = partial(_delete_log, log_id, seen, named, due=due)
+                unit = partial(_delete_log, log_id, seen, named, due=due, is_kept=is_kept)
                 is_deleted = await self._database.write(unit, order=log_id)
+                if is_deleted is None:
+                    return deleted
+            deleted.add(log_id)
             self._notify(log_id)
+        return deleted
 
     def _notify(self, log_id: LogId) -> None:
         for listener in self._listeners:
@@ -235,17 +254,21 @@ class Erasure:
         """
         entries = await self._database.read(erased)
         freed = [entry for entry in entries if entry.blob_id == FREED]
-        blobs = [entry for entry in entries if entry.blob_id != FREED]
         try:
-            since = Moment(self._clock.now() + 1)  # erased blobs were stored earlier
-            await self._drop({each.blob_id: since for each in blobs})
-            await self._database.write(partial(forget, blobs))
+            await self._drop_due(entries)
             while await self.sweep() == SWEEP_SIZE:
                 pass
         finally:
             is_overwritten = await self._database.scrub()
         if is_overwritten:
             await self._database.write(partial(forget, freed))
+
+    async def _drop_due(self, entries: Sequence[LooseBlob]) -> None:
+        """Delete the blobs of erasures, and their entries."""
+        blobs = [entry for entry in entries if entry.blob_id != FREED]
+        since = Moment(self._clock.now() + 1)  # erased blobs were stored earlier
+        await self._drop({each.blob_id: since for each in blobs})
+        await self._database.write(partial(forget, blobs))
 
     async def _with_runs(self, log_ids: set[LogId]) -> list[LogId]:
         """Return the logs and, before each of them, the runs that its calls started."""
@@ -326,9 +349,20 @@ class Erasure:
 
 
 def _delete_log(
-    log_id: LogId, seen: int, named: set[BlobId], connection: Connection, *, due: Moment
-) -> bool:
-    """Delete the rows of a log. Return False if a large outcome after `seen` must be read first."""
+    log_id: LogId,
+    seen: int,
+    named: set[BlobId],
+    connection: Connection,
+    *,
+    due: Moment,
+    is_kept: IsKept | None,
+) -> bool | None:
+    """Delete the rows of a log. Return None if it `is_kept`.
+
+    Returns False if a large outcome after `seen` must be read first.
+    """
+    if is_kept is not None and is_kept(log_id, connection):
+        return None
     since = (events.c.log_id == log_id, events.c.seq > seen, events.c.kind.in_(NAMING))
     large = select(events.c.seq).where(*since, events.c.blob_id.is_not(None))
     if connection.execute(large.limit(1)).first() is not None:
@@ -345,6 +379,10 @@ def _delete_log(
     return True
 
 
+def _any_of(log_ids: Iterable[LogId], is_kept: IsKept, connection: Connection) -> bool:
+    return any(is_kept(each, connection) for each in log_ids)
+
+
 def _drop_without_logs(profile_id: ProfileId, due: Moment, connection: Connection) -> list[LogId]:
     """Return the logs of a profile. If there are none, delete everything else that it has."""
     own = select(logs.c.log_id).where(logs.c.profile_id == profile_id)
@@ -353,48 +391,3 @@ def _drop_without_logs(profile_id: ProfileId, due: Moment, connection: Connectio
         release_erased(connection, (), due)
         drop_profile(profile_id, due, connection)
     return left
-
-
-log = logging.getLogger(__name__)
-
-
-class Sweeper:
-    """Deletes unused bytes in the background: at the start, and then at regular intervals.
-
-    Each sweep first finishes an interrupted erasure. Several processes may sweep one store: each
-    row of `loose_blobs` is claimed by one of them.
-    """
-
-    def __init__(self, erasure: Erasure, blobs: Blobs, clock: Clock) -> None:
-        self._erasure = erasure
-        self._blobs = blobs
-        self._clock = clock
-        self._sweeping: asyncio.Task[None] | None = None
-
-    def open(self) -> None:
-        """Start the task that sweeps."""
-        self._sweeping = asyncio.create_task(self._sweep())
-
-    async def close(self) -> None:
-        """Stop, even during a sweep: the next one does the rest."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            await asyncio.wait([self._sweeping])
-
-    async def _sweep(self) -> None:
-        while True:
-            try:
-                await self._once(Moment(self._clock.now() - round(1000 * LOOSE_SECONDS)))
-            except StoreClosed:
-                return
-            except StoreError as error:
-                log.warning(
-                    "unused bytes could not be deleted; the next sweep tries again: %s", error
-                )
-            await self._clock.sleep(LOOSE_SECONDS)
-
-    async def _once(self, before: Moment) -> None:
-        await self._blobs.tidy(before)
-        await self._erasure.finish()
-        while await self._erasure.sweep(before=before):
-            pass

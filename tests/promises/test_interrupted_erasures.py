@@ -30,11 +30,12 @@ from penstock.core.stored_changes import (
 )
 from penstock.store.blobs import Blobs, Disk
 from penstock.store.database import Database, open_database
-from penstock.store.erasure import Erasure, Sweeper
+from penstock.store.erasure import Erasure
 from penstock.store.logs.log import Lease
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.references import LooseBlob, erased, erased_at, forget, release_erased
 from penstock.store.tables import state
+from penstock.store.upkeep.sweeper import Sweeper
 from penstock.testing.clock import FakeClock
 from tests.kit.log_entries import ANN, CHAT, ONE, ended, held, opened, started
 
@@ -104,7 +105,7 @@ async def sweep_once(
     database: Database, erasure: Erasure, blobs: BrittleBlobs, clock: FakeClock
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """Do what a process does first, before any time has passed."""
-    sweeper = Sweeper(erasure, blobs, clock)
+    sweeper = Sweeper(database, blobs, clock, erasure=erasure)
 
     async def sweep() -> None:
         sweeper.open()
@@ -363,7 +364,7 @@ async def test_an_interrupted_erasure_is_finished_at_the_next_start(
     with cut_at(statement, 0), pytest.raises(StoreFull):
         await erasure.erase_log(CHAT)
     assert await log.head(CHAT) == 0
-    sweeper = Sweeper(Erasure(sqlite, blobs, clock), blobs, clock)
+    sweeper = Sweeper(sqlite, blobs, clock)
     sweeper.open()
     while not clock.sleepers:
         await sqlite.read(lambda _: None)

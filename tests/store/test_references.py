@@ -24,10 +24,11 @@ from penstock.store.blobs import Blobs, Disk
 from penstock.store.bucket import open_bucket
 from penstock.store.changes import Changes
 from penstock.store.database import Database
-from penstock.store.erasure import Erasure, Sweeper
+from penstock.store.erasure import Erasure
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.references import NAMING, erased_since, files_of, named_in, waiter_of
 from penstock.store.statements import Statements
+from penstock.store.upkeep.sweeper import Sweeper
 from penstock.testing.clock import FakeClock
 from tests.kit.cancelled_put import cancelled_put
 from tests.kit.log_entries import opened
@@ -106,7 +107,7 @@ def blobs(clock: FakeClock) -> Blobs:
 
 @pytest.fixture
 async def sweeper(database: Database, blobs: Blobs, clock: FakeClock) -> AsyncIterator[Sweeper]:
-    swept = Sweeper(Erasure(database, blobs, clock), blobs, clock)
+    swept = Sweeper(database, blobs, clock)
     yield swept
     await swept.close()
 
@@ -285,7 +286,7 @@ async def test_a_disk_that_fails_ends_no_sweeper(database: Database, clock: Fake
     for wanted in (gone, None):
         await change(database, clock, file(wanted))
     clock.advance(2 * HOUR)
-    sweeper = Sweeper(Erasure(database, blobs, clock), blobs, clock)
+    sweeper = Sweeper(database, blobs, clock)
     sweeper.open()
     await pass_by(database, clock, 0)
     assert await blobs.exists(gone)
