@@ -156,7 +156,7 @@ class Erasure:
     async def collect(self, log_id: LogId, is_kept: IsKept) -> set[LogId]:
         """Delete a log and its runs as `erase_logs` does, unless one of them `is_kept`.
 
-        Nobody waits for this, so the space in the files is overwritten later, by `finish`.
+        No person waits for this, so the space in the files is overwritten later, by `finish`.
         """
         found = await self._with_runs({log_id})
         is_any_kept = partial(_any_of, found, is_kept)

@@ -29,6 +29,7 @@ from penstock.store.repair import (
 )
 from penstock.store.tables import REVISION, questions, sessions, tasks
 from penstock.testing.clock import FakeClock
+from tests.kit.backups import damage_file
 from tests.kit.log_entries import (
     CHAT,
     ONE,
@@ -56,9 +57,7 @@ async def test_a_new_database_is_sound_and_empty(tmp_path: Path) -> None:
 async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     await (await open_database(f"sqlite:///{path}")).close()
-    pages = bytearray(path.read_bytes())
-    pages[-2048:] = b"\xff" * 2048
-    path.write_bytes(pages)
+    damage_file(path)
     database = await open_database(f"sqlite:///{path}")
     health = await check(database)
     await database.close()

@@ -141,4 +141,5 @@ def _part(log: OldLog) -> dict[str, Any]:
 
 
 def _row(log: OldLog) -> tuple[str, ...]:
-    return log.log_id, log.of, log.agent, when(log.at), ", ".join(sorted(log.status))
+    ended = ", ".join(sorted(log.status))
+    return log.log_id, log.of, log.agent, when(log.at) or "", ended

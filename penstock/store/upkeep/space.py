@@ -1,7 +1,7 @@
 """Gives the space of deleted rows back to the disk, in steps that delay no writer.
 
 SQLite keeps the pages of deleted rows in its file for later rows. A database that was created with
-`auto_vacuum = INCREMENTAL` can give them back a few at a time: each step is one unit of the writer,
+`auto_vacuum = INCREMENTAL` can return them a few at a time: each step is one unit of the writer,
 which moves at most `STEP_PAGES` pages. Older databases have to be rewritten once (`rewrite`).
 Postgres does this by itself. Proof: tests/store/upkeep/test_space.py.
 """
@@ -27,11 +27,11 @@ class Space(Struct, frozen=True):
     free: int
     page_bytes: int
     is_incremental: bool
-    """Whether free pages can be given back in steps."""
+    """Whether free pages can be returned in steps."""
 
     @property
     def is_wasted(self) -> bool:
-        """Whether so much is free that it should be given back: 4 MiB, and a tenth of the file."""
+        """Whether so much is free that it should be returned: 4 MiB, and a tenth of the file."""
         return self.free >= _LEAST_FREE and 10 * self.free >= self.pages
 
 

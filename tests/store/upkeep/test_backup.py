@@ -26,7 +26,7 @@ from penstock.store.upkeep.backup import BackupWriter, open_unprepared
 from penstock.store.upkeep.backup_folder import read_backup, verify_backup
 from penstock.store.upkeep.contents import drifted
 from penstock.testing.clock import FakeClock
-from tests.kit.backups import made, silent
+from tests.kit.backups import damage_file, made, silent
 from tests.kit.log_entries import CHAT, ONE, held, live_a_little, message, note, opened
 
 
@@ -50,12 +50,6 @@ class Erasing(Blobs):
 
 def names(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
-
-
-def damage(file: Path) -> None:
-    pages = bytearray(file.read_bytes())
-    pages[-2048:] = b"\xff" * 2048
-    file.write_bytes(pages)
 
 
 def rows(folder: Path, statement: str) -> list[tuple[object, ...]]:
@@ -218,7 +212,7 @@ async def test_a_damaged_database_is_not_copied(
     await log.send(CHAT, [opened(), message(ONE)])
     await database.close()
     path = Path(sqlite_url.removeprefix("sqlite:///"))
-    damage(path)
+    damage_file(path)
     damaged = await open_database(sqlite_url, prepares=False)
     with pytest.raises(StoreCorrupt, match="no backup was made"):
         await made(damaged, blobs, tmp_path / "one")

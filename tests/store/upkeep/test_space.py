@@ -1,4 +1,4 @@
-"""Free pages of SQLite are given back in small steps."""
+"""SQLite returns free pages to the disk in small steps."""
 
 import sqlite3
 from contextlib import closing

@@ -22,8 +22,7 @@ PLAN = RetentionPlan(rules=(RetentionRule(of="conversations", days=30),), step=2
 
 async def count(database: Database) -> int:
     statement = text("SELECT count(*) FROM logs")
-    found: int = await database.read(lambda each: each.execute(statement).scalar())
-    return found
+    return int(await database.read(lambda each: each.execute(statement).scalar_one()))
 
 
 @pytest.fixture
