@@ -21,7 +21,8 @@ from pydantic import (
     ValidationError,
 )
 
-from penstock.app.background.sections import RetentionSection, WebhookEntry, are_different
+from penstock.app.sections.background import RetentionSection, WebhookEntry, are_different
+from penstock.app.sections.sources import PathInSettings, Sources, settings_error
 from penstock.app.settings_sections import (
     STRICT,
     EgressSection,
@@ -37,7 +38,6 @@ from penstock.app.settings_sections import (
     ServerSection,
     ToolSection,
 )
-from penstock.app.settings_sources import PathInSettings, Sources, settings_error
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.limits import Limits
 from penstock.models.limiter import RequestLimits

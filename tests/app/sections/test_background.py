@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from penstock.app.background.sections import RetentionEntry, RetentionSection
+from penstock.app.sections.background import RetentionEntry, RetentionSection
 from penstock.store.upkeep.rules import KEEP_ALL, RetentionRule
 
 

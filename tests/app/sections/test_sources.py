@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from penstock.app.settings_sources import Sources
+from penstock.app.sections.sources import Sources
 
 TEXT = """
 size = 1

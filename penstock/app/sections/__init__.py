@@ -1,0 +1,1 @@
+"""Parts of the settings: where each value comes from, and sections about background work."""
