@@ -4,7 +4,7 @@
 or the line of the file. tomllib reports no lines, so `_line` searches the text for the section and
 the key; a wrong guess shows another line and changes no value.
 
-Shown by tests/app/test_sources.py.
+Shown by tests/app/sections/test_sources.py.
 """
 
 import json

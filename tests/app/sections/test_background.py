@@ -1,5 +1,7 @@
 """The sections about webhooks and retention become what their parts take."""
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -19,6 +21,6 @@ def test_without_a_section_everything_is_kept() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"step": 0}, {"step": 1001}, {"pause_seconds": -1}])
-def test_a_step_is_neither_empty_nor_endless(wrong: dict[str, int]) -> None:
+def test_a_step_is_neither_empty_nor_endless(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         RetentionSection(**wrong)
