@@ -33,6 +33,7 @@ from penstock.chat.inbox import Inbox, TaskStarter
 from penstock.chat.log_follower import LogSource
 from penstock.chat.schedules.scheduler import SchedulePorts, Scheduler
 from penstock.chat.schedules.ticker import Ticker
+from penstock.chat.schedules.tool_schedules import ToolSchedules
 from penstock.chat.session import ChatWork, Participants
 from penstock.chat.task_bodies import Requirements, TaskDispatcher
 from penstock.chat.task_closer import TaskCloser
@@ -180,6 +181,7 @@ class Assembly:
             ask_agent=self._ask_agent,
             runs=self._run_callbacks,
             authoring=self._project.authoring_callbacks,
+            schedules=lambda: ToolSchedules(self._schedules, self._world.limits.agent_schedules),
         )
 
     async def _run_agent(self, request: SubagentRequest, ledger: Ledger) -> Json:

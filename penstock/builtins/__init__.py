@@ -12,6 +12,7 @@ from penstock.builtins import (
     files,
     media,
     notify,
+    schedule,
     skill_manifests,
     skills,
     subagent,
@@ -41,6 +42,7 @@ TOOLS: tuple[Tool, ...] = (
     *subagent.TOOLS,
     *architect.TOOLS,
     *workflow.TOOLS,
+    *schedule.TOOLS,
 )
 """Every built-in tool, in the order that lists show them."""
 _IDS = frozenset(each.spec.tool_id for each in TOOLS)

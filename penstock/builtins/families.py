@@ -28,6 +28,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "send_media_attachment",
     ),
     "notify": ("send_notification",),
+    "schedules": ("get_schedule_info", "create_schedule"),
     "sheets": (
         "csv_inspect",
         "csv_read",

@@ -95,6 +95,11 @@ COMMANDS = (
         lambda: late("penstock.cli.tasks:COMMANDS"),
     ),
     Command(
+        "schedules",
+        "List, show, run, pause or resume schedules; print due times.",
+        lambda: late("penstock.cli.schedules.group:COMMANDS"),
+    ),
+    Command(
         "answer", "List open questions, or answer one.", lambda: late("penstock.cli.answer:answer")
     ),
     Command(
@@ -311,6 +316,8 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "debug": ('penstock debug weather --input \'{"city": "Lisbon"}\'',),
     "tools grants": ("penstock tools grants weather --skill trips --origin model",),
     "tasks events": ("penstock tasks events task_1 --follow",),
+    "schedules run": ("penstock schedules run sched_1",),
+    "schedules next": ("penstock schedules next --count 20", "penstock schedules next sched_1"),
     "answer": (
         "penstock answer",
         "penstock answer q_1 approve",

@@ -117,6 +117,8 @@ class Limits:
     """A SQLite file up to this size is rewritten after an erasure: about 10 ms per MiB, in which
     other writers wait. A larger one may keep copies of erased rows in unused parts of pages until
     you run `VACUUM`."""
+    agent_schedules: int = 100
+    """Active schedules of one agent that its model may create."""
     schedule_late_seconds: float = 3600
     """How late a due time may start its task, for example after the process was off; an older one
     is counted as missed."""

@@ -6,7 +6,7 @@ agents and flows. `app/wiring.py` implements them, because this package may not 
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -76,6 +76,34 @@ class FlowRequest(Struct, frozen=True, kw_only=True):
     """Whether it must not ask a person, whatever the project's default is."""
 
 
+class ScheduleRequest(Struct, frozen=True, kw_only=True):
+    """A call's request to create a schedule."""
+
+    schedule_id: str
+    """Stays the same when the call runs again, so that the call finds its schedule."""
+    agent: str
+    profile: Profile
+    session_id: str | None
+    """The conversation of the call, for messages."""
+    given: Json
+    """The input of the call."""
+
+
+class ScheduleCalls(Protocol):
+    """Creates schedules for calls of tools, and shows them. `chat` implements it.
+
+    Contract: `create_by_call` creates one schedule for each id, and raises InvalidRequest for a
+    wrong line, zone or workflow, and ToolFailed if the agent has too many. `info_for_call` returns
+    one schedule of the agent, or without an id a list of them, and raises NotFound.
+    """
+
+    async def create_by_call(self, request: ScheduleRequest) -> Json:
+        """Create a schedule, or return the one that the same call created before."""
+
+    async def info_for_call(self, schedule_id: str | None, agent: str) -> Json:
+        """Return a schedule, or those of an agent."""
+
+
 RunAgent = Callable[[SubagentRequest, Ledger], Awaitable[Json]]
 """Runs an agent, and returns the input of its `finish`. Raises CallError; lets Signals pass."""
 AskAgent = Callable[[AgentRequest, Ledger], Awaitable[Any]]
@@ -115,6 +143,7 @@ class Callbacks(Struct, frozen=True, kw_only=True):
     ask_agent: AskAgent | None = None
     runs: Runs | None = None
     authoring: Authoring | None = None
+    schedules: Callable[[], ScheduleCalls] | None = None
 
 
 NO_PROJECT = "there is no project folder here: open one with penstock.open(directory)"

@@ -84,6 +84,8 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("media_fetch", {"media_id": "$", "output_path": "task://media.txt"}),
     ("get_media_download_url", {"media_id": "$"}),
     ("send_media_attachment", {"media_id": "$"}),
+    ("create_schedule", {"name": "News", "cron": "@daily", "message": "What is new?"}),
+    ("get_schedule_info", {}),
 ]
 SCRIPT = """
 export async function run({ calls }: any) {

@@ -143,6 +143,17 @@ class Scheduler:
         """
         return await self._given.rows.get(schedule_id, agent)
 
+    async def find(self, schedule_id: str) -> Schedule | None:
+        """Return a schedule, or None if there is none.
+
+        Args:
+            schedule_id: Its id.
+
+        Returns:
+            The schedule.
+        """
+        return await self._given.rows.find(schedule_id)
+
     async def list(
         self,
         of: SchedulesOf = EVERY_SCHEDULE,

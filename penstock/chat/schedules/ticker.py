@@ -183,9 +183,7 @@ class Ticker:
         await self._rows.change(schedule.schedule_id, values)
 
 
-FAILED = (
-    f"its last {FAILURES} tasks failed; find the reason with `penstock tasks list`, then resume it"
-)
+FAILED = f"its last {FAILURES} tasks failed; `penstock tasks list` shows them"
 
 
 def _fired(schedule: Schedule, tick: Tick) -> ScheduleFired:

@@ -10,6 +10,8 @@ type FloInspected<Cell> = { format: "csv" | "xlsx"; path: string; sheets: { name
 type FloSaved = { /** What the file had and has not any more. */ not_kept?: string[] };
 type FloCopied = FloBook & { applied_targets: FloJsonValue[]; copied_count: number; sheets_touched: string[] };
 
+type FloSchedule = { id: string; name: string; type: string; cron: string | null; timezone: string; workflowId: string | null; status: string; nextRun: string | null; lastRun: string | null; lastStatus: string | null; missed: number };
+
 interface FloBuiltInOutputs {
   list_available_skills: { skill_count: number; skills: { skill_id: string; name: string; description: string; resource_count: number; tools: string[] }[] };
   activate_skill: { skill_id: string; selected_skill_ids: string[] };
@@ -45,5 +47,7 @@ interface FloBuiltInOutputs {
   excel_edit_structure: FloSheet & FloSaved & { applied_count: number; applied_operations: FloJsonValue[]; stale_formulas?: string[] };
   excel_auto_fit_row: FloSheet & FloSaved & { row: number };
   excel_apply_changes: FloBook & FloSaved & { applied_count: number; applied_operations: FloJsonValue[]; cell_assignment_count: number; applied_row_copy_count: number; applied_row_copies: FloJsonValue[]; applied_column_copy_count: number; applied_column_copies: FloJsonValue[]; applied_style_copy_count: number; applied_style_copies: FloJsonValue[]; applied_auto_fit_count: number; applied_auto_fit_rows: { row: number; sheet: string }[]; sheets_touched: string[] };
+  get_schedule_info: FloSchedule | { results: FloSchedule[] };
+  create_schedule: { id: string; name: string; type: string; cron: string | null; timezone: string; workflowId: string | null; status: string; nextRun: string | null; nextRuns: string[] };
   send_notification: { channel_id: string; channel_name: string; delivered: boolean; kind: string };
 }
