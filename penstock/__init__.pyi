@@ -28,6 +28,8 @@ from penstock.chat.python.public_events import Thinking as Thinking
 from penstock.chat.python.public_events import ToolCalled as ToolCalled
 from penstock.chat.python.public_events import ToolReturned as ToolReturned
 from penstock.chat.python.run import Run as Run
+from penstock.chat.recorded.fork import EarlierWrite as EarlierWrite
+from penstock.chat.recorded.fork import Fork as Fork
 from penstock.chat.requests import NewCall as NewCall
 from penstock.chat.requests import NewRun as NewRun
 from penstock.chat.schedules.definition import NewSchedule as NewSchedule
@@ -99,12 +101,14 @@ __all__ = [
     "Content",
     "Depends",
     "Document",
+    "EarlierWrite",
     "Ended",
     "Envelope",
     "Event",
     "Fallback",
     "FileOptions",
     "Finished",
+    "Fork",
     "HandedOff",
     "Hooks",
     "Image",

@@ -31,6 +31,7 @@ from penstock.chat.direct_tools import DirectTools
 from penstock.chat.directory import Directory
 from penstock.chat.inbox import Inbox, TaskStarter
 from penstock.chat.log_follower import LogSource
+from penstock.chat.recorded.fork import TaskCopier
 from penstock.chat.schedules.scheduler import SchedulePorts, Scheduler
 from penstock.chat.schedules.ticker import Ticker
 from penstock.chat.schedules.tool_schedules import ToolSchedules
@@ -369,6 +370,7 @@ class Assembly:
                 directory=Directory(
                     storage.log, storage.projections, self._launcher, bus=self._bus
                 ),
+                copier=TaskCopier(storage.log, self._world.new_id, self._wake),
                 erasure=storage.database_parts.erasure if storage.database_parts else None,
                 owner=storage.owner,
             ),

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from penstock.chat.task_records import first_record, records_of
+from penstock.chat.recorded.task_records import first_record, records_of
 from penstock.chat.wire_forms import (
     Attachments,
     LinkTo,

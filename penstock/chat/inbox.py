@@ -25,6 +25,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from penstock.chat.recorded.task_records import RepeatedRequests, first_task
 from penstock.chat.requests import (
     NewMessage,
     RequestKey,
@@ -35,7 +36,6 @@ from penstock.chat.requests import (
     message_entries,
     sent_message,
 )
-from penstock.chat.task_records import RepeatedRequests, first_task
 from penstock.chat.task_waiter import TaskWaiter
 from penstock.core.errors import (
     AlreadyAnswered,

@@ -16,6 +16,7 @@ from penstock.agents.catalog import Catalog
 from penstock.chat.directory import Directory
 from penstock.chat.inbox import Inbox
 from penstock.chat.log_follower import LogSource, follow
+from penstock.chat.recorded.fork import Fork, ForkRequest, TaskCopier
 from penstock.chat.requests import NewMessage, SentMessage, TaskReply
 from penstock.chat.task_waiter import TaskWaiter
 from penstock.core.diagnostics import did_you_mean
@@ -45,6 +46,7 @@ class Known(Struct, frozen=True, kw_only=True):
     attachments: AttachmentKeeper
     blobs: Blobs
     directory: Directory
+    copier: TaskCopier
     erasure: Erasure | None
     """None without a database: nothing is erased then."""
     owner: str
@@ -103,6 +105,18 @@ class Requests:
         Raises NotFound, TaskOver.
         """
         return await self.inbox.cancel(TaskId(task_id), profile or self.local)
+
+    async def fork(
+        self, task_id: str, request: ForkRequest, *, profile: Profile | None = None
+    ) -> Fork:
+        """Continue a copy of a task from an event in its middle; the task itself stays as it is.
+
+        Raises NotFound (the task, the agent), InvalidRequest, TextErased.
+        """
+        task = await self.inbox.task(TaskId(task_id), profile or self.local)
+        if request.agent is not None:
+            self.known.agents.get(request.agent)
+        return await self.known.copier.fork(task, request)
 
     async def hand_back(self, session_id: str, *, profile: Profile | None = None) -> str:
         """Undo the newest hand-off of a conversation; return the agent that has it then.

@@ -17,8 +17,8 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Self
 
+from penstock.chat.recorded.task_records import records_of, unfit
 from penstock.chat.requests import TaskReply
-from penstock.chat.task_records import records_of, unfit
 from penstock.core.errors import NotFound, NotReady
 from penstock.core.events.events import (
     CancelRequested,

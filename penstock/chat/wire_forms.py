@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 from typing import Any
 
+from penstock.chat.recorded.fork import Fork
 from penstock.core.call import CallPath, ToolCall, tools_on
 from penstock.core.clock import to_iso
 from penstock.core.envelope import Envelope
@@ -162,6 +163,18 @@ def task_part(task: TaskRecord) -> dict[str, Any]:
         | started_by
         | blocked_part(task.blocked_on)
     )
+
+
+def fork_part(fork: Fork) -> dict[str, Any]:
+    """Return a fork: its task, and the writes that it does not undo."""
+    return {
+        "id": fork.task_id,
+        "conversationId": fork.session,
+        "effects": [
+            {"path": list(each.path), "tool": each.tool, "status": each.status}
+            for each in fork.effects
+        ],
+    }
 
 
 def blocked_part(missing: Collection[Missing]) -> dict[str, Any]:

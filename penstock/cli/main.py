@@ -153,9 +153,14 @@ COMMANDS = (
         lambda: late("penstock.cli.operations.retain:compact"),
     ),
     Command(
+        "fork",
+        "Continue a copy of a task from an event in its middle.",
+        lambda: late("penstock.cli.recorded.fork:fork"),
+    ),
+    Command(
         "eval",
         "Evaluate an agent with a file of cases, and compare models and runs.",
-        lambda: late("penstock.cli.eval:COMMANDS"),
+        lambda: late("penstock.cli.recorded.eval:COMMANDS"),
         default="run",
     ),
     Command("version", "Print the version.", lambda: late("penstock.cli.version:version")),
@@ -329,6 +334,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "backup": ("penstock backup backups/monday",),
     "restore": ("penstock restore backups/monday --project trip",),
     "retain": ("penstock retain --dry-run",),
+    "fork": ("penstock fork task_1 --at 12", "penstock fork task_1 --edit"),
     "eval run": (
         "penstock eval run evals/triage.yaml --repeat 3",
         "penstock eval run evals/triage.yaml --model fast --model strong",

@@ -8,7 +8,7 @@ import typer
 from penstock.app.runtime import Runtime
 from penstock.app.runtime_parts import Storage
 from penstock.chat.log_follower import LogSource, follow
-from penstock.chat.task_records import records_of
+from penstock.chat.recorded.task_records import records_of
 from penstock.chat.task_waiter import awaited_runs
 from penstock.chat.wire_forms import event_part, quarantine_part, question_record, task_part
 from penstock.cli.completion import tasks

@@ -19,6 +19,7 @@ PenstockError                 docstring = default message; `code` = the class na
 ├── AlreadyAnswered           the question has an answer
 ├── QuestionClosed            the question was cancelled or has expired
 ├── TaskOver                  the task has ended
+├── TextErased                a part of the task was erased
 ├── TaskError                 a task has no output; has its Reply
 │   ├── TaskFailed            it failed
 │   ├── TaskCancelled         it was cancelled
@@ -30,16 +31,8 @@ PenstockError                 docstring = default message; `code` = the class na
 ├── BadLastEventId            not a position in this log
 ├── InvalidRequest            contains every problem of a request's body
 │   └── InvalidAnswer         the answer does not fit its question
-├── Unauthenticated           no valid key
-├── Forbidden                 a permission is missing
-├── HostNotAllowed            a foreign Host header
-├── OriginNotAllowed          a foreign Origin header
-├── LinkExpired               a signed link that is no longer valid
-├── TooLarge                  a body over its limit
-├── UnsupportedType           a content type that is not supported
-├── RateLimited               too many requests
-├── TooManyStreams            too many open streams
-├── NotReady                  the server is starting or stopping
+├── Unauthenticated, Forbidden, HostNotAllowed, OriginNotAllowed, LinkExpired, TooLarge,
+│   UnsupportedType, RateLimited, TooManyStreams, NotReady: requests over HTTP
 ├── PromptNotResolved         the project's prompt script returned no text
 ├── ToolsetFailed             a toolset raised, or returned no usable tools
 ├── HookRefused               a hook refused a message, a request or a reply
@@ -184,6 +177,12 @@ class TaskOver(PenstockError):
     """The task has ended."""
 
     code = "TASK_ENDED"
+
+
+class TextErased(PenstockError):
+    """A part of the task was erased, so it cannot be continued or repeated."""
+
+    code = "ERASED"
 
 
 class TaskError(PenstockError):

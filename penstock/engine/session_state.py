@@ -63,7 +63,7 @@ from penstock.core.events.flow_events import (
     StepSettled,
     StepStarted,
 )
-from penstock.core.events.history_events import Erased, MessagesErased, Summarised
+from penstock.core.events.history_events import Erased, Forked, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided
 from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.ids import LogId, TaskId
@@ -193,7 +193,7 @@ class SessionState:
                 pass
             case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested() | Erased():
                 pass
-            case MessagesErased() | HandedBack() | ScheduleFired():
+            case MessagesErased() | HandedBack() | ScheduleFired() | Forked():
                 pass
             case _:
                 assert_never(event)
@@ -230,7 +230,7 @@ class SessionState:
                 self.agents.hand_back()
             case SkillsSelected():
                 self._select(event)
-            case MessageReceived() | CallRequested() | FlowRequested() | TaskBlocked():
+            case MessageReceived() | CallRequested() | FlowRequested() | TaskBlocked() | Forked():
                 pass
             case TaskStarted() | TaskResumed() | TaskEnded() | StepStarted() | ScheduleFired():
                 pass

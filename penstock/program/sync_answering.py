@@ -7,6 +7,7 @@ from penstock.agents.agent import AnyAgent
 from penstock.app.runtime import Runtime
 from penstock.chat.python.answering import Target
 from penstock.chat.python.archive import Session
+from penstock.chat.recorded.fork import Fork
 from penstock.core.ids import ASSISTANT
 from penstock.core.reply import Message, Question, Reply, ToolCall
 from penstock.program.sync_run import LoopThread
@@ -156,6 +157,30 @@ class SyncAnswering:
             The conversations.
         """
         return self._thread.do(self._runtime.sessions(agent=agent, limit=limit))
+
+    def fork(
+        self,
+        task_id: str,
+        *,
+        at: int,
+        agent: str | None = None,
+        title: str | None = None,
+        content: str | None = None,
+    ) -> Fork:
+        """Continue a copy of a task from an event in its middle; see `Runtime.fork`.
+
+        Args:
+            task_id: The task.
+            at: The number of the newest event that the copy has.
+            agent: Another agent that continues; only if `at` is the task's message.
+            title: The title of the new conversation.
+            content: Another text of the message; only if `at` is the task's message.
+
+        Returns:
+            The new task, which runs.
+        """
+        forked = self._runtime.fork(task_id, at=at, agent=agent, title=title, content=content)
+        return self._thread.do(forked)
 
     def hand_back(self, session: str) -> str:
         """Give a conversation back to the agent that handed it off; see `Runtime.hand_back`.

@@ -1,4 +1,4 @@
-"""JSON Schemas of the API's answers to operators: webhooks and their deliveries."""
+"""JSON Schemas of the API's answers about webhooks, their deliveries, and forks of tasks."""
 
 from penstock.server.schemas import (
     NUMBER,
@@ -36,7 +36,10 @@ _DELIVERY = {
     "problem": STRING,
 }
 
+_EFFECT = record({"path": listed(STRING), "tool": STRING, "status": STRING})
+
 OPERATIONS: dict[str, Schema] = {
+    "Fork": record({"id": STRING, "conversationId": TEXT_OR_NULL, "effects": listed(_EFFECT)}),
     "Webhook": record(_WEBHOOK, "reason"),
     "Webhooks": record({"webhooks": listed(ref("Webhook"))}),
     "Delivery": record(_DELIVERY, "problem"),

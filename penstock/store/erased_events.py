@@ -53,7 +53,7 @@ from penstock.core.events.flow_events import (
     StepSettled,
     StepStarted,
 )
-from penstock.core.events.history_events import Erased, MessagesErased, Summarised
+from penstock.core.events.history_events import Erased, Forked, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided
 from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
@@ -113,7 +113,7 @@ def _half(event: Event) -> ErasedPart:
         case (
             (SessionOpened() | TaskStarted() | TaskResumed() | ReplyRestarted() | SkillsSelected())
             | (TaskSuspended() | CancelRequested() | StepStarted() | RunEnded())
-            | (Erased() | MessagesErased() | HandedOff() | HandedBack())
+            | (Erased() | MessagesErased() | HandedOff() | HandedBack() | Forked())
         ):
             return ErasedPart.NONE
         case _:

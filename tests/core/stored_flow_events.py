@@ -15,10 +15,16 @@ from penstock.core.events.flow_events import (
     StepStarted,
     StepStatus,
 )
+from penstock.core.events.history_events import Forked
 from penstock.core.ids import LogId, ProfileId, TaskId
 from penstock.core.messages import Usage
 
 STORED_OF_FLOWS: list[tuple[Event, str, str]] = [
+    (
+        Forked(from_task=TaskId("task_1"), from_log=LogId("conv_1"), seq=7),
+        "forked",
+        '{"from_task":"task_1","from_log":"conv_1","seq":7}',
+    ),
     (
         FlowRequested(
             command="dom:apply",

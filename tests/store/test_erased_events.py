@@ -98,6 +98,7 @@ def test_the_events_of_the_test_above_are_full_of_the_word() -> None:
     assert silent == {
         "CancelRequested",
         "Erased",
+        "Forked",
         "MessagesErased",
         "HandedBack",
         "HandedOff",

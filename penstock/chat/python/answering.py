@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from typing_extensions import TypeVar
 
 from penstock.chat.python.recorded_task import RecordedTask
+from penstock.chat.recorded.task_records import records_of
 from penstock.chat.requests import TaskReply, answered_by, question_of, reply_of
-from penstock.chat.task_records import records_of
 from penstock.chat.task_requests import Requests
 from penstock.core.errors import NotFound, RuntimeMisuse, TaskOver
 from penstock.core.ids import LogId, QuestionId, TaskId

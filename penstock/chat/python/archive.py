@@ -19,8 +19,9 @@ from penstock.agents.catalog import name_of
 from penstock.chat.python.answering import Answering
 from penstock.chat.python.imported_turns import read_turns
 from penstock.chat.python.recorded_task import RecordedTask
+from penstock.chat.recorded.fork import Fork, ForkRequest
+from penstock.chat.recorded.task_records import records_of
 from penstock.chat.requests import title_of
-from penstock.chat.task_records import records_of
 from penstock.chat.task_requests import Requests
 from penstock.core.clock import Moment
 from penstock.core.errors import ConfigError, NotFound, SessionBusy
@@ -139,6 +140,38 @@ class Archive(Answering):
             return call.output
         text = (await self.requests.known.blobs.get(stored.blob_id)).decode()
         return text if stored.is_text else parse_json(text)
+
+    async def fork(
+        self,
+        task_id: str,
+        *,
+        at: int,
+        agent: str | None = None,
+        title: str | None = None,
+        content: str | None = None,
+    ) -> Fork:
+        """Continue a copy of a task from an event in its middle; the task itself stays as it is.
+
+        Calls with an outcome do not run again, and an open question is asked again. The files and
+        values of the conversation and the task are not copied.
+
+        Args:
+            task_id: The task.
+            at: The number of the newest event that the copy has; `penstock tasks show` lists them.
+            agent: Another agent that continues; only if `at` is the task's message.
+            title: The title of the new conversation.
+            content: Another text of the message; only if `at` is the task's message.
+
+        Returns:
+            The new task, which runs: `attach` to it. It does not undo the writes in `effects`.
+
+        Raises:
+            NotFound: There is no such task or agent.
+            InvalidRequest: The event is not one of the task, or a change does not fit it.
+            TextErased: Something of the conversation was erased.
+        """
+        wanted = ForkRequest(seq=at, agent=agent, title=title, content=content)
+        return await self.requests.fork(task_id, wanted)
 
     async def hand_back(self, session: str) -> str:
         """Give a conversation back to the agent that handed it off.

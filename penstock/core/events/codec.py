@@ -63,7 +63,7 @@ from penstock.core.events.flow_events import (
     StepStarted,
     StepStatus,
 )
-from penstock.core.events.history_events import Erased, MessagesErased, Summarised
+from penstock.core.events.history_events import Erased, Forked, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided, Verdict
 from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.json_values.json_text import compact
@@ -363,6 +363,7 @@ _FORMS = (
     _Form("summarised", Summarised, tasks=_LIST, usage=_USAGE),
     _Form("erased", Erased),
     _Form("messages_erased", MessagesErased),
+    _Form("forked", Forked),
 )
 _BY_TYPE: dict[type[Any], _Form] = {form.cls: form for form in _FORMS}
 _BY_KIND = {form.kind: form for form in _FORMS}

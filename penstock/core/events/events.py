@@ -17,7 +17,7 @@ from penstock.core.events.flow_events import (
     HandedOff,
     RunEnded,
 )
-from penstock.core.events.history_events import Erased, MessagesErased, Summarised
+from penstock.core.events.history_events import Erased, Forked, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided
 from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.ids import (
@@ -346,6 +346,7 @@ Event = (
     | Summarised
     | Erased
     | MessagesErased
+    | Forked
 )
 
 
@@ -385,6 +386,6 @@ def is_outside(event: Event) -> bool:
 
 OUTSIDE = frozenset(
     {SessionOpened, MessageReceived, CallRequested, FlowRequested, ScheduleFired}
-    | {RunEnded, CancelRequested, MessagesErased, QuestionAnswered, HandedBack}
+    | {RunEnded, CancelRequested, MessagesErased, QuestionAnswered, HandedBack, Forked}
 )
 """The types of outside events. A QuestionAnswered without a person is the holder's own."""

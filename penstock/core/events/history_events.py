@@ -1,8 +1,8 @@
-"""Events after which a history reads differently: it was shortened, or messages were erased."""
+"""Events about the history of a log: it was shortened, messages were erased, or it is a copy."""
 
 from msgspec import Struct
 
-from penstock.core.ids import TaskId
+from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import NOTHING_SPENT, Usage
 
 
@@ -43,3 +43,12 @@ class MessagesErased(Struct, frozen=True, kw_only=True, gc=False):
     of_task: TaskId
     user: bool
     answer: bool
+
+
+class Forked(Struct, frozen=True, kw_only=True, gc=False):
+    """The events before this one are copies: another task continues from them here."""
+
+    from_task: TaskId
+    from_log: LogId
+    seq: int
+    """The newest event of the other log that was copied."""

@@ -19,8 +19,8 @@ from starlette.responses import Response
 from penstock.app.run_feed import STATUS, run_result
 from penstock.app.runtime_parts import FlowParts, Storage
 from penstock.chat.log_follower import LogTail
+from penstock.chat.recorded.task_records import first_record, records_of, unfit
 from penstock.chat.requests import NewRun, TaskReply
-from penstock.chat.task_records import first_record, records_of, unfit
 from penstock.chat.wire_forms import blocked_part, question_part, question_record
 from penstock.core.clock import to_iso
 from penstock.core.envelope import ErrorDetail

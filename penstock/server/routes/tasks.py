@@ -9,9 +9,16 @@ from starlette.responses import Response
 
 from penstock.app.runtime_parts import Storage
 from penstock.chat.log_follower import LogTail
-from penstock.chat.task_records import records_of
+from penstock.chat.recorded.fork import ForkRequest
+from penstock.chat.recorded.task_records import records_of
 from penstock.chat.task_waiter import awaited_runs
-from penstock.chat.wire_forms import envelope_part, event_part, question_record, task_part
+from penstock.chat.wire_forms import (
+    envelope_part,
+    event_part,
+    fork_part,
+    question_record,
+    task_part,
+)
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import BadLastEventId, InvalidRequest, NotFound
 from penstock.core.events.events import (
@@ -25,9 +32,17 @@ from penstock.core.messages import Usage, total_usage
 from penstock.core.profile import ADMIN, CHAT, READ, Profile
 from penstock.core.task import QuestionStatus, TaskRecord, TaskStatus
 from penstock.engine.bus import Live
-from penstock.server.context import ServerContext, admitted, context_of, owned
+from penstock.server.context import ServerContext, admitted, allowed, context_of, owned
 from penstock.server.openapi import answers, streams, takes
-from penstock.server.parameters import Form, PageQuery, page_of, read_json, sorting
+from penstock.server.parameters import (
+    NO_NUL,
+    NOT_BLANK,
+    Form,
+    PageQuery,
+    page_of,
+    read_json,
+    sorting,
+)
 from penstock.server.problem import Json
 from penstock.server.routes.session_stream import NO_CONTENT
 from penstock.server.routing import Router
@@ -38,6 +53,17 @@ router = Router(prefix="/api/tasks", tags=["tasks"])
 questions_router = Router(prefix="/api/questions", tags=["questions"])
 
 _STREAM = "text/event-stream"
+_NAMED = {"type": ["string", "null"], "minLength": 1, "maxLength": 200, "pattern": NO_NUL}
+FORK = Form(
+    {
+        "seq": {"type": "integer", "minimum": 1, "maximum": 2**53},
+        "agent": _NAMED,
+        "title": _NAMED,
+        "content": {"type": ["string", "null"], "minLength": 1, "pattern": NOT_BLANK},
+    },
+    required=("seq",),
+)
+"""The keys of a fork."""
 
 
 class EventQuery(BaseModel):
@@ -98,6 +124,22 @@ async def cancel_task(task_id: str, request: Request) -> Response:
     context, profile = context_of(request), admitted(request, CHAT)
     task = await context.runtime.requests.cancel(TaskId(task_id), profile=profile)
     return Json({"id": task.task_id, "status": task.status.value}, 202)
+
+
+@router.post(
+    "/{task_id}/fork",
+    status_code=201,
+    responses=answers("Fork", 201),
+    openapi_extra=takes(FORK),
+    response_class=Json,
+)
+async def fork_task(task_id: str, request: Request) -> Response:
+    """Continue a copy of a task from an event in its middle; the task itself stays as it is."""
+    context, profile = context_of(request), allowed(request, CHAT)
+    body, _ = await read_json(request, context.limits.request_bytes)
+    wanted = ForkRequest(**FORK.read(body))
+    fork = await context.runtime.requests.fork(task_id, wanted, profile=profile)
+    return Json(fork_part(fork), 201)
 
 
 @router.get(

@@ -26,6 +26,7 @@ OUTSIDE = {
     "MessagesErased",
     "HandedBack",
     "ScheduleFired",
+    "Forked",
 }
 PROGRESS = """
 AgentReminded AgentStarted CallSettled Erased FlowNotified FlowStarted HandedOff PromptResolved
@@ -36,12 +37,13 @@ Summarised TaskEnded TaskStarted TaskSuspended
 PASSED_OVER = {
     "server/streams/wire.py": """
         AgentReminded AgentStarted CallRetried CallStarted Erased FlowNotified FlowRequested
-        FlowStarted HandedBack HookDecided MessagesErased PromptResolved ScheduleFired SecretGiven
+        FlowStarted Forked HandedBack HookDecided MessagesErased PromptResolved ScheduleFired
+        SecretGiven
         SessionOpened SkillsSelected StateWritten StepSettled StepStarted Summarised
     """,
     "app/run_feed.py": """
         AgentReminded CallRequested CallRetried CallStarted CancelRequested Erased FlowRequested
-        HandedBack HandedOff
+        Forked HandedBack HandedOff
         HookDecided MessageReceived MessagesErased NoteEmitted PromptResolved ReplyRestarted
         RunEnded ScheduleFired SecretGiven SessionOpened SkillsSelected StateWritten Summarised
         TaskResumed
@@ -49,7 +51,7 @@ PASSED_OVER = {
     """,
     "core/events/subagent_filter.py": """
         CallRequested CallStarted CancelRequested Erased FlowNotified FlowRequested FlowStarted
-        HandedBack HandedOff
+        Forked HandedBack HandedOff
         HookDecided MessageReceived MessagesErased NoteEmitted PromptResolved QuestionAnswered
         QuestionAsked RunEnded ScheduleFired SecretGiven SessionOpened SkillsSelected StateWritten
         StepSettled

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import eval as command
+from penstock.cli.recorded import eval as command
 from penstock.evals.report import Attempt
 from penstock.evals.stored_runs import StoredRuns
 

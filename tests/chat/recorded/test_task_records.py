@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from penstock.app.runtime import Runtime
 from penstock.builtins import TOOLS
+from penstock.chat.recorded.task_records import first_record, records_of
 from penstock.chat.requests import NewMessage, RequestKey, SentMessage, TaskReply
-from penstock.chat.task_records import first_record, records_of
 from penstock.core.clock import SystemClock
 from penstock.core.errors import IdempotencyConflict, StoreCorrupt
 from penstock.core.events.events import MessageReceived, QuestionAnswered, Record, TaskEnded

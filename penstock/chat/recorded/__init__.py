@@ -1,0 +1,1 @@
+"""Recorded tasks: read them from the log, and continue a copy of one from its middle."""
