@@ -12,17 +12,16 @@ import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
-from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
 from penstock.app.script_sandbox import missing_engine
+from penstock.cli.operations.findings import Finding, FindingLevel, upkeep_findings
 from penstock.cli.options import ProjectFolder
 from penstock.cli.project import ReadProject, find
 from penstock.cli.terminal.output import AsJson, clean, print_json
@@ -57,6 +56,14 @@ Rebuild = Annotated[
         "--rebuild", help="Rebuild the lists of tasks, conversations and questions from the logs."
     ),
 ]
+Fix = Annotated[
+    bool,
+    typer.Option(
+        "--fix",
+        help="Mend what is safe beside a server: --rebuild, end leases in the future that are not"
+        " renewed, delete blobs that no row names.",
+    ),
+]
 EXTRAS = {
     "deno": ("deno",),
     "speed": ("uvloop", "httptools"),
@@ -74,22 +81,6 @@ MAX_LOGS = 200
 """Limit of the unfinished logs that are read completely: reading is linear in their length."""
 
 
-class FindingLevel(StrEnum):
-    """How serious a finding is."""
-
-    FINE = "ok"
-    NOTE = "note"
-    WRONG = "wrong"
-
-
-class Finding(Struct, frozen=True):
-    """One line of the report."""
-
-    mark: FindingLevel
-    about: str
-    text: str
-
-
 _STYLES = {
     FindingLevel.FINE: ("✓", "green"),
     FindingLevel.NOTE: ("·", "yellow"),
@@ -98,7 +89,11 @@ _STYLES = {
 
 
 def doctor(
-    *, rebuilt: Rebuild = False, project: ProjectFolder = None, as_json: AsJson = False
+    *,
+    rebuilt: Rebuild = False,
+    fix: Fix = False,
+    project: ProjectFolder = None,
+    as_json: AsJson = False,
 ) -> None:
     """Report what is installed, unreachable or misconfigured. Exit code 1 if anything is wrong."""
     findings = [*_installed()]
@@ -108,7 +103,7 @@ def doctor(
         findings.append(Finding(FindingLevel.WRONG, "project", str(error)))
     else:
         findings += [*_project(read), *_models(read), *_scripts(read), *_disk(read)]
-        findings += asyncio.run(_database(read, rebuilt=rebuilt))
+        findings += asyncio.run(_database(read, rebuilt=rebuilt or fix, fixes=fix))
     _print(findings, as_json=as_json)
     raise typer.Exit(int(any(each.mark is FindingLevel.WRONG for each in findings)))
 
@@ -235,17 +230,17 @@ def _disk(read: ReadProject) -> Iterator[Finding]:
         yield Finding(FindingLevel.FINE, "disk", f"{place} is writable, {free:,} MiB free")
 
 
-async def _database(read: ReadProject, *, rebuilt: bool) -> list[Finding]:
+async def _database(read: ReadProject, *, rebuilt: bool, fixes: bool) -> list[Finding]:
     place = read.settings.database_shown
     try:
         async with AsyncExitStack() as closing:
-            return await _database_findings(read, closing, rebuilt=rebuilt)
+            return await _database_findings(read, closing, rebuilt=rebuilt, fixes=fixes)
     except PenstockError as error:
         return [Finding(FindingLevel.WRONG, "database", f"{place}: {error}")]
 
 
 async def _database_findings(
-    read: ReadProject, closing: AsyncExitStack, *, rebuilt: bool
+    read: ReadProject, closing: AsyncExitStack, *, rebuilt: bool, fixes: bool
 ) -> list[Finding]:
     settings = read.settings
     place = settings.database_shown
@@ -271,7 +266,8 @@ async def _database_findings(
         findings += [
             Finding(FindingLevel.WRONG, "lists", f"not rebuilt: {why}") for why in made.left
         ]
-    return findings + await _lists(database, rebuilt=rebuilt)
+    findings += await _lists(database, rebuilt=rebuilt)
+    return findings + await upkeep_findings(database, blobs, SystemClock(), fixes=fixes)
 
 
 async def _lists(database: Database, *, rebuilt: bool) -> list[Finding]:

@@ -15,39 +15,37 @@ Proof: tests/store/test_blobs.py, tests/contracts/test_objects.py.
 """
 
 import asyncio
-import errno
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from penstock.core.clock import Clock, Moment, SystemClock
-from penstock.core.errors import (
-    ConfigError,
-    NotFound,
-    StoreCorrupt,
-    StoreError,
-    StoreFull,
-    StoreReadOnly,
-)
-from penstock.core.exhaustion import FULL, exhaustion_of, raise_exhaustion
+from penstock.core.errors import ConfigError, NotFound, StoreCorrupt, StoreReadOnly
+from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.ids import BlobId, new_id
 from penstock.core.late import late
+from penstock.store.failures import brief, failure
 
 _Found = TypeVar("_Found")
 
-_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _ID = re.compile(r"[0-9a-f]{64}")
 IN_MEMORY = "memory:///"
-_PROBE = "tried"
-_PART = "part"
+_PROBE, _PART, _SHARED = "tried", "part", ".shared"
 _SMALL = 256 * 1024
 """Up to this size, hashing takes less time than handing the bytes to a thread."""
+
+
+class StoredObject(NamedTuple):
+    """A name, and when it was last written."""
+
+    name: str
+    at: Moment
 
 
 class Objects(Protocol):
@@ -77,6 +75,10 @@ class Objects(Protocol):
 
     async def delete(self, name: str) -> None:
         """Delete the name; do nothing if it does not exist."""
+        ...
+
+    async def stored(self) -> Sequence[StoredObject]:
+        """Return everything that is stored."""
         ...
 
     async def tidy(self, before: Moment) -> None:
@@ -153,6 +155,12 @@ class Blobs:
         for name in (_mark(blob_id), blob_id):
             await self._objects.delete(name)
 
+    async def unwritten_since(self, before: Moment) -> set[BlobId]:
+        """Return all bytes that were last put before then."""
+        stored = await self._objects.stored()
+        young = {each.name.removesuffix(_SHARED) for each in stored if each.at >= before}
+        return {BlobId(name) for name, _ in stored if _is_id(name) and name not in young}
+
     async def tidy(self, before: Moment) -> None:
         """Delete what is left of writes that started before then and were interrupted."""
         await self._objects.tidy(before)
@@ -225,33 +233,11 @@ async def _hash(data: bytes) -> BlobId:
 
 
 def _mark(blob_id: BlobId) -> str:
-    return f"{blob_id}.shared"
+    return f"{blob_id}{_SHARED}"
 
 
 def _is_id(blob_id: str) -> bool:
     return _ID.fullmatch(blob_id) is not None
-
-
-# ---- what a failure of a folder or a bucket means ----
-
-
-def failure(error: Exception) -> StoreError:
-    """Return the error of the store for an error of a folder or a bucket."""
-    if (exhaustion := exhaustion_of(error)) is not None:
-        return exhaustion
-    message, number = brief(error), error.errno if isinstance(error, OSError) else None
-    # libraries of buckets report the errors of a disk as text, without an errno
-    if number in FULL or "No space left" in message or "quota" in message.lower():
-        return StoreFull(f"no space is left for blobs; nothing was lost: {message}")
-    refused = number in _REFUSED or isinstance(error, PermissionError)
-    if refused or "Read-only" in message or "Permission" in message:
-        return StoreReadOnly(f"the blobs cannot be written: {message}")
-    return StoreError(f"the blobs cannot be reached: {message}")
-
-
-def brief(error: Exception) -> str:
-    """Return the first line of a message: some libraries append their own data structures."""
-    return str(error).partition("\n")[0]
 
 
 # ---- in this process ----
@@ -283,6 +269,10 @@ class Memory:
     async def delete(self, name: str) -> None:
         """Delete the name; do nothing if it does not exist."""
         self._contents.pop(name, None)
+
+    async def stored(self) -> Sequence[StoredObject]:
+        """Return everything that is stored; in memory nothing is ever old."""
+        return [StoredObject(each, Moment(2**53)) for each in self._contents]
 
     async def tidy(self, before: Moment) -> None:
         """Do nothing: a write in memory is never interrupted."""
@@ -318,6 +308,10 @@ class Disk:
     async def delete(self, name: str) -> None:
         """Delete the name; do nothing if it does not exist."""
         await _in_thread(lambda: (self._folder / name).unlink(missing_ok=True))
+
+    async def stored(self) -> Sequence[StoredObject]:
+        """Return everything that is stored."""
+        return await _in_thread(lambda: _entries(self._folder))
 
     async def tidy(self, before: Moment) -> None:
         """Delete what is left of writes that started before then and were interrupted."""
@@ -372,6 +366,14 @@ def _is_file(path: Path) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _entries(folder: Path) -> list[StoredObject]:
+    found = []
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # it was deleted meanwhile
+            found.append(StoredObject(path.name, Moment(int(1000 * path.stat().st_mtime))))
+    return found
 
 
 def _remove_parts(folder: Path, before: Moment) -> None:

@@ -1,6 +1,6 @@
 """Named bytes in a bucket, by obstore of the extra `s3`; loaded late, as few projects use one."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from typing import Literal, TypeVar
 
@@ -9,7 +9,8 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import ObjectStore, from_url
 
 from penstock.core.clock import Moment
-from penstock.store.blobs import failure
+from penstock.store.blobs import StoredObject
+from penstock.store.failures import failure
 
 PutMode = Literal["create", "overwrite"]
 _Found = TypeVar("_Found")
@@ -53,6 +54,21 @@ class Bucket:
         """Delete the name; do nothing if it does not exist."""
         with suppress(FileNotFoundError):
             await _checked(obstore.delete_async(self._store, name))
+
+    async def stored(self) -> Sequence[StoredObject]:
+        """Return everything that is stored."""
+        found = []
+        try:
+            async for page in obstore.list(self._store):
+                found += [
+                    StoredObject(
+                        each["path"], Moment(int(1000 * each["last_modified"].timestamp()))
+                    )
+                    for each in page
+                ]
+        except (BaseError, OSError) as error:
+            raise failure(error) from error
+        return found
 
     async def tidy(self, before: Moment) -> None:
         """Do nothing: a bucket shows no parts of an interrupted write."""

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from penstock.cli.doctor import EXTRAS, Finding, FindingLevel, confining
+from penstock.cli.doctor import EXTRAS, confining
 from penstock.cli.main import main
+from penstock.cli.operations.findings import Finding, FindingLevel
 from penstock.core.clock import SystemClock
 from penstock.core.ids import TaskId
 from penstock.sandbox.processes.process import found_layers

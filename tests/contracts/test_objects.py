@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import StoreError, StoreFull, StoreReadOnly
-from penstock.store.blobs import Disk, Memory, Objects, failure
+from penstock.store.blobs import Disk, Memory, Objects
 from penstock.store.bucket import open_bucket
+from penstock.store.failures import failure
 
 LARGE = bytes(range(256)) * 4096
 
@@ -53,6 +54,17 @@ async def test_a_name_is_freed_however_often_it_is_asked_for(objects: Objects) -
         await objects.delete("name")
     assert not await objects.exists("name")
     assert await objects.put("name", b"y", only_if_new=True)
+
+
+async def test_everything_stored_is_listed_with_its_time(objects: Objects) -> None:
+    assert [*await objects.stored()] == []
+    for name in ("one", "two"):
+        await objects.put(name, b"x")
+    found = sorted(await objects.stored())
+    assert [each.name for each in found] == ["one", "two"]
+    assert min(each.at for each in found) > 1_700_000_000_000
+    await objects.delete("one")
+    assert [each.name for each in await objects.stored()] == ["two"]
 
 
 MEANINGS: list[tuple[Exception, type[StoreError], str]] = [

@@ -152,11 +152,17 @@ def _noun(table: Table) -> str:
 
 
 async def drifted(
-    database: Database, blobs: Blobs, *, most_events: int, most_logs: int = 2**31
+    database: Database,
+    blobs: Blobs,
+    *,
+    most_events: int,
+    most_logs: int = 2**31,
+    skips_unreadable: bool = False,
 ) -> tuple[int, list[str]]:
     """Fold the newest logs again. Return how many, and how their rows differ from the fold.
 
-    Reads logs until `most_events` are read. A log that cannot be read is reported, too.
+    Reads logs until `most_events` are read. A log that cannot be read is reported, too, unless
+    `skips_unreadable`.
     """
     newest = select(logs.c.log_id, logs.c.head).outerjoin(tasks, tasks.c.log_id == logs.c.log_id)
     newest = newest.group_by(logs.c.log_id, logs.c.head)
@@ -168,7 +174,10 @@ async def drifted(
                 break
             left -= head
             count += 1
-            differences += await _compared(database, blobs, folder, LogId(log_id))
+            try:
+                differences += await _compared(database, blobs, folder, LogId(log_id))
+            except StoreCorrupt as error:
+                differences += () if skips_unreadable else (str(error),)
     return count, differences
 
 
@@ -179,13 +188,13 @@ async def _compared(
     if log is None:  # it was erased meanwhile
         return ()
     if len(rows) != log[3]:
-        return (f"log {log_id!r} has {len(rows)} events in place of {log[3]}",)
+        raise StoreCorrupt(f"log {log_id!r} has {len(rows)} events in place of {log[3]}")
     try:
         records = await EventRows(blobs).records(log_id, rows)
-    except StoreCorrupt as error:
-        # a log that was erased since then has no large bodies any more
-        is_left = (await database.read(partial(_snapshot, log_id)))[0] is not None
-        return (str(error),) if is_left else ()
+    except StoreCorrupt:
+        if (await database.read(partial(_snapshot, log_id)))[0] is None:  # erased since then
+            return ()
+        raise
     folded = await folder.rows(log, records)
     return [
         f"{name} of log {log_id!r}: {_difference(stored.get(name), folded.get(name))}"

@@ -1,7 +1,8 @@
 """Deletes old conversations, calls and runs by the rules of the operator, in small steps.
 
 Guarantees: nothing that is open is deleted: a log with a task that has not ended, an open question,
-a lease or a pending run, and a run whose caller has not ended. That is checked in the transaction
+a lease, a pending run or a schedule,
+and a run whose caller has not ended. That is checked in the transaction
 that deletes, so a message that arrives at the same time wins. What is deleted goes the way of an
 erasure (`erasure.py`), with its state, files, blobs, list rows and runs.
 
@@ -24,10 +25,12 @@ from penstock.core.task import FLOW, QuestionStatus
 from penstock.store.database import Database
 from penstock.store.erasure import Erasure
 from penstock.store.references import waiter_of
-from penstock.store.tables import events, logs, questions, sessions, tasks
+from penstock.store.tables import events, logs, questions, schedules, sessions, tasks
 from penstock.store.upkeep.rules import CALLS, CONVERSATIONS, DAY, RUNS, OldLog, RetentionRule
 
 _KINDS = {"message": CONVERSATIONS, "call": CALLS, FLOW: RUNS}
+_COMPLETED = "completed"
+"""The status of a schedule that was due once and fires no more."""
 _LOOKED = 500
 """Logs that one step looks at."""
 
@@ -125,16 +128,18 @@ def _is_kept(expected: OldLog, log_id: LogId, connection: Connection) -> bool:
 
 
 def is_open(log_id: LogId, connection: Connection, *, is_waited_for: bool = True) -> bool:
-    """Whether a log has a task, a question, a lease or a pending run, or a caller that is open.
+    """Whether a log has an open task or question, a lease, a pending run, a plan or a caller.
 
     With `is_waited_for=False` the caller is not looked at: it is deleted together with its runs.
     """
     held = or_(logs.c.owner.is_not(None), logs.c.needs_run != 0)
+    is_planned = schedules.c.status != _COMPLETED
     is_asked = questions.c.status == QuestionStatus.OPEN.value
     for statement in (
         select(logs.c.log_id).where(logs.c.log_id == log_id, held),
         select(tasks.c.task_id).where(tasks.c.log_id == log_id, tasks.c.ended_seq.is_(None)),
         select(questions.c.question_id).where(questions.c.log_id == log_id, is_asked),
+        select(schedules.c.schedule_id).where(schedules.c.session_id == log_id, is_planned),
     ):
         if connection.execute(statement.limit(1)).first() is not None:
             return True

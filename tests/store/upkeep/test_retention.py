@@ -165,6 +165,12 @@ def do(statement: str, connection: Connection) -> None:
     connection.execute(text(statement))
 
 
+SCHEDULE = """
+INSERT INTO schedules (schedule_id, agent, name, type, timezone, callback_type, callback_id, input,
+concurrency, options, source, profile_id, session_id, status, planned_at, active_since, missed,
+created_at, updated_at) VALUES ('s_1', 'a', 'daily', 'cron', 'UTC', 'message', 'm', '{}', 'skip',
+'{}', 'api', 'ann', 'conv_1', 'paused', 0, 0, 0, 0, 0)
+"""
 OPEN = {
     "a task that runs": ((note("x"),), ""),
     "a question": ((asked(), suspended()), ""),
@@ -173,6 +179,7 @@ OPEN = {
         "UPDATE questions SET status = 'open'",
     ),
     "a lease": ((ended(),), "UPDATE logs SET owner = 'somebody'"),
+    "a schedule that sends messages to it": ((ended(),), SCHEDULE),
     "a run that is due": ((ended(),), "UPDATE logs SET needs_run = 1"),
 }
 
