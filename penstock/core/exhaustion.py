@@ -23,6 +23,7 @@ WAIT_SECONDS = 0.5
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """No space on a disk, or none within the quota of this user."""
 _NUMBERS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS}
+_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NO_THREAD = "can't start new thread"
 _MAX_CAUSES = 32
 
@@ -102,3 +103,25 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         cause = current.__context__ if current.__cause__ is None else current.__cause__
         if cause is not None:
             remaining.append(cause)
+
+
+# ---- folders and buckets of blobs ----
+
+
+def blob_failure(error: Exception) -> StoreError:
+    """Return the error of the store for an error of a folder or a bucket."""
+    if (exhaustion := exhaustion_of(error)) is not None:
+        return exhaustion
+    message, number = brief(error), error.errno if isinstance(error, OSError) else None
+    # libraries of buckets report the errors of a disk as text, without an errno
+    if number in FULL or "No space left" in message or "quota" in message.lower():
+        return StoreFull(f"no space is left for blobs; nothing was lost: {message}")
+    refused = number in _REFUSED or isinstance(error, PermissionError)
+    if refused or "Read-only" in message or "Permission" in message:
+        return StoreReadOnly(f"the blobs cannot be written: {message}")
+    return StoreError(f"the blobs cannot be reached: {message}")
+
+
+def brief(error: Exception) -> str:
+    """Return the first line of a message: some libraries append their own data structures."""
+    return str(error).partition("\n")[0]

@@ -27,10 +27,9 @@ from urllib.parse import unquote, urlsplit
 
 from penstock.core.clock import Clock, Moment, SystemClock
 from penstock.core.errors import ConfigError, NotFound, StoreCorrupt, StoreReadOnly
-from penstock.core.exhaustion import raise_exhaustion
+from penstock.core.exhaustion import blob_failure, brief, raise_exhaustion
 from penstock.core.ids import BlobId, new_id
 from penstock.core.late import late
-from penstock.store.failures import brief, failure
 
 _Found = TypeVar("_Found")
 
@@ -346,7 +345,7 @@ async def _in_thread(work: Callable[[], _Found]) -> _Found:
     try:
         return await asyncio.to_thread(work)
     except OSError as error:
-        raise failure(error) from error
+        raise blob_failure(error) from error
     except RuntimeError as error:  # no thread could be started
         raise_exhaustion(error)
         raise

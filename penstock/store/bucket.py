@@ -9,8 +9,8 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import ObjectStore, from_url
 
 from penstock.core.clock import Moment
+from penstock.core.exhaustion import blob_failure
 from penstock.store.blobs import StoredObject
-from penstock.store.failures import failure
 
 PutMode = Literal["create", "overwrite"]
 _Found = TypeVar("_Found")
@@ -67,7 +67,7 @@ class Bucket:
                     for each in page
                 ]
         except (BaseError, OSError) as error:
-            raise failure(error) from error
+            raise blob_failure(error) from error
         return found
 
     async def tidy(self, before: Moment) -> None:
@@ -91,4 +91,4 @@ async def _checked(work: Awaitable[_Found]) -> _Found:
     except NotFoundError as error:
         raise FileNotFoundError(str(error)) from error
     except (BaseError, OSError) as error:
-        raise failure(error) from error
+        raise blob_failure(error) from error

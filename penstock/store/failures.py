@@ -7,7 +7,6 @@ statement failed it repeats the other units of the batch, if the database failed
 Proof: tests/store/test_failures.py.
 """
 
-import errno
 import sqlite3
 
 from sqlalchemy.exc import DBAPIError
@@ -20,7 +19,7 @@ from penstock.core.errors import (
     StoreLocked,
     StoreReadOnly,
 )
-from penstock.core.exhaustion import FULL, exhaustion_of, is_out_of_files
+from penstock.core.exhaustion import exhaustion_of, is_out_of_files
 
 _SQLITE: dict[int, type[StoreError]] = {
     sqlite3.SQLITE_BUSY: StoreLocked,
@@ -44,7 +43,6 @@ _POSTGRES: dict[str, type[StoreError]] = {
     "58": StoreError,  # the system around the server
     "XX": StoreCorrupt,
 }
-_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _AMBIGUOUS = {StoreError, StoreReadOnly}
 """SQLite and libpq also report these if the process can open no further file or socket."""
 _TRY_AGAIN = {"40001", "40P01"}
@@ -97,25 +95,3 @@ def _kind_of(driver: BaseException) -> type[StoreError] | None:
     if state is None:  # psycopg has no state if the connection failed before the server answered
         return StoreError if type(driver).__name__ == "OperationalError" else None
     return _POSTGRES.get(state) or _POSTGRES.get(state[:3]) or _POSTGRES.get(state[:2])
-
-
-# ---- folders and buckets of blobs ----
-
-
-def failure(error: Exception) -> StoreError:
-    """Return the error of the store for an error of a folder or a bucket."""
-    if (exhaustion := exhaustion_of(error)) is not None:
-        return exhaustion
-    message, number = brief(error), error.errno if isinstance(error, OSError) else None
-    # libraries of buckets report the errors of a disk as text, without an errno
-    if number in FULL or "No space left" in message or "quota" in message.lower():
-        return StoreFull(f"no space is left for blobs; nothing was lost: {message}")
-    refused = number in _REFUSED or isinstance(error, PermissionError)
-    if refused or "Read-only" in message or "Permission" in message:
-        return StoreReadOnly(f"the blobs cannot be written: {message}")
-    return StoreError(f"the blobs cannot be reached: {message}")
-
-
-def brief(error: Exception) -> str:
-    """Return the first line of a message: some libraries append their own data structures."""
-    return str(error).partition("\n")[0]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from penstock.core.errors import StoreError, StoreFull, StoreReadOnly
+from penstock.core.exhaustion import blob_failure
 from penstock.store.blobs import Disk, Memory, Objects
 from penstock.store.bucket import open_bucket
-from penstock.store.failures import failure
 
 LARGE = bytes(range(256)) * 4096
 
@@ -84,7 +84,7 @@ MEANINGS: list[tuple[Exception, type[StoreError], str]] = [
 def test_a_failure_is_classified_by_its_cause(
     error: Exception, kind: type[StoreError], expected: str
 ) -> None:
-    found = failure(error)
+    found = blob_failure(error)
     assert type(found) is kind
     with pytest.raises(kind, match=expected):
         raise found
