@@ -80,6 +80,10 @@ SHOWN = {
     "a message arrives while retention deletes its conversation": [
         "store/upkeep/test_retention.py::test_a_message_that_arrives_at_the_same_time_wins",
     ],
+    "`kill -9` while old events are [archived](long-logs.md#archive), at any write": [
+        "store/logs/test_archive.py::test_a_stop_at_any_write_loses_no_event",
+        "store/logs/test_archive.py::test_a_sweep_that_claims_the_bytes_makes_the_part_give_up",
+    ],
     "a client goes away": [
         "journeys/test_sse.py::test_a_client_that_disconnects_cancels_no_task",
         "journeys/test_transcripts.py::test_a_reader_can_resume_after_any_frame",

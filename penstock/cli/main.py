@@ -138,6 +138,11 @@ COMMANDS = (
         lambda: late("penstock.cli.operations.backup:restore"),
     ),
     Command(
+        "archive",
+        "Move old bodies of long logs into compressed blobs.",
+        lambda: late("penstock.cli.operations.archive:archive"),
+    ),
+    Command(
         "webhooks",
         "List webhooks and their deliveries; send one again.",
         lambda: late("penstock.cli.operations.webhooks:COMMANDS"),
@@ -335,6 +340,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "restore": ("penstock restore backups/monday --project trip",),
     "retain": ("penstock retain --dry-run",),
     "fork": ("penstock fork task_1 --at 12", "penstock fork task_1 --edit"),
+    "archive": ("penstock archive --days 90", "penstock archive --days 90 --dry-run"),
     "eval run": (
         "penstock eval run evals/triage.yaml --repeat 3",
         "penstock eval run evals/triage.yaml --model fast --model strong",

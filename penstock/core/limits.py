@@ -122,6 +122,9 @@ class Limits:
     schedule_late_seconds: float = 3600
     """How late a due time may start its task, for example after the process was off; an older one
     is counted as missed."""
+    archive_days: float = 0
+    """A server moves old bodies of long logs into compressed blobs once they have this age; 0 means
+    never."""
     readers: int = 4
     """Connections for reading."""
     busy_seconds: float = 5

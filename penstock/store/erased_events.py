@@ -59,7 +59,7 @@ from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
 from penstock.core.task import EXPIRED, Question, QuestionStatus, is_withdrawn
 from penstock.core.text import one_line
-from penstock.store.references import files_of
+from penstock.store.references import IS_LARGE, files_of
 from penstock.store.rows import advice
 from penstock.store.tables import deltas, events, sessions, tasks
 
@@ -201,7 +201,7 @@ def large_bodies(log_id: LogId, task_id: TaskId, connection: Connection) -> Sequ
     """Return the blobs with bodies that `overwrite` reads: of a task, and of what may quote it."""
     others = (*_QUOTING, kind_of(_OPENED))
     read = or_(events.c.task_id == task_id, events.c.kind.in_(others))
-    large = (events.c.log_id == log_id, read, events.c.blob_id.is_not(None))
+    large = (events.c.log_id == log_id, read, IS_LARGE)
     return connection.execute(select(events.c.blob_id).where(*large)).scalars().all()
 
 

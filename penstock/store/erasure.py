@@ -34,11 +34,13 @@ from penstock.store import erased_events
 from penstock.store.blobs import Blobs
 from penstock.store.changes import drop_log, drop_profile, loosen
 from penstock.store.database import Database
+from penstock.store.logs.archive import Archive
 from penstock.store.logs.log_units import SendUnit, drafts_of
 from penstock.store.logs.sql_snapshots import drop_snapshots
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import (
     FREED,
+    IS_LARGE,
     NAMING,
     SWEEP_SIZE,
     LooseBlob,
@@ -88,6 +90,7 @@ class Erasure:
         self._clock = clock
         self._sql = Statements(database.dialect)
         self._projections = ProjectionWriter(self._sql, database.limits)
+        self._archive = Archive(database, blobs, clock)
         self._listeners: list[ErasedListener] = []
 
     def listen(self, listener: ErasedListener) -> None:
@@ -298,7 +301,8 @@ class Erasure:
         return ""
 
     async def _large(self, log_id: LogId, task_id: TaskId) -> dict[BlobId, str]:
-        """Return the large bodies that the erasure of a task reads."""
+        """Move archived bodies of a task back. Return the large bodies that its erasure reads."""
+        await self._archive.restore(log_id, task_id)
         ids = await self._database.read(partial(erased_events.large_bodies, log_id, task_id))
         return {blob_id: (await self._blobs.get(blob_id)).decode() for blob_id in ids}
 
@@ -340,7 +344,7 @@ class Erasure:
     async def _named_in_large(self, *where: ColumnElement[bool]) -> set[BlobId]:
         """Return the blobs that are named by events whose bodies are blobs themselves."""
         bodies = select(events.c.kind, events.c.blob_id).where(events.c.kind.in_(NAMING), *where)
-        large = bodies.where(events.c.blob_id.is_not(None)).distinct()
+        large = bodies.where(IS_LARGE).distinct()
         named: set[BlobId] = set()
         for kind, blob_id in await self._database.read(lambda each: each.execute(large).all()):
             with suppress(NotFound, StoreCorrupt):
@@ -364,7 +368,7 @@ def _delete_log(
     if is_kept is not None and is_kept(log_id, connection):
         return None
     since = (events.c.log_id == log_id, events.c.seq > seen, events.c.kind.in_(NAMING))
-    large = select(events.c.seq).where(*since, events.c.blob_id.is_not(None))
+    large = select(events.c.seq).where(*since, IS_LARGE)
     if connection.execute(large.limit(1)).first() is not None:
         return False
     named = named | blobs_of(log_id, seen, connection)

@@ -23,7 +23,7 @@ from penstock.core.messages import Usage, total_usage
 from penstock.core.text import CHARACTERS_PER_TOKEN
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
-from penstock.store.rows import EventRows
+from penstock.store.rows import EventRows, Parts
 from penstock.store.tables import events, logs
 
 log = logging.getLogger(__name__)
@@ -154,13 +154,13 @@ class Metrics:
         `definitions` says how many tokens it takes to offer a tool. Events are read a page at a
         time; one that does not read back is skipped, and named to operators.
         """
-        count, log_id, seq = MetricsCounter(definitions), LogId(""), 0
+        count, log_id, seq, parts = MetricsCounter(definitions), LogId(""), 0, Parts()
         while rows := await self._page(span, log_id, seq):
             for row in rows:
                 if row.log_id != log_id:
                     count.turn_page()
                 log_id, seq = row.log_id, row.seq
-                if (record := await self._record(log_id, row[1:])) is not None:
+                if (record := await self._record(log_id, row[1:], parts)) is not None:
                     count.take(record.task_id, record.path, record.event)
         return count
 
@@ -178,9 +178,9 @@ class Metrics:
         )
         return await self._database.read(lambda connection: connection.execute(query).all())
 
-    async def _record(self, log_id: LogId, row: Any) -> Record | None:
+    async def _record(self, log_id: LogId, row: Any, parts: Parts) -> Record | None:
         try:
-            (record,) = await self._rows.records(log_id, [tuple(row)])
+            (record,) = await self._rows.records(log_id, [tuple(row)], parts=parts)
         except StoreCorrupt as error:
             log.warning("a metric passes over what does not read back: %s", error)
             return None

@@ -56,6 +56,9 @@ class RunRequest(Struct, frozen=True):
 NAMING = ("call_settled", "message_received")
 """The kinds of events whose bodies name blobs."""
 _ERASED = MessagesErased(of_task=TaskId(""), user=False, answer=False)
+IS_LARGE = and_(events.c.blob_id.is_not(None), events.c.body == "")
+"""The events whose body is a blob of its own. An archived body is a part of a blob; it never names
+a blob, a message or a run."""
 _MAX_LOGS = 250
 """Logs in one statement: SQLite refuses expressions of more than 1,000 levels."""
 _BLOB_ID = re.compile(r"\b[0-9a-f]{64}\b")
@@ -292,7 +295,7 @@ class Lookup:
         row = await self._database.read(lambda each: each.execute(small).first())
         if row is not None:
             return MessageLocation(LogId(row.log_id), TaskId(row.task_id))
-        large = statement.where(events.c.blob_id.is_not(None))
+        large = statement.where(IS_LARGE)
         for row in await self._database.read(lambda each: each.execute(large).all()):
             with suppress(NotFound, StoreCorrupt):
                 if named.encode() in await self._blobs.get(row.blob_id):
@@ -323,7 +326,7 @@ class Lookup:
             .where(events.c.kind.in_(NAMING), *_own(logs, profile))
             .where(
                 or_(
-                    events.c.blob_id.is_not(None),
+                    IS_LARGE,
                     events.c.body.contains(f'"{plain(name)}"', autoescape=True),
                 )
             )

@@ -36,7 +36,7 @@ from penstock.store.database import Database
 from penstock.store.logs.log import Log
 from penstock.store.logs.sql_snapshots import drop_snapshots
 from penstock.store.projections import HAVE_CONSEQUENCES, ProjectionWriter
-from penstock.store.rows import EventRows, advice, record_of
+from penstock.store.rows import EventRows, Parts, advice, record_of
 from penstock.store.rows import Row as EventRow
 from penstock.store.statements import Statements
 from penstock.store.tables import REVISION, events, logs, questions, sessions, tasks
@@ -107,10 +107,10 @@ async def read_back(
 ) -> tuple[int, tuple[str, ...]]:
     """Read the newest events. Return their number, and the names of those that cannot be read."""
     read, broken, large = await database.read(partial(_read_back, most))
-    rows = EventRows(blobs)
+    rows, parts = EventRows(blobs), Parts()
     for log_id, row in large:
         try:
-            await rows.records(log_id, [row])
+            await rows.records(log_id, [row], parts=parts)
         except StoreCorrupt:
             broken.append(_named(log_id, row[0]))
     return read, tuple(sorted(broken)[:MAX_NAMED])

@@ -15,6 +15,7 @@ Proof: tests/store/test_rows.py and tests/journeys/test_damaged_logs.py.
 """
 
 import shlex
+import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 
@@ -27,6 +28,7 @@ from penstock.core.errors import NotFound, StoreCorrupt
 from penstock.core.events.codec import decode
 from penstock.core.events.events import Record, is_outside
 from penstock.core.ids import BlobId, LogId, TaskId
+from penstock.core.json_values.json_text import exact, parse_json
 from penstock.core.text import cut
 from penstock.store.blobs import Blobs
 from penstock.store.statements import Statements
@@ -42,15 +44,21 @@ class EventRows:
         self._blobs = blobs
 
     async def records(
-        self, log_id: LogId, rows: Sequence[Row], size: int | None = None
+        self,
+        log_id: LogId,
+        rows: Sequence[Row],
+        size: int | None = None,
+        parts: "Parts | None" = None,
     ) -> list[Record]:
         """Convert rows to records, up to the one whose body brings the sum to `size` characters.
 
-        Raises StoreCorrupt for a row that cannot be decoded.
+        `parts` keeps the newest archived part for the next call. Raises StoreCorrupt for a row that
+        cannot be decoded.
         """
         records: list[Record] = []
+        opened: Parts = {} if parts is None else parts
         for row in rows:
-            complete = row if row[6] is None else await self._with_body(log_id, row)
+            complete = row if row[6] is None else await self._with_body(log_id, row, opened)
             records.append(record_of(log_id, complete))
             if size is not None and (size := size - len(complete[5])) <= 0:
                 break
@@ -60,16 +68,54 @@ class EventRows:
         """Convert rows to records, and leave out those of holders."""
         return [each for each in await self.records(log_id, rows) if is_outside(each.event)]
 
-    async def _with_body(self, log_id: LogId, row: Row) -> Row:
-        seq, at, task_id, path, kind, _, blob_id = row
+    async def _with_body(self, log_id: LogId, row: Row, opened: "Parts") -> Row:
+        seq, at, task_id, path, kind, place, stored = row
+        blob_id = BlobId(stored or "")
         try:
-            body = await self._blobs.get(BlobId(blob_id or ""))
-            return seq, at, task_id, path, kind, body.decode(), None
+            if place and blob_id not in opened:
+                bodies = unpacked(log_id, await self._blobs.get(blob_id))
+                opened.clear()
+                opened[blob_id] = bodies
+            text = (
+                body_at(opened[blob_id], place)
+                if place
+                else (await self._blobs.get(blob_id)).decode()
+            )
         except (NotFound, UnicodeDecodeError) as error:
             raise StoreCorrupt(
                 f"the body of event {seq} of log {log_id!r}: {error}. {advice(log_id)}",
                 details={"log": log_id, "event": seq},
             ) from error
+        return seq, at, task_id, path, kind, text, None
+
+
+Parts = dict[str, Sequence[str]]
+"""Bodies of the archived part that was read last, by the blob of the part."""
+
+
+def packed(log_id: LogId, bodies: Sequence[str]) -> bytes:
+    """Return the bytes of an archived part: old bodies of a log, compressed together."""
+    return zlib.compress(exact({"log": log_id, "bodies": [*bodies]}).encode())
+
+
+def unpacked(log_id: LogId, data: bytes) -> list[str]:
+    """Return the bodies of an archived part. Raises StoreCorrupt if it is not one of this log."""
+    try:
+        part = parse_json(zlib.decompress(data).decode())
+        if part["log"] == log_id:
+            return list(part["bodies"])
+    except (zlib.error, ValueError, KeyError, TypeError):
+        pass
+    raise StoreCorrupt(
+        f"a blob does not contain archived events of log {log_id!r}. {advice(log_id)}"
+    )
+
+
+def body_at(bodies: Sequence[str], place: str) -> str:
+    """Return the body at the place that a row names. Raises StoreCorrupt."""
+    if place.isdecimal() and int(place) < len(bodies):
+        return bodies[int(place)]
+    raise StoreCorrupt(f"an archived part has no body {cut(place, _SHOWN)!r}")
 
 
 def first_of(rows: Iterable[Row], size: int) -> Sequence[Row]:

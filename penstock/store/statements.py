@@ -159,6 +159,8 @@ class Statements:
     """log_id."""
     snapshot = "SELECT seq, version, checksum, body FROM snapshots WHERE log_id = ?"
     """log_id -> the columns."""
+    move_body = "UPDATE events SET body = ?, blob_id = ? WHERE log_id = ? AND seq = ?"
+    """body, blob_id, log_id, seq."""
     lock_log = "UPDATE logs SET head = head WHERE log_id = ?"
     """log_id. Appends and erasures of the log wait until this transaction ends."""
     add_snapshot = (

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0012"
+REVISION = "0013"
 """The newest migration. A new database is created with these tables at once, without migrations."""
 
 logs = Table(
@@ -49,6 +49,7 @@ logs = Table(
     Column("alone", Integer, nullable=False, server_default=text("0")),
     Column("tried_at", BigInteger, nullable=False, server_default=text("0")),
     Column("watch_ms", BigInteger, nullable=False, server_default=text("0")),
+    Column("archived", BigInteger, nullable=False, server_default=text("0")),
     Index(
         "logs_that_need_a_run",
         "wake_at",
@@ -68,7 +69,7 @@ logs = Table(
 lease was acquired last, moved past events that are not progress of a task. `followed_until` is the
 time until which another process reads live text. `recoveries` counts the processes in a row that
 died at the same position; `cohort`, `alone`, `tried_at` and `watch_ms` belong to it, see
-`store/logs/quarantine.py`.
+`store/logs/quarantine.py`. `archived` is the event up to which `store/logs/archive.py` has looked.
 """
 
 events = Table(
@@ -85,7 +86,8 @@ events = Table(
     PrimaryKeyConstraint("log_id", "seq"),
     sqlite_with_rowid=False,
 )
-"""Append-only. A body over `limits.body_bytes` is in the blob store under `blob_id`."""
+"""Append-only. A body over `limits.body_bytes` is in the blob store under `blob_id`; that of an
+archived event is in such a blob with others, and `body` is its place there."""
 
 tasks = Table(
     "tasks",
@@ -112,7 +114,6 @@ tasks = Table(
         "tasks_in_hand",
         "log_id",
         sqlite_where=text("ended_seq IS NULL"),
-        postgresql_where=text("ended_seq IS NULL"),
     ),
     Index("tasks_of_a_profile", "profile_id", "created_at"),
     Index("scheduled_tasks", "schedule_id", "created_at", sqlite_where=text("schedule_id NOTNULL")),

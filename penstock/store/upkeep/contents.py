@@ -63,7 +63,7 @@ async def named_blobs(database: Database, blobs: Blobs) -> Counter[BlobId]:
             found.update(named_in(kind, body))
             continue
         found[blob_id] += 1
-        if kind in NAMING:
+        if kind in NAMING and not body:  # an archived body names no blob
             with suppress(NotFound, StoreCorrupt):
                 found.update(named_in(kind, (await blobs.get(blob_id)).decode()))
     for table in _HOLDERS:

@@ -6,8 +6,9 @@ waits for one step at most.
 
 How it works. A round begins at the start and then every hour: it removes what interrupted writes
 left, finishes an interrupted erasure, deletes unused bytes and expired media, deletes logs by the
-rules of retention, and gives free pages of SQLite back. Several processes may sweep one store: each
-row of `loose_blobs` is claimed by one of them, and a log that another one deletes is simply gone.
+rules of retention, archives old events, and gives free pages of SQLite back. Several processes may
+sweep one store: each row of `loose_blobs` is claimed by one of them, and a log that another one
+deletes is simply gone.
 
 Proof: tests/store/upkeep/test_sweeper.py, tests/store/test_references.py,
 tests/promises/test_interrupted_erasures.py.
@@ -22,12 +23,15 @@ from penstock.core.text import count
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.erasure import Erasure
+from penstock.store.logs.archive import Archive, before_days
 from penstock.store.references import LOOSE_SECONDS
 from penstock.store.upkeep.retention import Retention
 from penstock.store.upkeep.rules import KEEP_ALL, RetentionPlan
 from penstock.store.upkeep.space import give_back, space_of
 
 log = logging.getLogger(__name__)
+ARCHIVE_PAUSE_SECONDS = 0.1
+"""Between two parts of the archive: turns that wait for the writer come first."""
 
 
 class Sweeper:
@@ -78,9 +82,19 @@ class Sweeper:
             pass
         if self._plan.rules:
             await self._retain()
+        if days := self._database.limits.archive_days:
+            await self._archive(before_days(self._clock, days))
         space = await space_of(self._database)
         if space is not None and space.is_wasted:
             await give_back(self._database, self._clock)
+
+    async def _archive(self, before: Moment) -> None:
+        archive, parts = Archive(self._database, self._blobs, self._clock), 0
+        async for _ in archive.steps(before):
+            parts += 1
+            await self._clock.sleep(ARCHIVE_PAUSE_SECONDS)
+        if parts:
+            log.info("archive: %s stored", count(parts, "part"))
 
     async def _retain(self) -> None:
         retention = Retention(self._database, self._erasure, self._clock, self._plan.rules)

@@ -31,6 +31,7 @@ def upgrade() -> None:
         "deliveries",
         ["next_at"],
         sqlite_where=sa.text("status = 'pending'"),
+        postgresql_where=sa.text("status = 'pending'"),
     )
     op.create_index("deliveries_of_a_task", "deliveries", ["webhook_id", "task_id", "at", "seq"])
     op.create_index("deliveries_of_a_log", "deliveries", ["log_id"])

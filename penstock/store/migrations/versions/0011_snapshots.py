@@ -17,8 +17,3 @@ def upgrade() -> None:
         sa.Column("checksum", sa.Text, nullable=False),
         sa.Column("body", sa.LargeBinary, nullable=False),
     )
-    if op.get_bind().dialect.name == "postgresql":
-        # like that of SQLite: to find what has not ended, all tasks of a log were read
-        op.drop_index("tasks_in_hand", "tasks")
-        in_hand = sa.text("ended_seq IS NULL")
-        op.create_index("tasks_in_hand", "tasks", ["log_id"], postgresql_where=in_hand)
