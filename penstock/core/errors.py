@@ -31,8 +31,16 @@ PenstockError                 docstring = default message; `code` = the class na
 ├── BadLastEventId            not a position in this log
 ├── InvalidRequest            contains every problem of a request's body
 │   └── InvalidAnswer         the answer does not fit its question
-├── Unauthenticated, Forbidden, HostNotAllowed, OriginNotAllowed, LinkExpired, TooLarge,
-│   UnsupportedType, RateLimited, TooManyStreams, NotReady: requests over HTTP
+├── Unauthenticated           no valid key
+├── Forbidden                 a permission is missing
+├── HostNotAllowed            a foreign Host header
+├── OriginNotAllowed          a foreign Origin header
+├── LinkExpired               a signed link that is no longer valid
+├── TooLarge                  a body over its limit
+├── UnsupportedType           a content type that is not supported
+├── RateLimited               too many requests
+├── TooManyStreams            too many open streams
+├── NotReady                  the server is starting or stopping
 ├── PromptNotResolved         the project's prompt script returned no text
 ├── ToolsetFailed             a toolset raised, or returned no usable tools
 ├── HookRefused               a hook refused a message, a request or a reply
@@ -43,7 +51,6 @@ PenstockError                 docstring = default message; `code` = the class na
 │   │   └── CarryRefused      it rejected the thinking of earlier replies
 │   └── ContextTooLarge       more than the model can read
 └── CallError                 becomes an Envelope: `core/call_errors.py`
-
 Signal                        control flow; a BaseException, so `except Exception` lets it pass
 ├── Suspend                   ends the activation until a question is answered or a run ends
 ├── Cancel                    ends the task
@@ -60,8 +67,6 @@ from penstock.core.envelope import Json
 from penstock.core.reply import Question, Reply
 from penstock.core.task import Missing
 
-_INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-
 
 class PenstockError(Exception):
     """The base class of the runtime's exceptions."""
@@ -72,7 +77,7 @@ class PenstockError(Exception):
     def __init_subclass__(cls) -> None:
         """Name the code after the class."""
         if "code" not in cls.__dict__:
-            cls.code = _INNER_CAPITAL.sub("_", cls.__name__).upper()
+            cls.code = re.sub("(?<=[a-z])(?=[A-Z])", "_", cls.__name__).upper()
 
     def __init__(self, message: str | None = None, *, details: Json | None = None) -> None:
         """Create the error. `docs/errors.md` lists all subclasses with their HTTP statuses.
@@ -198,11 +203,8 @@ class TaskError(PenstockError):
             >>> from penstock import TaskError
             >>> from penstock.testing import ScriptedModel, fail, memory_runtime_sync
             >>> with memory_runtime_sync(model=ScriptedModel([fail(400)])) as runtime:
-            ...     try:
-            ...         runtime.chat("Hello").output
-            ...     except TaskError as error:
-            ...         print(error.code, error.reply.status)
-            TASK_FAILED failed
+            ...     print(TaskError(runtime.chat("Hello")).reply.status)
+            failed
         """
         said = (self.__doc__ or "").partition("\n")[0].rstrip(".")
         why = "" if reply.error is None else f": {reply.error.message} ({reply.error.code})"
@@ -242,8 +244,7 @@ class OutputChanged(TaskError):
             >>> from penstock import OutputChanged
             >>> from penstock.testing import memory_runtime_sync
             >>> with memory_runtime_sync() as runtime:
-            ...     reply = runtime.chat("Hello")
-            >>> OutputChanged(reply, None, {"type": "integer"}).current_schema
+            ...     OutputChanged(runtime.chat("Hello"), None, {"type": "integer"}).current_schema
             {'type': 'integer'}
         """
         super().__init__(reply)

@@ -59,6 +59,7 @@ FOLD_SOURCES = (
     "core/events/flow_events.py",
     "core/events/history_events.py",
     "core/events/hook_events.py",
+    "core/events/schedule_events.py",
     "core/json_values/json_text.py",
     "core/messages.py",
     "core/scopes.py",

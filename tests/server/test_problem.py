@@ -9,7 +9,7 @@ import pytest
 
 from penstock.chat.requests import TaskReply
 from penstock.core import errors
-from penstock.core.call_errors import NotAvailable, ScheduleBusy
+from penstock.core.call_errors import CallError, NotAvailable, ScheduleBusy
 from penstock.core.envelope import ErrorDetail
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.task import TaskStatus
@@ -41,6 +41,7 @@ TABLE: list[tuple[errors.PenstockError, int, str]] = [
     (errors.AlreadyAnswered(), 409, "ALREADY_ANSWERED"),
     (errors.QuestionClosed(), 409, "QUESTION_CLOSED"),
     (errors.TaskOver(), 409, "TASK_ENDED"),
+    (errors.TextErased(), 409, "ERASED"),
     (errors.IdempotencyConflict(), 409, "IDEMPOTENCY_CONFLICT"),
     (errors.TooLarge(), 413, "TOO_LARGE"),
     (errors.ContextTooLarge(), 413, "CONTEXT_TOO_LARGE"),
@@ -178,7 +179,7 @@ def test_the_docs_page_names_the_status_that_is_sent(
     """docs/errors.md: "if the table has a code after a status, HTTP uses that code"."""
     http = f"{status}" if notice == error.code else f"{status} `{notice}`"
     row = f"| `{error.code}` | {http} | `{type(error).__name__}` |"
-    assert isinstance(error, NotAvailable) or row in PAGE.read_text()
+    assert isinstance(error, CallError) or row in PAGE.read_text()
 
 
 def test_the_table_has_every_error_that_a_route_can_raise() -> None:

@@ -158,6 +158,7 @@ def test_every_kind_of_event_was_thought_of() -> None:
         "AgentReminded",
         "CallRetried",
         "FlowStarted",
+        "Forked",
         "FlowNotified",
         "HookDecided",
         "PromptResolved",
