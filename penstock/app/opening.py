@@ -266,6 +266,7 @@ async def open_storage(
             files=SqlFiles(database, clock),
             state=SqlState(database, clock),
             media=SqlMedia(database, clock),
+            folder=settings.data_path,
             webhooks=webhooks,
         )
     finally:

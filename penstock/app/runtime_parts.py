@@ -6,6 +6,7 @@ below that has parts with readers above: take the struct, not the whole, where o
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 
 from msgspec import Struct, field
 
@@ -116,6 +117,8 @@ class Storage(Struct, frozen=True, kw_only=True):
     state: State | None = None
     vault: Vault | None = None
     media: Media | None = None
+    folder: Path | None = None
+    """The data folder of the project; None in memory."""
     webhooks: tuple[Webhook, ...] = ()
     """The receivers whose deliveries the log writes."""
 

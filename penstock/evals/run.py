@@ -3,10 +3,12 @@
 Guarantees that an attempt of a run is asked once: its message has a key made of the run, the case,
 the model and the number, and the log accepts a key once. A run with the id of an earlier one
 therefore reads the finished attempts from the log, waits for those under way, and asks only what is
-missing. Verdicts of a `Judge` are tasks with keys, too.
+missing. Verdicts of a `Judge` are tasks with keys, too. A run without an id takes that of the last
+one with the same plan if that one was cut; `stored_runs` has the ids.
 
 Relies on `Runtime.start` for the key, which also refuses a case whose input has changed since (the
-run then needs another id). Shown by tests/evals/test_run.py, which kills runs in the middle.
+run then needs another id). Shown by tests/evals/test_run.py, which kills runs in the middle, and by
+tests/journeys/test_killed_eval.py.
 """
 
 import asyncio
@@ -21,6 +23,7 @@ from msgspec.structs import replace
 from typing_extensions import Unpack
 
 from penstock.agents.agent import Agent
+from penstock.agents.attachments.content import Attachment
 from penstock.app.runtime import Runtime
 from penstock.chat.python.message_options import MessageOptions
 from penstock.core.errors import ConfigError, InvalidRequest, PenstockError
@@ -43,6 +46,7 @@ from penstock.evals.case import (
 from penstock.evals.dataset import Dataset
 from penstock.evals.report import Attempt, Grade, Report
 from penstock.evals.scorers import Equal, Judge
+from penstock.evals.stored_runs import StoredRuns, plan_of
 from penstock.program.opening import open_sync
 
 
@@ -52,7 +56,9 @@ class RunOptions(TypedDict, total=False):
     models: Sequence[str]
     """Models to compare, each asked with every case; none is the agent's own model."""
     run_id: str
-    """The name of the run. A run that was cut goes on under the same name; none is a new run."""
+    """The name of the run: the same name continues it. None is needed to continue a cut run."""
+    new: bool
+    """Whether to start a new run even if the last one with the same cases was cut."""
     on_attempt: Callable[[Attempt], None]
     """Called when an attempt is scored, for progress."""
 
@@ -98,15 +104,13 @@ async def evaluate(
     """
     if min(repeat, concurrency) < 1:
         raise ConfigError(f"repeat and concurrency must be at least 1: {repeat}, {concurrency}")
-    world, agents = runtime.parts.world, runtime.parts.chat.agents
+    agents = runtime.parts.chat.agents
     name = agents.get(agent).name if isinstance(agent, str) else agents.put(agent).name
-    run_id, started_at = options.get("run_id") or world.new_id("eval"), world.clock.now()
-    run = _Run(runtime=runtime, agent=agent, run_id=run_id, scorers=dataset.scorers)
     places = await _places(runtime, dataset, options.get("models") or ("",), repeat)
+    kept = await _kept(runtime, places, options, dataset=dataset.name, agent=name)
+    run = _Run(runtime=runtime, agent=agent, run_id=kept.report.run_id, scorers=dataset.scorers)
     attempts = await run.attempts(places, concurrency, options.get("on_attempt"))
-    return Report(
-        run_id=run_id, dataset=dataset.name, agent=name, attempts=attempts, started_at=started_at
-    )
+    return await kept.finish(attempts)
 
 
 def evaluate_sync(
@@ -177,6 +181,54 @@ async def _places(
         await judge.check(runtime)
     numbers = range(1, repeat + 1)
     return [_Place(*place) for place in product(dataset.cases, models, numbers)]
+
+
+async def _kept(
+    runtime: Runtime, places: Sequence[_Place], options: RunOptions, *, dataset: str, agent: str
+) -> "_Kept":
+    """Return a run that is written down: a new one, or the cut one that it continues."""
+    world, chat, named = runtime.parts.world, runtime.parts.chat, options.get("run_id")
+    new = Report(run_id=named or world.new_id("eval"), dataset=dataset, agent=agent, attempts=())
+    report, folder = replace(new, started_at=world.clock.now()), runtime.parts.storage.folder
+    if named or folder is None:
+        return _Kept(report)
+    defined = chat.agents.get(agent).profile.content_hash, chat.models.default
+    plan = await asyncio.to_thread(_plan, [dataset, agent, *defined], places)
+    runs, is_new = StoredRuns(folder), options.get("new", False)
+    return _Kept(await asyncio.to_thread(runs.begin, plan, report, is_new=is_new), runs, plan)
+
+
+class _Kept(Struct, frozen=True):
+    report: Report
+    runs: StoredRuns | None = None
+    """None if nothing is written: in memory, and for a run with a name of its own."""
+    plan: str = ""
+
+    async def finish(self, attempts: tuple[Attempt, ...]) -> Report:
+        """Return the report with its attempts, and write it down."""
+        report = replace(self.report, attempts=attempts)
+        if self.runs is not None:
+            await asyncio.to_thread(self.runs.finish, self.plan, report)
+        return report
+
+
+def _plan(parts: Sequence[str | int], places: Sequence[_Place]) -> str:
+    """Return the hash by which a cut run is found: what is asked, not how it is scored."""
+    asked: list[str | bytes | int] = [*parts, max(each.number for each in places)]
+    asked += dict.fromkeys(each.model for each in places)
+    for case in {each.case.name: each.case for each in places}.values():
+        content = [case.input] if isinstance(case.input, str) else case.input
+        asked += [case.name, len(content), *map(_said, content), case.approve, repr(case.answers)]
+    return plan_of(asked)
+
+
+def _said(part: str | Attachment) -> str | bytes:
+    """Return a part of a message as text or bytes: those of its file, or where they are."""
+    if isinstance(part, str):
+        return part
+    if part.path is not None and part.path.is_file():
+        return part.path.read_bytes()
+    return part.data or repr(part)
 
 
 class _Run(Struct, frozen=True, kw_only=True):

@@ -41,6 +41,16 @@ class StoredRuns:
         own = [each for each in self.records() if each.plan == plan]
         return own[0].report if own and not own[0].is_finished else None
 
+    def begin(self, plan: str, run: Report, *, is_new: bool = False) -> Report:
+        """Write down a run before it asks anything; return it, or the cut one that continues."""
+        cut = None if is_new else self.unfinished(plan)
+        self.save(RunRecord(plan=plan, is_finished=False, report=cut or run))
+        return cut or run
+
+    def finish(self, plan: str, run: Report) -> None:
+        """Write the report of a run that has asked all its cases."""
+        self.save(RunRecord(plan=plan, is_finished=True, report=run))
+
     def last(self, dataset: str) -> Report | None:
         """Return the newest finished run of a dataset."""
         finished = (each.report for each in self.records() if each.is_finished)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel
 
 import penstock
-from penstock import Agent, ToolContext, tool
+from penstock import Agent, Document, ToolContext, tool
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.limits import Limits
 from penstock.core.reply import Reply
@@ -45,6 +45,7 @@ class Ticket(BaseModel):
 CLERK = Agent("clerk", tools=())
 BURNS = Case("burns", input="It burns", expected="fire")
 SLOW = Case("slow", input="It is slow", expected="delay")
+QUICK = {"limits": {"shutdown_seconds": 0.01}}
 BOTH = Dataset("faults", [BURNS, SLOW], scorers=[Equal()])
 
 
@@ -102,6 +103,49 @@ async def test_a_run_of_the_same_id_asks_no_finished_case_again() -> None:
     asked = [request.messages[-1].content for request in model.requests]
     assert asked == ["It is slow"]
     assert [each.case for each in report.attempts if each.passed] == ["burns"]
+
+
+async def test_a_run_that_was_cut_goes_on_without_an_id(tmp_path: Path) -> None:
+    hold, seen = Hold(), list[Attempt]()
+    waiting = ScriptedModel({"burns": say("fire"), "slow": wait(hold) + say("delay")})
+    async with penstock.open(tmp_path, model=waiting, settings=QUICK) as runtime:
+        run = asyncio.create_task(evaluate(BOTH, agent=CLERK, runtime=runtime))
+        await hold.reached()
+        run.cancel()
+    model = ScriptedModel({"": say("fire")})
+    async with penstock.open(tmp_path, model=model, settings=QUICK, resume=False) as runtime:
+        report = await evaluate(BOTH, agent=CLERK, runtime=runtime, on_attempt=seen.append)
+        assert [request.messages[-1].content for request in model.requests] == ["It is slow"]
+        assert [each.passed for each in report.attempts] == [True, False]
+        later = await evaluate(BOTH, agent=CLERK, runtime=runtime)
+    assert later.run_id != report.run_id
+    assert len(model.requests) == 3
+
+
+async def test_a_run_goes_on_only_if_it_asks_the_same(tmp_path: Path) -> None:
+    def mistaken(case: Case[Any], reply: Reply[Any]) -> bool:
+        raise ZeroDivisionError
+
+    brief = Agent("clerk", tools=(), instructions="Be brief.")
+    rows: dict[str, tuple[Case[Any], Agent[object, str], bool]] = {
+        "the same": (BURNS, CLERK, False),
+        "a mended scorer": (Case("burns", input="It burns", scorers=[Equal()]), CLERK, False),
+        "a new run": (BURNS, CLERK, True),
+        "another agent": (BURNS, brief, False),
+        "another input": (Case("burns", input="It smokes"), CLERK, False),
+        "another file": (Case("burns", input=["It burns", Document(b"a,c")]), CLERK, False),
+        "other answers": (Case("burns", input="It burns", approve=True), CLERK, False),
+    }
+    model, asked = ScriptedModel({"": say("fire")}), list[str]()
+    async with penstock.open(tmp_path, model=model, settings=QUICK) as runtime:
+        for name, (case, agent, is_new) in rows.items():
+            with pytest.raises(ZeroDivisionError):
+                cut = Dataset(name, [BURNS], scorers=[mistaken])
+                await evaluate(cut, agent=CLERK, runtime=runtime)
+            before = len(model.requests)
+            await evaluate(Dataset(name, [case]), agent=agent, runtime=runtime, new=is_new)
+            asked += [name] * (len(model.requests) - before)
+    assert asked == [name for name in rows if name not in {"the same", "a mended scorer"}]
 
 
 async def test_a_case_that_changed_needs_another_run_id() -> None:

@@ -88,20 +88,19 @@ def run_file(options: Options) -> None:
     models = tuple(options.models or ())
     names = [each.name for each in dataset.cases]
     plan = plan_of([options.file.read_bytes(), agent, options.repeat, *models, "\0", *names])
-    cut = None if options.new else runs.unfinished(plan)
 
     async def work(runtime: Runtime) -> Report:
-        current = cut or Report(
+        _check_agent(runtime, agent, options.file)
+        started = Report(
             run_id=runtime.parts.world.new_id("eval"),
             dataset=dataset.name,
             agent=agent,
             attempts=(),
             started_at=runtime.parts.world.clock.now(),
         )
-        if cut:
+        current = runs.begin(plan, started, is_new=options.new)
+        if current is not started:
             note(f"the run {current.run_id} was cut and continues; --new starts another one")
-        _check_agent(runtime, agent, options.file)
-        runs.save(RunRecord(plan=plan, is_finished=False, report=current))
         total = len(names) * max(1, len(models)) * options.repeat
         with ProgressBar(total) as bar:
             return await evaluate(
@@ -116,7 +115,7 @@ def run_file(options: Options) -> None:
             )
 
     report = run_with_runtime(options.project, work)
-    runs.save(RunRecord(plan=plan, is_finished=True, report=report))
+    runs.finish(plan, report)
     _show(options, report, earlier)
     raise typer.Exit(FINE if report.pass_rate >= options.min_pass else FAILED)
 
