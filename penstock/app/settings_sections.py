@@ -80,8 +80,8 @@ def _is_limit(value: int | None) -> int | None:
     """Return the limit. Raises ValueError for one that would admit nothing."""
     if value is not None and value < 1:
         raise ValueError(
-            f"must be 1 or more, found {value}: with {value} no request would ever be sent; "
-            "remove the line for no limit"
+            f"must be 1 or more, because with {value} no request would ever be sent (remove the "
+            "line for no limit)"
         )
     return value
 

@@ -163,6 +163,10 @@ WRONG = [
         "[sandbox]\nhardened = 'yes'",
         "2: sandbox.hardened must be true, false or \"auto\", found 'yes'.",
     ),
+    (
+        "[models.a]\nprovider = 'openai'\nmax_concurrent = 0",
+        "3: models.a.max_concurrent must be 1 or more, because with 0 no request would ever be sent (remove the line for no limit), found 0.",  # noqa: E501
+    ),
     ("\n[limits]\nstrems = 1", "3: limits.strems is not a setting. Did you mean 'streams'?"),
     (
         "[limits]\nworkflow_max_concurrent = 101",
