@@ -34,6 +34,7 @@ from penstock.core.limits import Limits
 from penstock.manifest import permissions, prompts, skill, tool
 from penstock.manifest.fields import Field as ManifestField
 from penstock.manifest.kinds import ListOf, RecordKind
+from penstock.manifest.schedules import schedule
 from penstock.server.application import create_application
 from penstock.server.problem import problem
 from scripts import flo_page, flow_pictures, limits_page, models_page, recipes_page, tool_page
@@ -329,6 +330,11 @@ def permission_fields() -> str:
     return table(MANIFEST_COLUMNS, _manifest(permissions.FIELDS, ""))
 
 
+def schedule_fields() -> str:
+    """Return every field of a schedule manifest."""
+    return table(MANIFEST_COLUMNS, _manifest(schedule.FIELDS, ""))
+
+
 def prompt_fields() -> str:
     """Return every field of a prompts manifest."""
     return table(MANIFEST_COLUMNS, _manifest(prompts.FIELDS, ""))
@@ -384,6 +390,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "skill-fields": skill_fields,
     "permission-fields": permission_fields,
     "prompt-fields": prompt_fields,
+    "schedule-fields": schedule_fields,
 }
 
 if __name__ == "__main__":

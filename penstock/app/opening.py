@@ -234,6 +234,7 @@ async def _prepared(
         closing.push_async_callback(follower.close)
         reloader.protect(project)
         closing.push_async_callback(runtime.close)
+        await reloader.follow(project)
         yield runtime
 
 

@@ -175,6 +175,7 @@ def load_project(
             *agent_files.diagnostics,
             *loaded.diagnostics,
             *bundle.diagnostics,
+            *bundle.check_agents(_labels(agent_files, agents)),
             *_check_settings(settings, known, features),
         ),
     )
@@ -305,6 +306,14 @@ def _known_names(
 
 def _ids(tools: Iterable[Tool]) -> set[str]:
     return {each.spec.tool_id for each in tools}
+
+
+def _labels(files: AgentFiles, of_program: Collection[str]) -> dict[str, Sequence[str] | None]:
+    """Return the labels of each agent; None for those of the program, which are not known yet."""
+    every = (*files.agents, *files.packaged)
+    return dict.fromkeys((ASSISTANT, *of_program)) | {
+        each.name: each.settings.labels for each in every
+    }
 
 
 def _permissions(bundle: Bundle, tools: Iterable[Tool]) -> frozenset[str]:

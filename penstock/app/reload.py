@@ -26,6 +26,7 @@ from penstock.app.project import Project, load_project
 from penstock.app.protected_files import protect
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings
+from penstock.chat.schedules.file_schedules import FileSchedules
 from penstock.core.errors import OutOfResources, PenstockError
 from penstock.core.text import count
 from penstock.manifest.files import walk
@@ -92,6 +93,16 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
             parts.flows.authoring.agents.renew(project.nameable)
         self.protect(project)
 
+    async def follow(self, project: Project) -> None:
+        """Let the rows of schedules follow the files of this edition."""
+        parts, bundle = self.runtime.parts, project.bundle
+        if (kept := parts.storage.database_parts) is not None:
+            permissions = self.settings.schedules.permissions
+            files = FileSchedules(kept.schedules, parts.world.clock, permissions)
+            await files.follow(bundle.schedules, bundle.broken_schedules)
+            if (ticker := self.runtime.schedules.ticker) is not None:
+                ticker.refresh()
+
     @asynccontextmanager
     async def watched(self, report: Report) -> AsyncIterator[None]:
         """Reload whenever a file changes, until the block ends."""
@@ -117,6 +128,7 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
         try:
             project = await asyncio.to_thread(self.read)
             self.take(project)
+            await self.follow(project)
         except OutOfResources:
             raise
         except PenstockError as error:

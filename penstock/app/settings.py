@@ -21,7 +21,12 @@ from pydantic import (
     ValidationError,
 )
 
-from penstock.app.sections.background import RetentionSection, WebhookEntry, are_different
+from penstock.app.sections.background import (
+    RetentionSection,
+    SchedulesSection,
+    WebhookEntry,
+    are_different,
+)
 from penstock.app.sections.sources import PathInSettings, Sources, settings_error
 from penstock.app.settings_sections import (
     STRICT,
@@ -128,6 +133,8 @@ class Settings(BaseModel):
     """The permissions of requests without an API key."""
     retention: RetentionSection = RetentionSection()
     """How long conversations, calls and runs are kept."""
+    schedules: SchedulesSection = SchedulesSection()
+    """The permissions of schedules in the project's files."""
     egress: EgressSection = EgressSection()
     """The hosts that tools can reach."""
     notifications: dict[str, NotificationEntry] = Field(default_factory=dict)

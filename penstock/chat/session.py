@@ -28,16 +28,13 @@ from penstock.agents.output_loop import OutputCallRunner, output_loop
 from penstock.agents.prompt import PromptPrefix
 from penstock.agents.tool_offer import AgentModel, OutputOffers, TaskOffers, caller_for, offered
 from penstock.agents.turn import open_turns
+from penstock.chat.schedules.fired import skill_choice_of
 from penstock.chat.summaries import Summaries
-from penstock.chat.task_closer import TaskCloser, detail
+from penstock.chat.task_closer import ENDS, TaskCloser, detail
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import (
     ConfigError,
-    HookFailed,
-    HookRefused,
-    ModelError,
     NotFound,
-    PromptNotResolved,
     Suspend,
     ToolsetFailed,
 )
@@ -204,7 +201,7 @@ class ChatWork:
         except Suspend:
             park(held, task, arrivals_before=arrivals_before)
             return
-        except (*_ENDS, ToolsetFailed) as error:
+        except (*ENDS, ToolsetFailed) as error:
             raise_exhaustion(error)
             outcome = detail(error)
         if isinstance(outcome, ErrorDetail):
@@ -337,6 +334,8 @@ class ChatWork:
         agent, invoker, hooks = setup
         profile, named = profile_of(state, message), message.selected_skills if message else ()
         choice = agent.settings.skill_choice
+        if task.fired is not None:
+            choice = skill_choice_of(agent, task.fired)
         skills = TaskSkills(
             participants.skills, state, lambda: choice, profile=profile, named=named
         )
@@ -376,10 +375,6 @@ class ChatWork:
             usage=task.spent.usage(),
             output=answer.output,
         )
-
-
-_ENDS = (ModelError, ConfigError, NotFound, PromptNotResolved, HookRefused, HookFailed)
-"""Errors that end a task with a reason."""
 
 
 def _message(task: TaskState) -> MessageReceived | None:

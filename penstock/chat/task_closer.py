@@ -10,14 +10,17 @@ Shown by tests/chat/test_task_closer.py.
 from msgspec.structs import replace
 
 from penstock.core.call import CallPath
-from penstock.core.call_errors import CallError, Cancelled, Interrupted
+from penstock.core.call_errors import CallError, Cancelled, Interrupted, NotPermitted
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import (
     ConfigError,
+    HookFailed,
+    HookRefused,
     ModelError,
     ModelUnavailable,
     NotFound,
     PenstockError,
+    PromptNotResolved,
 )
 from penstock.core.events.events import CallSettled, TaskEnded, TaskStarted
 from penstock.core.ids import CallId
@@ -27,6 +30,12 @@ from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Occurrences
 from penstock.engine.suspend import withdraw
 from penstock.engine.task_state import TaskState
+
+ENDS = (
+    *(ModelError, ConfigError, NotFound, NotPermitted, PromptNotResolved, HookRefused),
+    HookFailed,
+)
+"""Errors that end the task of a message with a reason."""
 
 
 class TaskCloser:

@@ -35,6 +35,14 @@ from penstock.manifest.references import (
     duplicate,
     inline_tools,
 )
+from penstock.manifest.schedules.schedule import (
+    ScheduleManifest,
+    check_agents,
+    read_schedule,
+)
+from penstock.manifest.schedules.schedule import (
+    check_ids as check_schedules,
+)
 from penstock.manifest.skill import SkillManifest, read_skill
 from penstock.manifest.tool import ToolManifest, read_tool
 from penstock.manifest.yaml_document import parse_yaml
@@ -47,6 +55,7 @@ _READERS: Mapping[str, tuple[str, Callable[[Node], Any]]] = {
     "skill": ("a skill manifest", read_skill),
     "permissions": ("a permissions manifest", read_permissions),
     "prompts": ("a prompts manifest", read_prompts),
+    "schedule": ("a schedule", read_schedule),
 }
 Findings = Mapping[str, Sequence[Diagnostic]]
 """Diagnostics by the id of the tool or skill that they are about."""
@@ -76,6 +85,8 @@ class Bundle(Struct, frozen=True, kw_only=True):
     permissions: PermissionCatalog | None = None
     """None allows every permission id."""
     prompts: Prompts | None = None
+    schedule_files: Sequence[ParsedManifest] = ()
+    """The files of schedules, broken ones included."""
     broken_nouns: frozenset[str] = frozenset()
     """Kinds of manifest, such as `prompts`, of which at least one file has an error."""
     diagnostics: Sequence[Diagnostic] = ()
@@ -93,6 +104,29 @@ class Bundle(Struct, frozen=True, kw_only=True):
         skills = (skill.requires_permissions for skill in self.skills.values())
         cataloged = self.permissions.ids if self.permissions else frozenset()
         return cataloged.union(*tools, *skills)
+
+    @property
+    def schedules(self) -> Mapping[str, ScheduleManifest]:
+        """Return the schedules without errors, by id."""
+        return {each.schedule_id: each for each in _valid(self.schedule_files)}
+
+    @property
+    def broken_schedules(self) -> frozenset[str]:
+        """Return the files of schedules that have errors."""
+        files = self.schedule_files
+        return frozenset(each.node.document.file for each in files if is_broken(each.node))
+
+    def check_agents(self, agents: Mapping[str, Sequence[str] | None]) -> list[Diagnostic]:
+        """Check the agents of schedules; `agents` has their labels, None where unknown.
+
+        Returns the findings. A schedule with an unknown agent is broken from then on.
+        """
+        findings: list[Diagnostic] = []
+        for schedule, node in _schedules(self.schedule_files):
+            before = len(node.document.problems)
+            check_agents([(schedule, node)], agents)
+            findings += node.document.problems[before:]
+        return findings
 
     def with_findings(self, further: Findings) -> "Bundle":
         """Return a copy with more diagnostics, by tool id; a tool with an error becomes broken."""
@@ -137,6 +171,7 @@ def load_bundle(root: Path, neighbours: ProjectNames | None = None) -> Bundle:
         every_tool=tuple(tool.manifest for tool in tools),
         permissions=catalog,
         prompts=next((one for one in _valid(files) if isinstance(one, Prompts)), None),
+        schedule_files=tuple(file for file in files if file.noun == "schedule"),
         broken_nouns=frozenset(file.noun for file in files if is_broken(file.node)),
         diagnostics=sort([*listing.diagnostics, *outside, *inside]),
         tool_count=len(tools) + sum(file.noun == "tool" and not file.manifest for file in files),
@@ -228,6 +263,7 @@ def _check(
         check_engine(tool, neighbours.engines)
     for skill in skills:
         references.check_skill(skill)
+    check_schedules(_schedules(files), by_id.keys() | neighbours.builtin_skills.keys())
     check_cycles(by_id)
     check_script_tools(tools, by_id, neighbours)
     return [
@@ -251,6 +287,12 @@ def _tools(files: Iterable[ParsedManifest]) -> list[ParsedTool]:
         elif isinstance(file.manifest, SkillManifest):
             tools += inline_tools(ParsedSkill(manifest=file.manifest, node=file.node))
     return tools
+
+
+def _schedules(files: Iterable[ParsedManifest]) -> list[tuple[ScheduleManifest, Node]]:
+    return [
+        (file.manifest, file.node) for file in files if isinstance(file.manifest, ScheduleManifest)
+    ]
 
 
 def _skills(files: Iterable[ParsedManifest]) -> list[ParsedSkill]:

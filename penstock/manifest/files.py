@@ -25,8 +25,7 @@ from msgspec import Struct
 from penstock.core.diagnostics import Diagnostic, Severity
 from penstock.core.exhaustion import raise_exhaustion
 
-NOUNS = ("tool", "skill", "permissions", "prompts")
-LATER = (".schedule.yaml",)
+NOUNS = ("tool", "skill", "permissions", "prompts", "schedule")
 NOT_SEARCHED = frozenset({"node_modules", "__pycache__"})
 MAX_MANIFESTS = 2000
 TOO_LARGE = "file-too-large"
@@ -50,8 +49,6 @@ def discover(root: Path) -> FoundManifests:
         noun = next((kind for kind in NOUNS if name.endswith(f".{kind}.yaml")), None)
         if noun:
             files.append((noun, path))
-        elif name.endswith(LATER):
-            diagnostics.append(_warning("not-read-yet", path, "is not read in this version"))
         elif near := _near_miss(name, path):
             message = f'looks like a manifest but is not read; rename it to "{near}"'
             diagnostics.append(_warning("near-miss-name", path, message))

@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from penstock.manifest.fields import Field, Invalid, Node, quoted, read_fields
 from penstock.manifest.files import (
-    LATER,
     NOUNS,
     TOO_LARGE,
     UnreadReason,
@@ -47,7 +46,7 @@ MAX_INLINE = 100
 TIERS = ("nano", "small", "medium", "large", "frontier")
 """From the weakest to the strongest."""
 MAX_RESOURCES = 200
-_MANIFESTS = (*(f".{noun}.yaml" for noun in NOUNS), *LATER)
+_MANIFESTS = tuple(f".{noun}.yaml" for noun in NOUNS)
 _SECRET = (".env", "-shm")
 _FOR_EDITORS = frozenset({"deno.json", "tsconfig.json"})
 _OF_OPERATORS = frozenset({"penstock.toml", "penstock.db", "secret.key"})

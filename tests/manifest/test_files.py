@@ -63,12 +63,6 @@ def test_a_name_that_nearly_matches_gets_a_warning(tmp_path: Path, name: str, be
     assert str(finding) == f"{name}:1:1: warning near-miss-name: {message}"
 
 
-def test_a_schedule_gets_a_warning_that_it_is_not_read(tmp_path: Path) -> None:
-    (finding,) = discover(write(tmp_path, {"a.schedule.yaml": ""})).diagnostics
-    message = '"a.schedule.yaml" is not read in this version'
-    assert str(finding) == f"a.schedule.yaml:1:1: warning not-read-yet: {message}"
-
-
 @pytest.mark.slow("two thousand files")
 def test_at_most_two_thousand_manifests_are_read(tmp_path: Path) -> None:
     for number in range(MAX_MANIFESTS + 1):

@@ -51,6 +51,15 @@ class WebhookEntry(BaseModel):
         )
 
 
+class SchedulesSection(BaseModel):
+    """`[schedules]`: what the schedules of the project's files may do."""
+
+    model_config = STRICT
+
+    permissions: tuple[str, ...] = ()
+    """Permissions of schedules without a profile; their tasks belong to the profile `project`."""
+
+
 def are_different(entries: tuple[WebhookEntry, ...]) -> tuple[WebhookEntry, ...]:
     """Return the webhooks. Raises ValueError if two have one URL: their ids would be the same."""
     urls = [each.url for each in entries]

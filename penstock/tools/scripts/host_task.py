@@ -237,7 +237,9 @@ class ContextCalls:
         """Return the ids of the task and the call; `resume_payload` is the newest answer to it."""
         invocation = self._invocation
         call, ledger = invocation.call, invocation.ledger
-        context: dict[str, Any] = dict(self._extra) | {
+        fired = ledger.task.fired
+        given = {} if fired is None else fired.context or {}
+        context: dict[str, Any] = {**given, **self._extra} | {
             "task_id": ledger.task.task_id,
             "session_id": ledger.held.state.log_id,
             "selected_skill_ids": list(invocation.caller.newest().skills),

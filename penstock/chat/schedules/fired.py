@@ -1,0 +1,24 @@
+"""How a schedule shapes its tasks: the labels that their agent needs, and its skills."""
+
+from msgspec.structs import replace
+
+from penstock.agents.agent import Agent
+from penstock.core.call_errors import NotPermitted
+from penstock.core.events.schedule_events import ScheduleFired
+from penstock.tools.skills import SkillChoice
+
+
+def skill_choice_of(agent: Agent, fired: ScheduleFired) -> SkillChoice:
+    """Return the skills that an agent may select in a task that a schedule started.
+
+    Raises NotPermitted if the agent lacks a label that the schedule requires.
+    """
+    choice = agent.settings.skill_choice
+    missing = [each for each in fired.required_labels if each not in choice.labels]
+    if missing:
+        names = ", ".join(map(repr, missing))
+        raise NotPermitted(
+            f"the schedule {fired.schedule_id!r} requires the labels {names}, which agent "
+            f"{agent.name!r} does not have; add them to the agent, or change the schedule"
+        )
+    return replace(choice, preselected=()) if fired.skips_preselected else choice
