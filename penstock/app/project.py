@@ -174,8 +174,7 @@ def load_project(
         diagnostics=(
             *agent_files.diagnostics,
             *loaded.diagnostics,
-            *bundle.diagnostics,
-            *bundle.check_agents(_labels(agent_files, agents)),
+            *_findings(bundle, agent_files, agents),
             *_check_settings(settings, known, features),
         ),
     )
@@ -308,12 +307,15 @@ def _ids(tools: Iterable[Tool]) -> set[str]:
     return {each.spec.tool_id for each in tools}
 
 
-def _labels(files: AgentFiles, of_program: Collection[str]) -> dict[str, Sequence[str] | None]:
-    """Return the labels of each agent; None for those of the program, which are not known yet."""
-    every = (*files.agents, *files.packaged)
-    return dict.fromkeys((ASSISTANT, *of_program)) | {
-        each.name: each.settings.labels for each in every
-    }
+def _findings(
+    bundle: Bundle, files: AgentFiles, of_program: Collection[str]
+) -> Iterator[Diagnostic]:
+    """Yield the findings in manifests, with those about the agents that schedules name."""
+    # The labels of agents of the program are not known yet.
+    labels: dict[str, Sequence[str] | None] = dict.fromkeys((ASSISTANT, *of_program))
+    labels |= {each.name: each.settings.labels for each in (*files.agents, *files.packaged)}
+    yield from bundle.diagnostics
+    yield from bundle.check_agents(labels)
 
 
 def _permissions(bundle: Bundle, tools: Iterable[Tool]) -> frozenset[str]:
