@@ -17,10 +17,10 @@ from penstock.chat.directory import Directory
 from penstock.chat.inbox import Inbox
 from penstock.chat.log_follower import LogSource, follow
 from penstock.chat.recorded.fork import Fork, ForkRequest, TaskCopier
-from penstock.chat.requests import NewMessage, SentMessage, TaskReply
+from penstock.chat.requests import NewMessage, SentMessage, TaskReply, check_content
 from penstock.chat.task_waiter import TaskWaiter
 from penstock.core.diagnostics import did_you_mean
-from penstock.core.errors import SessionBusy
+from penstock.core.errors import NotFound, SessionBusy
 from penstock.core.events.events import Entry
 from penstock.core.events.flow_events import HandedBack
 from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
@@ -111,12 +111,18 @@ class Requests:
     ) -> Fork:
         """Continue a copy of a task from an event in its middle; the task itself stays as it is.
 
-        Raises NotFound (the task, the agent), InvalidRequest, TextErased.
+        Raises NotFound (the task, the agent, or a profile of one conversation), InvalidRequest,
+        TextErased.
         """
-        task = await self.inbox.task(TaskId(task_id), profile or self.local)
+        caller = profile or self.local
+        task = await self.inbox.task(TaskId(task_id), caller)
+        if caller.session_id is not None:
+            raise NotFound("a link to one conversation cannot fork: a fork is another conversation")
         if request.agent is not None:
             self.known.agents.get(request.agent)
-        return await self.known.copier.fork(task, request)
+        if request.content is not None:
+            check_content(NewMessage(content=request.content), self.source.limits)
+        return await self.known.copier.fork(task, request, caller)
 
     async def hand_back(self, session_id: str, *, profile: Profile | None = None) -> str:
         """Undo the newest hand-off of a conversation; return the agent that has it then.

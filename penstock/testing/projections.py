@@ -8,8 +8,6 @@ outside events before they are written (a task that has ended, a closed question
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from msgspec import Struct, field
-
 from penstock.core.clock import Moment
 from penstock.core.errors import (
     AlreadyAnswered,
@@ -43,7 +41,7 @@ from penstock.store.projections import (
     queue_full,
     task_exists,
 )
-from penstock.testing.rows import LogOwner, QuestionRow, SessionRow, TaskRow
+from penstock.testing.rows import Claim, Coming, LogOwner, QuestionRow, SessionRow, TaskRow
 
 _Row = TypeVar("_Row")
 
@@ -58,7 +56,7 @@ class MemoryProjections:
         self._tasks: dict[TaskId, TaskRow] = {}
         self._sessions: dict[LogId, SessionRow] = {}
         self._questions: dict[QuestionId, QuestionRow] = {}
-        self._keys: dict[tuple[ProfileId, str | None], _Claim] = {}
+        self._keys: dict[tuple[ProfileId, str | None], Claim] = {}
         self._follows: dict[type[Any], Callable[[LogOwner, Record, Any], None]] = {
             events.SessionOpened: self._session_opened,
             events.MessageReceived: self._message_received,
@@ -174,7 +172,7 @@ class MemoryProjections:
 
     def admit(self, log: LogOwner, entries: Sequence[Entry], at: Moment) -> None:
         """Refuse outside events that the log cannot take, such as a late answer."""
-        coming = _Coming(log.queued)
+        coming = Coming(log.queued)
         for entry in entries:
             match entry.event:
                 case events.MessageReceived() | events.CallRequested() | FlowRequested() as asked:
@@ -192,7 +190,7 @@ class MemoryProjections:
                     self._admit_answer(log, answer, coming)
                     self._admit_key(log, answer, at)
                 case _:
-                    pass
+                    coming.follow(entry)
 
     def follow(self, log: LogOwner, record: Record) -> None:
         """Apply a written event."""
@@ -213,7 +211,7 @@ class MemoryProjections:
             raise NotFound(f"there is no task {task_id!r} in {log.log_id!r}")
         return task
 
-    def _admit_task(self, log: LogOwner, entry: Entry, coming: "_Coming") -> None:
+    def _admit_task(self, log: LogOwner, entry: Entry, coming: Coming) -> None:
         if entry.task_id in self._tasks or entry.task_id in coming.tasks:
             raise task_exists(entry.task_id)
         if coming.queued >= self._limits.queued_tasks:
@@ -225,12 +223,14 @@ class MemoryProjections:
         self,
         log: LogOwner,
         event: events.MessageReceived | events.CallRequested | FlowRequested,
-        coming: "_Coming",
+        coming: Coming,
     ) -> None:
         if not isinstance(event, events.MessageReceived) or event.supersedes is None:
             return
-        if coming.tasks or any(task.ended is None for task in log.tasks):
+        if coming.tasks - coming.ended or any(task.ended is None for task in log.tasks):
             raise SessionBusy(AT_WORK)
+        if event.supersedes in coming.ended:
+            return
         superseded = self._tasks.get(event.supersedes)
         if superseded is None or superseded.log is not log or not superseded.messages:
             raise SessionBusy(SUPERSEDED)
@@ -244,9 +244,10 @@ class MemoryProjections:
             details={"task_id": first.task_id, "log_id": first.log_id, "same": same}
         )
 
-    def _admit_answer(
-        self, log: LogOwner, answer: events.QuestionAnswered, coming: "_Coming"
-    ) -> None:
+    def _admit_answer(self, log: LogOwner, answer: events.QuestionAnswered, coming: Coming) -> None:
+        if answer.question_id in coming.asked:
+            coming.asked.remove(answer.question_id)
+            return
         asked = self._questions.get(answer.question_id)
         if asked is None or asked.log is not log:
             raise NotFound(f"there is no question {answer.question_id!r} in {log.log_id!r}")
@@ -273,7 +274,7 @@ class MemoryProjections:
 
     def _claim(self, log: LogOwner, record: Record, event: Keyed) -> None:
         if event.idempotency_key is not None:
-            claim = _Claim(log.log_id, _id(record), record.at, event)
+            claim = Claim(log.log_id, _id(record), record.at, event)
             self._keys[log.profile_id, event.idempotency_key] = claim
 
     def _call_requested(self, log: LogOwner, record: Record, event: events.CallRequested) -> None:
@@ -345,24 +346,6 @@ class MemoryProjections:
     def _touch(self, log: LogOwner, record: Record) -> None:
         if session := self._sessions.get(log.log_id):
             session.updated_at = record.at
-
-
-class _Coming(Struct):
-    """The effect of earlier entries in the same `send`."""
-
-    queued: int
-    tasks: set[TaskId | None] = field(default_factory=set)
-    cancelled: set[TaskId | None] = field(default_factory=set)
-    answers: dict[QuestionId, events.QuestionAnswered] = field(default_factory=dict)
-
-
-class _Claim(Struct, frozen=True):
-    """The task that used an Idempotency-Key first."""
-
-    log_id: LogId
-    task_id: TaskId
-    at: Moment
-    event: Keyed
 
 
 def _close(task: TaskRow, record: Record) -> None:

@@ -4,8 +4,15 @@ from msgspec import Struct, field
 
 from penstock.core.clock import Moment
 from penstock.core.events.codec import to_wire
-from penstock.core.events.events import QuestionAnswered, Record
-from penstock.core.ids import LogId, ProfileId, SessionId, TaskId
+from penstock.core.events.events import (
+    Entry,
+    QuestionAnswered,
+    QuestionAsked,
+    Record,
+    TaskEnded,
+    TaskStarted,
+)
+from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.task import (
     Missing,
     Question,
@@ -15,6 +22,7 @@ from penstock.core.task import (
     TaskRecord,
     TaskStatus,
 )
+from penstock.store.projections import Keyed
 
 
 class LogOwner(Struct):
@@ -119,3 +127,36 @@ class QuestionRow(Struct):
             answered_by=answered.by if answered else None,
             answer=answered.answer if answered else None,
         )
+
+
+class Coming(Struct):
+    """The effect of earlier entries in the same `send`."""
+
+    queued: int
+    tasks: set[TaskId | None] = field(default_factory=set)
+    ended: set[TaskId | None] = field(default_factory=set)
+    cancelled: set[TaskId | None] = field(default_factory=set)
+    asked: set[QuestionId] = field(default_factory=set)
+    """Questions that have no answer yet."""
+    answers: dict[QuestionId, QuestionAnswered] = field(default_factory=dict)
+
+    def follow(self, entry: Entry) -> None:
+        """Apply an entry that is always admitted."""
+        match entry.event:
+            case QuestionAsked(question=question):
+                self.asked.add(question.question_id)
+            case TaskStarted():
+                self.queued -= entry.task_id in self.tasks
+            case TaskEnded():
+                self.ended.add(entry.task_id)
+            case _:
+                pass
+
+
+class Claim(Struct, frozen=True):
+    """The task that used an Idempotency-Key first."""
+
+    log_id: LogId
+    task_id: TaskId
+    at: Moment
+    event: Keyed

@@ -7,8 +7,10 @@ open at that event is INTERRUPTED, as after a crash.
 How it works. The events of the log up to the chosen one are copied under new ids of tasks,
 questions and messages. Paths of calls begin with the id of their task, and bodies name all three,
 so the ids are replaced in the stored form. What is left out: that the task waited or was blocked,
-its cancellation, and its open questions, which it asks again. From then on the copy is a log like
-any other: an activation folds it and continues.
+its open questions, which it asks again, all cancellations, and tasks that had not ended at that
+event, which would run a second time. The task has only those of its permissions that the profile
+of the request has too: a key must not act with those of another key. From then on the copy is a log
+like any other: an activation folds it and continues.
 
 A copy, not a reference to the other log: each conversation can be erased without the other, and no
 reader has to follow two logs (docs/decisions/101). Shown by tests/chat/recorded/test_fork.py.
@@ -43,17 +45,23 @@ from penstock.core.events.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.events.flow_events import FlowRequested
+from penstock.core.events.flow_events import FlowRequested, HandedBack, HandedOff
 from penstock.core.events.history_events import Erased, Forked, MessagesErased, Summarised
 from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.ids import LogId, NewId, TaskId
 from penstock.core.json_values.json_text import parse_json
+from penstock.core.profile import ADMIN, Profile
 from penstock.core.task import TaskRecord
+from penstock.engine.agent_chain import AgentChain
 from penstock.store.logs.log import Log
 
-_ID = re.compile(r"[a-z]+_\w+")
-_WAITS = (TaskSuspended, TaskBlocked, TaskResumed, CancelRequested)
+_ID = re.compile(r"(?<![a-z])[a-z]+_\w+")
+"""Begins before a word: else a long word would be searched again from each of its letters."""
+_WAITS = (TaskSuspended, TaskBlocked, TaskResumed)
 """Events of the task that do not hold for its copy."""
+_NEVER = (CancelRequested, ScheduleFired)
+"""Events of no task hold for the copy: the end of a task says that it was cancelled."""
+_KEYED = (MessageReceived, CallRequested, FlowRequested, QuestionAnswered)
 _TITLE = "Fork of {}"
 
 
@@ -117,15 +125,15 @@ class TaskCopier:
         self._new_id = new_id
         self._wake = wake
 
-    async def fork(self, task: TaskRecord, request: ForkRequest) -> Fork:
-        """Copy a task up to an event, and start the copy.
+    async def fork(self, task: TaskRecord, request: ForkRequest, profile: Profile) -> Fork:
+        """Copy a task up to an event, and start the copy with permissions that the profile has.
 
         Raises InvalidRequest (the event is not one of the task, or a change does not fit it),
         TextErased and NotFound.
         """
         records = await self._log.read(task.log_id, limit=request.seq)
         _check(task, request, records)
-        copy = _Copy(task, self._new_id)
+        copy = _Copy(task, self._new_id, profile)
         entries = copy.entries(records, request)
         await self._log.send(copy.log_id, entries, on_way=self._wake)
         own = [each for each in records if each.task_id == task.task_id]
@@ -135,9 +143,10 @@ class TaskCopier:
 class _Copy:
     """The copy of a log: its new ids and its events."""
 
-    def __init__(self, task: TaskRecord, new_id: NewId) -> None:
+    def __init__(self, task: TaskRecord, new_id: NewId, profile: Profile) -> None:
         self._task = task
         self._new_id = new_id
+        self._profile = profile
         self._is_conversation = task.log_id != LogId(task.task_id)
         self.task_id = TaskId(new_id("task"))
         self.log_id = LogId(new_id("conv") if self._is_conversation else self.task_id)
@@ -149,6 +158,8 @@ class _Copy:
         answered = {
             each.event.question_id for each in records if isinstance(each.event, QuestionAnswered)
         }
+        kept = {each.task_id for each in records if isinstance(each.event, TaskEnded)}
+        kept |= {None, self._task.task_id}
         entries: list[Entry] = []
         places = {0: 0}
         """The new number of each event, for events that name the newest one before them."""
@@ -159,12 +170,31 @@ class _Copy:
                 event.question.question_id not in answered
             )
             is_left_out = is_own and (is_open or isinstance(event, _WAITS))
-            if not (is_left_out or isinstance(event, ScheduleFired)):
+            if record.task_id in kept and not (is_left_out or isinstance(event, _NEVER)):
                 self._name(record)
                 entries.append(self._copied(record, places, request))
             places[record.seq] = len(entries)
+        if request.agent is not None:
+            entries += self._handed_back(entries)
         forked = Forked(from_task=self._task.task_id, from_log=self._task.log_id, seq=request.seq)
         return [*entries, Entry(forked, self.task_id)]
+
+    def _handed_back(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return what gives the copy to its first agent: earlier tasks may have handed it off."""
+        chain, longest = AgentChain(), 0
+        for entry in entries:
+            match entry.event:
+                case SessionOpened(agent=agent):
+                    chain.first = chain.newest = agent
+                case HandedOff(agent=agent):
+                    chain.hand_off(agent)
+                case HandedBack():
+                    chain.hand_back()
+                case _:
+                    continue
+            longest = max(longest, len(chain.handed))  # a replaced message can restore an older one
+        event = HandedBack(agent=chain.first, by=self._profile.profile_id)
+        return [Entry(event)] * max(longest - 1, 0)
 
     def _name(self, record: Record) -> None:
         """Make new ids for what an event names first."""
@@ -185,10 +215,15 @@ class _Copy:
         elif isinstance(event, SessionOpened):
             title = request.title or _TITLE.format(event.title)
             event = replace(event, title=title, agent=request.agent or event.agent)
-        elif isinstance(event, MessageReceived | CallRequested | FlowRequested | QuestionAnswered):
+        elif isinstance(event, _KEYED):
             event = replace(event, idempotency_key=None, request_hash=None)
+        if isinstance(event, FlowRequested):  # nothing waits for the copy of a run
+            event = replace(event, waiter_log=None, waiter=None)
         if isinstance(event, MessageReceived) and record.seq == request.seq and request.content:
             event = replace(event, content=request.content)
+        is_own = record.task_id == self._task.task_id
+        if is_own and isinstance(event, MessageReceived | CallRequested | FlowRequested):
+            event = replace(event, permissions=_common(event.permissions, self._profile))
         path = None if record.path is None else CallPath(self._renamed(record.path))
         task_id = None if record.task_id is None else TaskId(self._new[record.task_id])
         return Entry(event, task_id, path)
@@ -206,7 +241,7 @@ def _check(task: TaskRecord, request: ForkRequest, records: Sequence[Record]) ->
         until = "" if task.ended_seq is None else f" to {task.ended_seq}"
         issue = f"is not an event of this task, which has events from {task.first_seq}{until}"
         raise InvalidRequest([{"field": "/seq", "issue": issue}])
-    if any(isinstance(each.event, Erased | MessagesErased) for each in records):
+    if any(map(_is_erased, records)):
         raise TextErased
     has_started = any(
         isinstance(each.event, TaskStarted) and each.task_id == task.task_id for each in records
@@ -218,6 +253,24 @@ def _check(task: TaskRecord, request: ForkRequest, records: Sequence[Record]) ->
     if request.content is not None and not isinstance(newest.event, MessageReceived):
         issue = f"needs the seq of the task's message, {task.first_seq}"
         raise InvalidRequest([{"field": "/content", "issue": issue}])
+
+
+def _is_erased(record: Record) -> bool:
+    """Whether something of an event's task was erased. Some blank forms keep their kind."""
+    match record.event:
+        case Erased() | MessagesErased():
+            return True
+        case MessageReceived(message_id=message_id):
+            return not message_id
+        case _:
+            return False
+
+
+def _common(noted: tuple[str, ...] | None, profile: Profile) -> tuple[str, ...] | None:
+    """Return the permissions of a request that a profile has too; None means all."""
+    if noted is None or (ADMIN in noted and not profile.holds(ADMIN)):
+        return profile.noted
+    return tuple(each for each in noted if profile.holds(each))
 
 
 def _writes(records: Sequence[Record]) -> list[EarlierWrite]:

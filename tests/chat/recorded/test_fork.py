@@ -1,19 +1,33 @@
 """Forks: a copy of a task continues from an event in its middle; the task stays as it is."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import penstock
+from penstock.agents.agent import Agent
 from penstock.chat.recorded.fork import Fork, ForkRequest
+from penstock.chat.requests import NewMessage, NewRun, run_requested
 from penstock.core.envelope import Status
 from penstock.core.errors import InvalidRequest, NotFound, TextErased
-from penstock.core.events.events import CallSettled, Record, ReplyReceived, TaskStarted
+from penstock.core.events.events import (
+    CallSettled,
+    Entry,
+    MessageReceived,
+    Record,
+    ReplyReceived,
+    TaskStarted,
+)
+from penstock.core.events.flow_events import FlowRequested
 from penstock.core.events.history_events import Forked
-from penstock.core.ids import LogId, TaskId
+from penstock.core.ids import LogId, SessionId, TaskId
+from penstock.core.limits import Limits
+from penstock.core.profile import LOCAL_PROFILE, Profile
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.testing.runtime import memory_runtime
+from penstock.testing.runtime import MemoryStorage, memory_runtime
 from penstock.tools.python.function import tool
 
 
@@ -219,3 +233,154 @@ async def test_large_bodies_are_copied_on_disk(tmp_path: Path) -> None:
         reply = await of_kind(runtime, first.session, ReplyReceived)
         fork = await forked(runtime, first.task_id, reply.seq)
         assert (await runtime.attach(fork.task_id).reply()).content == first.content
+
+
+class Mails:
+    """A tool that needs an approval, and a model that calls it for messages such as "mail ann"."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    @property
+    def tools(self) -> list[Any]:
+        @tool(requires_approval=True)
+        def send(to: str) -> str:
+            """Send a mail."""
+            self.sent.append(to)
+            return "sent"
+
+        return [send]
+
+    @property
+    def model(self) -> ScriptedModel:
+        def answer(request: Any) -> Any:
+            newest = request.messages[-1]
+            text = getattr(newest, "content", "")
+            if type(newest).__name__ == "UserMessage" and text.startswith("mail"):
+                return call("send", to=text)
+            return say(f"re: {text}")
+
+        return ScriptedModel(answer)
+
+
+async def test_a_conversation_with_a_cancelled_question_can_be_forked() -> None:
+    mails = Mails()
+    async with memory_runtime(model=mails.model, tools=mails.tools) as runtime:
+        first = await runtime.chat("mail ann")
+        await runtime.requests.cancel(first.task_id)
+        await runtime.requests.wait(first.task_id)
+        second = await runtime.chat("tea", session=first.session)
+        reply = (await records(runtime, first.session))[-2]
+        fork = await forked(runtime, second.task_id, reply.seq)
+        assert (await runtime.attach(fork.task_id).reply()).content == "re: tea"
+
+
+async def test_other_tasks_that_had_not_ended_are_not_in_the_copy() -> None:
+    """The conversation answers its own queue; the copy would do the same work a second time."""
+    release, started = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def wait_here() -> str:
+        """Wait."""
+        started.set()
+        await release.wait()
+        return "waited"
+
+    def answer(request: Any) -> Any:
+        return call("wait_here") if request.messages[-1].content == "first" else say("Yes.")
+
+    async with memory_runtime(model=ScriptedModel(answer), tools=[wait_here]) as runtime:
+        first = await runtime.requests.send(NewMessage(content="first"))
+        await started.wait()
+        log_id = LogId(first.session_id)
+        queued = [
+            await runtime.requests.send(NewMessage(content=each, session_id=SessionId(log_id)))
+            for each in ("second", "third")
+        ]
+        newest = (await records(runtime, log_id))[-1]
+        fork = await forked(runtime, queued[1].task_id, newest.seq)
+        reply = await runtime.attach(fork.task_id).reply()
+        assert reply.content == "Yes."
+        assert [each.text for each in await runtime.history(fork.log_id)] == ["third", "Yes."]
+        release.set()
+        await runtime.requests.wait(queued[1].task_id)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "forks", "copied"),
+    [
+        (("chat", "deploy"), ("chat",), ("chat",)),
+        (("admin",), ("chat",), ("chat",)),
+        (("chat",), ("admin", "chat"), ("chat",)),
+        (("chat", "deploy"), ("admin",), ("chat", "deploy")),
+    ],
+)
+async def test_a_fork_has_no_permission_that_its_profile_lacks(
+    recorded: tuple[str, ...], forks: tuple[str, ...], copied: tuple[str, ...]
+) -> None:
+    """Two keys of one profile: the weaker one must not act with what the stronger one may do."""
+    strong, weak = Profile.named("ann", *recorded), Profile.named("ann", *forks)
+    async with memory_runtime(model=ScriptedModel([say("One."), say("Two.")])) as runtime:
+        sent = await runtime.requests.send(NewMessage(content="tea"), strong)
+        await runtime.requests.wait(sent.task_id)
+        fork = await runtime.requests.fork(sent.task_id, ForkRequest(seq=2), profile=weak)
+        event = (await of_kind(runtime, fork.log_id, MessageReceived)).event
+    assert isinstance(event, MessageReceived)
+    assert event.permissions == copied
+
+
+async def test_a_link_to_one_conversation_forks_nothing() -> None:
+    async with memory_runtime(model=ScriptedModel([say("One.")])) as runtime:
+        first = await runtime.chat("tea")
+        guest = replace(runtime.local, session_id=SessionId(first.session))
+        with pytest.raises(NotFound, match="cannot fork"):
+            await runtime.requests.fork(first.task_id, ForkRequest(seq=2), profile=guest)
+
+
+async def test_the_chosen_agent_answers_although_the_conversation_was_handed_off() -> None:
+    model = ScriptedModel([call("transfer_to_helper"), say("H."), say("A."), say("C.")])
+    front = Agent("front", instructions="You greet.", handoffs=["helper"])
+    others = [Agent(each, instructions=f"You are the {each}.") for each in ("helper", "other")]
+    async with memory_runtime(model=model, agents=[front, *others]) as runtime:
+        first = await runtime.chat("tea", agent="front")
+        second = await runtime.chat("milk", agent="front", session=first.session)
+        message = next(
+            each for each in await records(runtime, first.session) if each.task_id == second.task_id
+        )
+        fork = await forked(runtime, second.task_id, message.seq, agent="other")
+        await runtime.attach(fork.task_id).reply()
+    assert ["You are the other." in each.system for each in model.requests[-2:]] == [False, True]
+
+
+async def test_the_copy_of_a_run_reports_to_no_call(tmp_path: Path) -> None:
+    run = run_requested(
+        NewRun(command="none", waiter=(LogId("conv_a"), TaskId("task_a"))), LOCAL_PROFILE
+    )
+    async with penstock.open(tmp_path, model=ScriptedModel([])) as runtime:
+        task_id = TaskId("task_run")
+        log = runtime.parts.storage.log
+        await log.send(LogId(task_id), [Entry(run, task_id)])
+        fork = await forked(runtime, task_id, 1)
+        event = (await of_kind(runtime, fork.log_id, FlowRequested)).event
+    assert isinstance(event, FlowRequested)
+    assert (event.waiter_log, event.waiter) == (None, None)
+
+
+async def test_a_long_conversation_with_a_replaced_message_can_be_forked() -> None:
+    place = MemoryStorage(limits=Limits(queued_tasks=2))
+    async with memory_runtime(model=ScriptedModel(lambda _: say("Yes.")), place=place) as runtime:
+        first = await runtime.chat("tea")
+        for _ in range(3):
+            await runtime.chat("more", session=first.session)
+        again = await runtime.requests.send(
+            NewMessage(
+                content="milk",
+                session_id=SessionId(first.session),
+                supersedes=TaskId(first.task_id),
+            )
+        )
+        await runtime.requests.wait(again.task_id)
+        newest = (await records(runtime, first.session))[-1]
+        fork = await forked(runtime, again.task_id, newest.seq - 1)
+        await runtime.attach(fork.task_id).reply()
+        assert [each.text for each in await runtime.history(fork.log_id)] == ["milk", "Yes."]
