@@ -84,6 +84,13 @@ SHOWN = {
         "store/logs/test_archive.py::test_a_stop_at_any_write_loses_no_event",
         "store/logs/test_archive.py::test_a_sweep_that_claims_the_bytes_makes_the_part_give_up",
     ],
+    "`kill -9` during `penstock move`": [
+        "store/upkeep/test_moving.py::test_a_move_that_was_killed_is_repeated_or_ended",
+        "chaos/test_backups.py::test_a_killed_move_is_repeated",
+    ],
+    "a server starts with the settings from before a move": [
+        "store/upkeep/test_moving.py::test_everything_moves_to_postgres_and_back",
+    ],
     "a client goes away": [
         "journeys/test_sse.py::test_a_client_that_disconnects_cancels_no_task",
         "journeys/test_transcripts.py::test_a_reader_can_resume_after_any_frame",

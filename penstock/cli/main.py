@@ -148,6 +148,11 @@ COMMANDS = (
         lambda: late("penstock.cli.operations.webhooks:COMMANDS"),
     ),
     Command(
+        "move",
+        "Move the database from SQLite to Postgres, or back.",
+        lambda: late("penstock.cli.operations.move:move"),
+    ),
+    Command(
         "retain",
         "Delete what the rules of retention match.",
         lambda: late("penstock.cli.operations.retain:retain"),
@@ -338,6 +343,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "vault set": ('printf %s "$TOKEN" | penstock vault set profile weather_token',),
     "backup": ("penstock backup backups/monday",),
     "restore": ("penstock restore backups/monday --project trip",),
+    "move": ("penstock move --to postgresql://penstock@localhost/penstock",),
     "retain": ("penstock retain --dry-run",),
     "fork": ("penstock fork task_1 --at 12", "penstock fork task_1 --edit"),
     "archive": ("penstock archive --days 90", "penstock archive --days 90 --dry-run"),

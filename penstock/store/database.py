@@ -14,10 +14,13 @@ Proof: tests/store/test_database.py, and the crash tests of docs/durability.md.
 
 import asyncio
 import logging
+import os
+import platform
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from enum import Enum, auto
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -186,29 +189,41 @@ class Database:
             raise
 
 
+class Opening(Enum):
+    """How a database is opened."""
+
+    USUAL = auto()
+    AS_IT_IS = auto()
+    """Nothing is created or upgraded, and the secret is not read: to copy it."""
+    TO_MOVE = auto()
+    """Also if it is being moved, or was moved to another place."""
+
+
 async def open_database(
-    url: str, *, synchronous: str = "FULL", limits: Limits | None = None, prepares: bool = True
+    url: str,
+    *,
+    synchronous: str = "FULL",
+    limits: Limits | None = None,
+    how: Opening = Opening.USUAL,
 ) -> Database:
     """Connect, and create or upgrade the tables.
 
     `synchronous` is SQLite's setting: with FULL a commit survives a power cut, with NORMAL only a
-    crash of the process. With `prepares=False` nothing is created or upgraded, and the secret is
-    not read: for commands that copy a database as it is. Raises ConfigError or a StoreError.
+    crash of the process. Raises ConfigError or a StoreError.
     """
-    where, limits = _parse(url), limits or Limits()
-    if prepares:
+    where, limits = parse_url(url), limits or Limits()
+    if how is not Opening.AS_IT_IS:
         _make_directory(where)
     in_memory = where.get_backend_name() == "sqlite" and where.database in IN_MEMORY
     engine = _engine(where, limits, synchronous)
     readers = None if in_memory else _engine(where, limits, None)
     database = Database(where, engine, limits, readers=readers)
-    if not prepares:
+    if how is Opening.AS_IT_IS:
         return database
     secret = new_secret()
+    unit = partial(prepare, place=database.place, secret=secret, is_usual=how is Opening.USUAL)
     try:
-        database.secret = await database.write(
-            lambda connection: prepare(connection, database.place, secret)
-        )
+        database.secret = await database.write(unit)
     except BaseException:
         await database.close()
         raise
@@ -236,7 +251,8 @@ def place_of(url: URL) -> str:
     return url.render_as_string(hide_password=True)
 
 
-def _parse(url: str) -> URL:
+def parse_url(url: str) -> URL:
+    """Return the address of a database. Raises ConfigError."""
     try:
         parsed = make_url(url)
         driver = _DRIVERS.get(parsed.get_backend_name())
@@ -360,6 +376,8 @@ def _postgres(url: URL, limits: Limits, *, is_reader: bool) -> Engine:
             " pip install 'penstock[postgres]'"
         ) from error
     wait = int(1000 * limits.busy_seconds)
+    # `penstock move` must be the only process
+    name = f"penstock {os.getpid()} {platform.node()}".replace("'", "")[:63]
     settings = ["default_transaction_read_only = on"]
     if not is_reader:
         # a process that is frozen inside a transaction must not block the others forever
@@ -367,7 +385,7 @@ def _postgres(url: URL, limits: Limits, *, is_reader: bool) -> Engine:
 
     def set_up(connection: DBAPIConnection, _: object) -> None:
         cursor = connection.cursor()
-        for setting in settings:
+        for setting in (f"application_name = '{name}'", *settings):
             cursor.execute(f"SET {setting}")
         cursor.close()
         connection.commit()

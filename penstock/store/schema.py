@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 
-from penstock.core.errors import StoreCorrupt
+from penstock.core.errors import ConfigError, StoreCorrupt
 from penstock.core.late import late
 from penstock.store.tables import REVISION, installation, metadata
 
@@ -32,6 +32,7 @@ Upgrade = Callable[[Connection], None]
 
 SECRET = "secret"  # noqa: S105
 _STORED = "SELECT value FROM installation WHERE name = 'secret'"
+_MARKS = "SELECT name, value FROM installation WHERE name IN ('moving', 'moved')"
 _POSTGRES_LOCK = 7_072_616_001
 """The number is arbitrary, but the same for all processes of a database."""
 _versions = Table(
@@ -45,10 +46,11 @@ _statements: dict[str, tuple[str, ...]] = {}
 many databases compile them once."""
 
 
-def prepare(connection: Connection, place: str, secret: bytes) -> bytes:
+def prepare(connection: Connection, place: str, secret: bytes, *, is_usual: bool = True) -> bytes:
     """Create or upgrade the tables. Return the secret of the database.
 
-    `secret` is stored if the database has none yet. Must run inside one transaction.
+    `secret` is stored if the database has none yet. Must run inside one transaction. Unless
+    `is_usual` is False, raises ConfigError for a database that is being moved or was moved.
     """
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})")
@@ -59,7 +61,34 @@ def prepare(connection: Connection, place: str, secret: bytes) -> bytes:
     elif revision != REVISION:
         upgrade: Upgrade = late("penstock.store.upgrade:upgrade")
         upgrade(connection)
+    if is_usual:
+        _check_marks(connection, place)
     return _secret(connection, secret)
+
+
+MOVING, MOVED = "moving", "moved"
+"""Marks of a database that `penstock move` works on, or has moved; the value is the other place."""
+
+
+def _check_marks(connection: Connection, place: str) -> None:
+    """Raise ConfigError for a database that is being moved, or was moved to another place."""
+    marks = marks_of(connection)
+    if MOVED in marks:
+        raise ConfigError(
+            f"{place} was moved to {marks[MOVED]}: set database_url to that address. To come back:"
+            " penstock move --to the address of this one"
+        )
+    if MOVING in marks:
+        raise ConfigError(
+            f"a move between {place} and {marks[MOVING]} is not complete. If `penstock move` does"
+            " not run any more, run it again, or end it: penstock move --abort"
+        )
+
+
+def marks_of(connection: Connection) -> dict[str, str]:
+    """Return the marks of a database, with the other place."""
+    found = connection.exec_driver_sql(_MARKS).all()
+    return {name: bytes(value).decode() for name, value in found}
 
 
 def rewrite(connection: Connection) -> None:

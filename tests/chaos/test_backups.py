@@ -1,4 +1,4 @@
-"""A backup of a server with 100 chats is whole, and a killed restore leaves the old state."""
+"""A backup of a server with 100 chats is whole; a killed restore or move leaves the old state."""
 
 import asyncio
 import json
@@ -102,6 +102,31 @@ async def test_a_backup_taken_while_100_chats_run_is_whole(
         assert (logs, drift) == (made["logs"], [])
         await database.close()
     assert json.loads(backups[1].stdout)["events"] > 0
+
+
+@pytest.mark.slow("starts and kills commands", seconds=240)
+def test_a_killed_move_is_repeated(project: Path, tmp_path: Path) -> None:
+    penstock("chat", LONG, "-p", project)
+    old = count_of(project)
+    kept, codes = tmp_path / "kept", set()
+    shutil.copytree(project, kept)
+    for delay in range(0, 12, 2):
+        shutil.rmtree(project)
+        shutil.copytree(kept, project)
+        (tmp_path / "other.db").unlink(missing_ok=True)
+        to = ["move", "--to", f"sqlite:///{tmp_path}/other.db", "-p", str(project)]
+        with subprocess.Popen([sys.executable, "-c", DYING, str(delay), *to]) as process:
+            process.wait()
+        codes.add(process.returncode)
+        assert count_of(project) == old
+        if process.returncode != 0:
+            again = penstock(*to)
+            assert again.returncode == 0 or "is not empty" in again.stderr, again.stderr
+        with closing(sqlite3.connect(tmp_path / "other.db")) as database:
+            assert database.execute("SELECT count(*) FROM events").fetchone() == (old,)
+            marks = "SELECT count(*) FROM installation WHERE name = 'moving'"
+            assert database.execute(marks).fetchone() == (0,)
+    assert -9 in codes
 
 
 def count_of(project: Path) -> int:

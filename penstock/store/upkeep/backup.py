@@ -37,7 +37,7 @@ from penstock.core.exhaustion import disk_failure
 from penstock.core.ids import BlobId, new_id
 from penstock.core.limits import Limits
 from penstock.store.blobs import Blobs, Disk, open_blobs
-from penstock.store.database import Database, open_database
+from penstock.store.database import Database, Opening, open_database
 from penstock.store.failures import failure_of
 from penstock.store.repair import check
 from penstock.store.tables import REVISION, events, logs, secrets
@@ -92,7 +92,7 @@ class BackupWriter:
         missing: set[BlobId] | None = None
         for _ in range(_ATTEMPTS):
             await self._copy_database(part / DATABASE)
-            copy = await open_database(f"sqlite:///{part / DATABASE}", prepares=False)
+            copy = await open_database(f"sqlite:///{part / DATABASE}", how=Opening.AS_IT_IS)
             try:
                 lost = await self._copy_blobs(copy, part / BLOBS)
                 if lost and lost != missing:
@@ -228,7 +228,7 @@ def _drop_others(folder: Path, named: Collection[BlobId]) -> None:
 
 async def open_unprepared(url: str, blob_place: str, limits: Limits) -> tuple[Database, Blobs]:
     """Open a database that exists, without creating or upgrading anything. Raises ConfigError."""
-    database = await open_database(url, limits=limits, prepares=False)
+    database = await open_database(url, limits=limits, how=Opening.AS_IT_IS)
     if database.file is not None and not database.file.is_file():
         await database.close()
         raise ConfigError(f"there is no database at {database.place}")

@@ -23,13 +23,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
-from sqlalchemy import make_url
 
 from penstock.core.errors import ConfigError, NameTaken, StoreCorrupt, StoreLocked
 from penstock.core.exhaustion import disk_failure
 from penstock.core.ids import BlobId, new_id
 from penstock.store.blobs import Blobs
-from penstock.store.database import file_of
+from penstock.store.database import file_of, parse_url
 from penstock.store.failures import failure_of
 from penstock.store.upkeep.backup_folder import (
     BLOBS,
@@ -169,7 +168,7 @@ def _in_use(file: Path) -> StoreLocked:
 
 def target_of(url: str, blobs: Blobs) -> RestoreTarget:
     """Return the target for the URL of a database. Raises ConfigError if it is not a file."""
-    file = file_of(make_url(url))
+    file = file_of(parse_url(url))
     if file is None:
         raise ConfigError(
             "`penstock restore` writes SQLite files, and database_url names another database."

@@ -19,7 +19,7 @@ from penstock.core.errors import (
 from penstock.core.ids import BlobId, LogId
 from penstock.core.limits import Limits
 from penstock.store.blobs import Blobs, open_blobs
-from penstock.store.database import Database, open_database
+from penstock.store.database import Database, Opening, open_database
 from penstock.store.erasure import Erasure
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.upkeep.backup import BackupWriter, open_unprepared
@@ -213,7 +213,7 @@ async def test_a_damaged_database_is_not_copied(
     await database.close()
     path = Path(sqlite_url.removeprefix("sqlite:///"))
     damage_file(path)
-    damaged = await open_database(sqlite_url, prepares=False)
+    damaged = await open_database(sqlite_url, how=Opening.AS_IT_IS)
     with pytest.raises(StoreCorrupt, match="no backup was made"):
         await made(damaged, blobs, tmp_path / "one")
     await damaged.close()
