@@ -110,7 +110,7 @@ def test_a_killed_move_is_repeated(project: Path, tmp_path: Path) -> None:
     old = count_of(project)
     kept, codes = tmp_path / "kept", set()
     shutil.copytree(project, kept)
-    for delay in range(0, 12, 2):
+    for delay in range(0, 12, 3):
         shutil.rmtree(project)
         shutil.copytree(kept, project)
         (tmp_path / "other.db").unlink(missing_ok=True)
