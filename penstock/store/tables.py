@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0013"
+REVISION = "0014"
 """The newest migration. A new database is created with these tables at once, without migrations."""
 
 logs = Table(
@@ -365,7 +365,7 @@ deliveries = Table(
     Column("claimed_until", BigInteger, nullable=False, server_default=text("0")),
     Column("ended_at", BigInteger),
     Column("problem", Text),
-    Index("deliveries_that_wait", "next_at", sqlite_where=text("status = 'pending'")),
+    Index("deliveries_that_wait", "webhook_id", "status", "next_at"),
     Index("deliveries_of_a_task", "webhook_id", "task_id", "at", "seq"),
     Index("deliveries_of_a_log", "log_id"),
     Index("deliveries_by_age", "at"),

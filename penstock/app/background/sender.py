@@ -29,7 +29,7 @@ from penstock.app.background.bodies import Describer
 from penstock.app.background.signature import HEADER, SECRETS, sign
 from penstock.core.call_errors import EgressDenied, UpstreamUnavailable, VaultNotFound
 from penstock.core.clock import Clock, Moment
-from penstock.core.errors import ConfigError, PenstockError, StoreClosed, StoreError
+from penstock.core.errors import ConfigError, PenstockError, StoreClosed, StoreCorrupt, StoreError
 from penstock.core.events.events import Record
 from penstock.core.json_values.json_text import compact
 from penstock.resources.egress import Egress, EgressCaller, Redirect, Request
@@ -205,13 +205,13 @@ class WebhookSender:
         return replace(after, next_at=Moment(now + round(1000 * pause)))
 
     async def _attempt(self, delivery: Delivery, webhook: Webhook) -> Outcome:
-        body = await self._parts.describer.describe(delivery, webhook)
-        if body is None:
-            return Outcome("its event was erased", is_final=True)
         try:
+            body = await self._parts.describer.describe(delivery, webhook)
+            if body is None:
+                return Outcome("its event was erased", is_final=True)
             secret = await self._parts.vault.get(SECRETS, webhook.vault_key)
             return await self._post(compact(body).encode(), delivery, webhook, secret)
-        except EgressDenied as error:
+        except (EgressDenied, StoreCorrupt) as error:
             return Outcome(_cut(error), is_final=True)
         except (PenstockError, UpstreamUnavailable) as error:
             return Outcome(_cut(error))

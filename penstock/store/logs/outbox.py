@@ -20,7 +20,7 @@ from hashlib import sha256
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Connection, Row, and_, func, select, tuple_
+from sqlalchemy import Connection, Row, Select, and_, func, select, tuple_
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from penstock.core.clock import Moment
@@ -138,15 +138,8 @@ class Outbox:
 
         Returns none of a paused webhook.
         """
-        due = _FIRST.where(
-            deliveries.c.webhook_id == webhook_id,
-            deliveries.c.next_at <= now,
-            deliveries.c.claimed_until <= now,
-            _IS_ACTIVE,
-        )
-        found = await self._database.read(
-            lambda each: each.execute(due.order_by(deliveries.c.next_at).limit(limit)).all()
-        )
+        due = due_of(webhook_id, now).limit(limit)
+        found = await self._database.read(lambda each: each.execute(due).all())
         if not found:
             return []
         ids = [row.delivery_id for row in found]
@@ -169,8 +162,7 @@ class Outbox:
 
     async def are_waiting(self, webhook_ids: Collection[str]) -> bool:
         """Whether a delivery to one of these webhooks is pending, and the webhook not paused."""
-        to_these = deliveries.c.webhook_id.in_(webhook_ids)
-        pending = select(deliveries.c.delivery_id).where(_PENDING, to_these, _IS_ACTIVE).limit(1)
+        pending = waiting_for(webhook_ids).limit(1)
         return await self._database.read(lambda each: each.execute(pending).first() is not None)
 
     async def find(self, delivery_id: str) -> Delivery | None:
@@ -262,6 +254,19 @@ _FIRST = select(deliveries).where(
 """The pending deliveries without an earlier one of the same task that is pending, too."""
 
 
+def due_of(webhook_id: str, now: Moment) -> Select[Any]:
+    """Return the query for what is due for a webhook, soonest first."""
+    due = (deliveries.c.next_at <= now, deliveries.c.claimed_until <= now, _IS_ACTIVE)
+    first = _FIRST.where(deliveries.c.webhook_id == webhook_id, *due)
+    return first.order_by(deliveries.c.next_at)
+
+
+def waiting_for(webhook_ids: Collection[str]) -> Select[Any]:
+    """Return the query for deliveries to these webhooks that are pending, and not paused."""
+    to_these = deliveries.c.webhook_id.in_(webhook_ids)
+    return select(deliveries.c.delivery_id).where(_PENDING, to_these, _IS_ACTIVE)
+
+
 def _is(delivery_id: str) -> Any:
     return deliveries.c.delivery_id == delivery_id
 
@@ -273,8 +278,8 @@ def _unpause(webhook_id: str) -> Any:
 def _claim(
     delivery_ids: Collection[str], now: Moment, until: Moment, connection: Connection
 ) -> Sequence[str]:
-    """Claim the rows that are still free; return their ids."""
-    free = and_(deliveries.c.delivery_id.in_(delivery_ids), _PENDING)
+    """Claim the rows that are still free and due; return their ids."""
+    free = and_(deliveries.c.delivery_id.in_(delivery_ids), _PENDING, deliveries.c.next_at <= now)
     statement = deliveries.update().where(free, deliveries.c.claimed_until <= now)
     claimed = statement.values(claimed_until=until).returning(deliveries.c.delivery_id)
     return connection.execute(claimed).scalars().all()

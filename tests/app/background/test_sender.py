@@ -28,6 +28,7 @@ from penstock.store.logs.outbox import Delivery, DeliveryStatus, Outbox, Webhook
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.projections import Page
 from penstock.store.sql_projections import SqlProjections
+from penstock.store.tables import events
 from penstock.testing.clock import START, FakeClock
 from penstock.testing.resources import MemoryVault
 from tests.kit.log_entries import CHAT, ONE, asked, ended, held, message, started
@@ -61,6 +62,7 @@ class World:
 
     def __init__(self, database: Database, receiver: Heard, webhook: Webhook) -> None:
         self.clock = FakeClock()
+        self.database = database
         self.receiver = receiver
         blobs = open_blobs("memory:///", self.clock)
         self.log = SqlLog(database, blobs, self.clock, webhooks=[webhook])
@@ -220,6 +222,18 @@ async def test_what_the_egress_guard_refuses_is_dead_at_once() -> None:
         await here.happen()
         (dead, _) = await here.listed(have("dead", "dead"))
         assert (dead.attempts, dead.problem) == (1, str(denied))
+
+
+async def test_a_damaged_event_is_given_up_and_delays_no_other() -> None:
+    async with world(TAKEN) as here:
+        await here.sender.close()
+        await here.happen()
+        damage = events.update().where(events.c.kind == "question_asked").values(body="{")
+        await here.database.write(lambda each: each.execute(damage))
+        here.sender.open()
+        (dead, _) = await here.listed(have("dead", "delivered"), step=1)
+        assert dead.problem is not None
+        assert "cannot be read" in dead.problem
 
 
 async def test_a_receiver_that_is_gone_pauses_its_webhook() -> None:

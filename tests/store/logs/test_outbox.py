@@ -1,18 +1,28 @@
 """The outbox of webhooks: written with its event, claimed by one sender, in order for a task."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from sqlalchemy import Connection, TextClause, text
 
 from penstock.core.clock import Moment
 from penstock.core.errors import LeaseLost
 from penstock.store.blobs import Blobs
-from penstock.store.database import Database
+from penstock.store.database import Database, open_database
 from penstock.store.erasure import Erasure
 from penstock.store.logs.log import Lease
-from penstock.store.logs.outbox import EVENTS, Delivery, DeliveryStatus, Outbox, Webhook
+from penstock.store.logs.outbox import (
+    EVENTS,
+    Delivery,
+    DeliveryStatus,
+    Outbox,
+    Webhook,
+    due_of,
+    waiting_for,
+)
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.projections import Page
 from penstock.store.repair import rebuild
@@ -179,3 +189,17 @@ async def test_erasing_a_conversation_erases_its_deliveries(store: Store) -> Non
 async def taken_or_none(log: SqlLog) -> Lease | None:
     """Return the lease of the log, if there is a log."""
     return await taken(log) if await log.head(CHAT) else None
+
+
+async def test_a_look_reads_only_what_waits() -> None:
+    """A delivery stays for 30 days: reading those that arrived took 130 ms per look for 200,000."""
+    database = await open_database("sqlite://")
+    for query in (due_of(HOOK, Moment(1)), waiting_for([HOOK])):
+        statement = str(query.compile(compile_kwargs={"literal_binds": True}))
+        explain = partial(plan_of, text(f"EXPLAIN QUERY PLAN {statement}"))
+        assert "deliveries_that_wait (webhook_id=? AND status=?" in await database.read(explain)
+    await database.close()
+
+
+def plan_of(explain: TextClause, connection: Connection) -> str:
+    return str(connection.execute(explain).all())
