@@ -28,7 +28,7 @@ from penstock.agents.output_loop import OutputCallRunner, output_loop
 from penstock.agents.prompt import PromptPrefix
 from penstock.agents.tool_offer import AgentModel, OutputOffers, TaskOffers, caller_for, offered
 from penstock.agents.turn import open_turns
-from penstock.chat.schedules.fired import skill_choice_of
+from penstock.chat.schedules.fired import overdue, skill_choice_of
 from penstock.chat.summaries import Summaries
 from penstock.chat.task_closer import ENDS, TaskCloser, detail
 from penstock.core.envelope import ErrorDetail
@@ -190,6 +190,9 @@ class ChatWork:
     async def work(self, held: HeldLog, task: TaskState) -> None:
         """Run the task of one message until it ends or waits."""
         arrivals_before = task.waits.arrivals
+        if task.expired_waits > 1:
+            self._closer.end(held, task, failed(task, overdue(task)))
+            return
         try:
             outcome = await self._run_agent(held, task, is_new=task.started is None)
             while isinstance(outcome, Transfer):

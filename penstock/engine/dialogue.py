@@ -313,6 +313,8 @@ class Dialogue(Struct):
     """The iteration after which the present agent took over."""
     has_previews: bool = False
     """Results of this task were replaced by previews."""
+    follow_up: str = ""
+    """A message to read after the outcomes of the open calls: a question was not answered."""
     too_long_at: int | None = None
     """The iteration whose request the provider refused as too long."""
 
@@ -383,6 +385,9 @@ class Dialogue(Struct):
                     self.messages.add_files(shown, is_of_tool=True)
                 if shown or len(text) > PREVIEW_CHARACTERS:
                     self.messages.previews[call.call_id] = _preview_of(done)
+            if self.follow_up:
+                self.messages.add(UserMessage(self.follow_up), self.follow_up)
+                self.follow_up = ""
 
 
 def _preview_of(settled: CallSettled) -> str:

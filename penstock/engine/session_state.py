@@ -65,7 +65,7 @@ from penstock.core.events.flow_events import (
 )
 from penstock.core.events.history_events import Erased, Forked, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided
-from penstock.core.events.schedule_events import ScheduleFired
+from penstock.core.events.schedule_events import ScheduleFired, WaitExpired
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import AssistantMessage, UserMessage
 from penstock.engine.agent_chain import AgentChain, back_to
@@ -170,14 +170,14 @@ class SessionState:
             case CallStarted() | CallRetried() if path:
                 task.record_start(event, path, self.tick)
             case QuestionAsked(question=question):
-                task.own_waits().ask(question, self.tick)
+                task.ask(question, self.tick, at)
             case QuestionAnswered():
                 task.answer(event, self.tick)
             case SkillsSelected():
                 self._select(event, task.agent_around(path))
             case PromptResolved() | SecretGiven() | StateWritten() | HookDecided() | Summarised():
                 task.record_value(event, path)
-            case TaskSuspended() | TaskBlocked() | TaskResumed():
+            case TaskSuspended() | TaskBlocked() | TaskResumed() | WaitExpired():
                 task.suspend_or_block(event)
             case RunEnded():
                 task.end_run(event.run_id)
@@ -222,15 +222,16 @@ class SessionState:
                 self.queue[task_id].cancelled_by = event.by
             case TaskEnded() if task_id in self.queue:
                 self.queue.pop(task_id).is_ended = True
-            case TaskBlocked() if task_id in self.queue:
-                self.queue[task_id].blocked_on = event.blocked_on
+            case TaskBlocked(blocked_on=missing):
+                if task_id in self.queue:
+                    self.queue[task_id].blocked_on = missing
             case ScheduleFired() if task_id in self.queue:
                 self.queue[task_id].fired = event
             case HandedBack():
                 self.agents.hand_back()
             case SkillsSelected():
                 self._select(event)
-            case MessageReceived() | CallRequested() | FlowRequested() | TaskBlocked() | Forked():
+            case MessageReceived() | CallRequested() | FlowRequested() | WaitExpired() | Forked():
                 pass
             case TaskStarted() | TaskResumed() | TaskEnded() | StepStarted() | ScheduleFired():
                 pass

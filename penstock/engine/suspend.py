@@ -12,6 +12,7 @@ from penstock.core.call import is_below
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import PenstockError, Suspend
 from penstock.core.events.events import QuestionAnswered, TaskSuspended
+from penstock.core.events.schedule_events import WaitExpired
 from penstock.core.ids import TaskId
 from penstock.core.task import EXPIRED, Question, QuestionStatus
 from penstock.engine.held_log import HeldLog
@@ -74,11 +75,14 @@ def park(held: HeldLog, task: TaskState, *, arrivals_before: int) -> None:
 
 
 async def expire(held: HeldLog, clock: Clock) -> None:
-    """Close open questions whose time is up; an answer that is already in the log wins."""
+    """Close open questions whose time is up; an answer that is already in the log wins.
+
+    A task of a schedule that bounds its waits is resumed with a message then.
+    """
     task = held.state.current
     if task is None or task.is_ended:
         return
-    now = clock.now()
+    now, is_over = clock.now(), False
     for question in list(task.waits.waiting.values()):
         if question.expires_at is not None and question.expires_at <= now:
             event = QuestionAnswered(
@@ -86,7 +90,10 @@ async def expire(held: HeldLog, clock: Clock) -> None:
                 status=QuestionStatus.CANCELLED,
                 answer={**EXPIRED, **question.handed_back},
             )
+            is_over = is_over or question.question_id in task.waits.bounded
             held.add(event, task.task_id)
+    if is_over and task.fired is not None:
+        held.add(WaitExpired(resume_prompt=task.fired.resume_prompt), task.task_id)
     await held.commit()
 
 

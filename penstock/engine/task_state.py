@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from penstock.core.call import CallPath, frame_above, is_below
+from penstock.core.clock import Moment
 from penstock.core.envelope import Json
 from penstock.core.events.events import (
     CallRequested,
@@ -43,11 +44,11 @@ from penstock.core.events.flow_events import (
 )
 from penstock.core.events.history_events import Summarised
 from penstock.core.events.hook_events import HookDecided, Verdict
-from penstock.core.events.schedule_events import ScheduleFired
+from penstock.core.events.schedule_events import ScheduleFired, WaitExpired
 from penstock.core.ids import ProfileId, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Usage, UserMessage
-from penstock.core.task import Missing
+from penstock.core.task import Missing, Question
 from penstock.engine.agent_chain import AgentChain
 from penstock.engine.dialogue import CachedRequest, Dialogue, MessageList, Round
 from penstock.engine.slash_commands import is_informational
@@ -155,6 +156,8 @@ class TaskState(Struct):
     """Text of the project's prompt script; None until it has run."""
     fired: ScheduleFired | None = None
     """The schedule that requested the task, if one did."""
+    expired_waits: int = 0
+    """How often no person answered in the time that the schedule sets."""
     instructions: Mapping[str, str] | None = None
     """Texts that functions among the instructions returned in this task, by agent."""
     newest_digest: str | None = None
@@ -363,8 +366,24 @@ class TaskState(Struct):
         elif event.method == ON_INPUT and event.verdict is Verdict.EDIT:
             self.dialogue_at(path).messages.edit_last(event.value["content"])
 
-    def suspend_or_block(self, event: TaskSuspended | TaskBlocked | TaskResumed) -> None:
+    def ask(self, question: Question, tick: int, at: int) -> None:
+        """Record an open question. It expires as soon as the schedule of the task wants it to."""
+        waits, fired = self.own_waits(), self.fired
+        if fired is not None and fired.suspension_seconds is not None:
+            until = Moment(at + 1000 * fired.suspension_seconds)
+            if question.expires_at is None or until < question.expires_at:
+                question = replace(question, expires_at=until)
+                waits.bounded[question.question_id] = None
+        waits.ask(question, tick)
+
+    def suspend_or_block(
+        self, event: TaskSuspended | TaskBlocked | TaskResumed | WaitExpired
+    ) -> None:
         """Record that the task waits, that this process lacks something, or that neither is so."""
+        if isinstance(event, WaitExpired):
+            self.expired_waits += 1
+            self.main.follow_up = event.resume_prompt
+            return
         if isinstance(event, TaskResumed):
             self.is_suspended, self.blocked_on = False, ()
             return

@@ -45,6 +45,8 @@ class Waits(Struct):
     """Flow runs that calls wait for, including those not written to the log yet."""
     ended_runs: dict[TaskId, None] = field(default_factory=dict)
     """Runs that have ended."""
+    bounded: dict[QuestionId, None] = field(default_factory=dict)
+    """Questions that expire because the schedule of the task bounds its waits."""
     arrivals: int = 0
     """How many answers and awaited ends of runs have arrived; `park` compares two readings."""
 
@@ -107,5 +109,5 @@ class ToolRecords(Struct):
 
 
 _NOTHING: Any = MappingProxyType({})
-NO_WAITS = Waits(*[_NOTHING] * 7)
+NO_WAITS = Waits(*[_NOTHING] * 8)
 NO_RECORDS = ToolRecords(*[_NOTHING] * 5)

@@ -55,7 +55,7 @@ from penstock.core.events.flow_events import (
 )
 from penstock.core.events.history_events import Erased, Forked, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided
-from penstock.core.events.schedule_events import ScheduleFired
+from penstock.core.events.schedule_events import ScheduleFired, WaitExpired
 from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
 from penstock.core.task import EXPIRED, Question, QuestionStatus, is_withdrawn
 from penstock.core.text import one_line
@@ -92,8 +92,10 @@ def blank_of(event: Event, erased: ErasedPart) -> Event | None:
 def _half(event: Event) -> ErasedPart:
     match event:
         case (
-            MessageReceived() | CallRequested() | FlowRequested() | FlowStarted()
-        ) | ScheduleFired():
+            (MessageReceived() | CallRequested() | FlowRequested() | FlowStarted())
+            | ScheduleFired()
+            | WaitExpired()
+        ):
             return ErasedPart.USER
         case HookDecided(method="on_input"):
             # later tasks read the message as the hook left it: it goes with the message alone

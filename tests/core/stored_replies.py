@@ -11,7 +11,7 @@ from penstock.core.events.events import (
 )
 from penstock.core.events.flow_events import HandedBack, HandedOff
 from penstock.core.events.history_events import Summarised
-from penstock.core.events.schedule_events import ScheduleFired
+from penstock.core.events.schedule_events import ScheduleFired, WaitExpired
 from penstock.core.ids import BlobId, MessageId, ProfileId, ScheduleId
 from penstock.core.messages import Carry, StoredFile, Usage
 from penstock.core.task import TaskOutput, TaskStatus
@@ -129,6 +129,7 @@ STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
             '"suspension_seconds":60,"resume_prompt":"Go on."}'
         ),
     ),
+    (WaitExpired(resume_prompt="Go on."), "wait_expired", '{"resume_prompt":"Go on."}'),
     (
         ScheduleFired(schedule_id=ScheduleId("sched_1"), name="News"),
         "schedule_fired",

@@ -169,6 +169,7 @@ def test_every_kind_of_event_was_thought_of() -> None:
         "StepSettled",
         "StepStarted",
         "Summarised",
+        "WaitExpired",
     }
 
 

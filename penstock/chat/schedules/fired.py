@@ -1,11 +1,15 @@
-"""How a schedule shapes its tasks: the labels that their agent needs, and its skills."""
+"""How a schedule shapes its tasks: labels, skills, and waits for people."""
 
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.core.call_errors import NotPermitted
+from penstock.core.envelope import ErrorDetail
 from penstock.core.events.schedule_events import ScheduleFired
+from penstock.engine.task_state import TaskState
 from penstock.tools.skills import SkillChoice
+
+SUSPENSION_TIMEOUT = "SUSPENSION_TIMEOUT"
 
 
 def skill_choice_of(agent: Agent, fired: ScheduleFired) -> SkillChoice:
@@ -22,3 +26,10 @@ def skill_choice_of(agent: Agent, fired: ScheduleFired) -> SkillChoice:
             f"{agent.name!r} does not have; add them to the agent, or change the schedule"
         )
     return replace(choice, preselected=()) if fired.skips_preselected else choice
+
+
+def overdue(task: TaskState) -> ErrorDetail:
+    """Return the error of a task in which no person answered for the second time."""
+    seconds = None if task.fired is None else task.fired.suspension_seconds
+    message = f"two questions of this task were not answered within {seconds} seconds each"
+    return ErrorDetail(code=SUSPENSION_TIMEOUT, message=message, continuable=False)

@@ -65,7 +65,7 @@ from penstock.core.events.flow_events import (
 )
 from penstock.core.events.history_events import Erased, Forked, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided, Verdict
-from penstock.core.events.schedule_events import ScheduleFired
+from penstock.core.events.schedule_events import ScheduleFired, WaitExpired
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Carry, StoredFile, Usage
 from penstock.core.scopes import Scope, ScopeKind
@@ -345,6 +345,7 @@ _FORMS = (
     ),
     _Form("flow_requested", FlowRequested, permissions=_MAYBE_LIST),
     _Form("schedule_fired", ScheduleFired, required_labels=_LIST),
+    _Form("wait_expired", WaitExpired),
     _Form("flow_started", FlowStarted),
     _Form("step_started", StepStarted),
     _Form(

@@ -19,7 +19,7 @@ from penstock.core.events.flow_events import (
 )
 from penstock.core.events.history_events import Erased, Forked, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided
-from penstock.core.events.schedule_events import ScheduleFired
+from penstock.core.events.schedule_events import ScheduleFired, WaitExpired
 from penstock.core.ids import (
     ArtifactId,
     BlobId,
@@ -318,6 +318,7 @@ Event = (
     | CallRequested
     | FlowRequested
     | ScheduleFired
+    | WaitExpired
     | TaskStarted
     | HandedOff
     | HandedBack

@@ -1,4 +1,4 @@
-"""The event of schedules: the start of a task at a due time, or at the request of a person."""
+"""Events of tasks that schedules start: how they start, and that a wait for a person expired."""
 
 from msgspec import Struct
 
@@ -34,3 +34,12 @@ class ScheduleFired(Struct, frozen=True, kw_only=True, gc=False):
     """How long a question of the task waits for a person, at most."""
     resume_prompt: str = ""
     """The message that the task continues with after such a question was not answered."""
+
+
+class WaitExpired(Struct, frozen=True, kw_only=True, gc=False):
+    """No person answered a question of such a task in time.
+
+    The first time the task continues with the message; the second time it fails.
+    """
+
+    resume_prompt: str = ""

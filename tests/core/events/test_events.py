@@ -31,7 +31,7 @@ OUTSIDE = {
 PROGRESS = """
 AgentReminded AgentStarted CallSettled Erased FlowNotified FlowStarted HandedOff PromptResolved
 HookDecided QuestionAnswered QuestionAsked ReplyReceived SkillsSelected StepSettled StepStarted
-Summarised TaskEnded TaskStarted TaskSuspended
+Summarised TaskEnded TaskStarted TaskSuspended WaitExpired
 """.split()  # noqa: SIM905
 """Events of the holder that a restarted activation does not write a second time."""
 PASSED_OVER = {
@@ -39,7 +39,7 @@ PASSED_OVER = {
         AgentReminded AgentStarted CallRetried CallStarted Erased FlowNotified FlowRequested
         FlowStarted Forked HandedBack HookDecided MessagesErased PromptResolved ScheduleFired
         SecretGiven
-        SessionOpened SkillsSelected StateWritten StepSettled StepStarted Summarised
+        SessionOpened SkillsSelected StateWritten StepSettled StepStarted Summarised WaitExpired
     """,
     "app/run_feed.py": """
         AgentReminded CallRequested CallRetried CallStarted CancelRequested Erased FlowRequested
@@ -47,7 +47,7 @@ PASSED_OVER = {
         HookDecided MessageReceived MessagesErased NoteEmitted PromptResolved ReplyRestarted
         RunEnded ScheduleFired SecretGiven SessionOpened SkillsSelected StateWritten Summarised
         TaskResumed
-        TaskStarted TaskSuspended
+        TaskStarted TaskSuspended WaitExpired
     """,
     "core/events/subagent_filter.py": """
         CallRequested CallStarted CancelRequested Erased FlowNotified FlowRequested FlowStarted
@@ -56,6 +56,7 @@ PASSED_OVER = {
         QuestionAsked RunEnded ScheduleFired SecretGiven SessionOpened SkillsSelected StateWritten
         StepSettled
         StepStarted Summarised TaskBlocked TaskEnded TaskResumed TaskStarted TaskSuspended
+        WaitExpired
     """,
 }
 """Events that the chat stream, the stream of a run and the filter of subagents ignore."""
