@@ -78,10 +78,12 @@ class ColdFolds:
                 await self._save(state)
 
     async def _save(self, state: SessionState) -> None:
-        state.saved = state.seq
-        if (body := to_snapshot(state)) is not None:
-            snapshot = StoredState(state.seq, fold_version(), body)
+        # taken before the write: a turn may take the state meanwhile
+        seq, body = state.seq, to_snapshot(state)
+        if body is not None:
+            snapshot = StoredState(seq, fold_version(), body)
             await self._log.snapshots.write(state.log_id, snapshot)
+        state.saved = seq
 
     async def _restored(self, log_id: LogId, head: int) -> SessionState | None:
         """Return the state of a log's snapshot, if there is one that fits."""

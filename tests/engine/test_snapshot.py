@@ -1,7 +1,6 @@
 """Snapshots: folding the rest from one gives what folding all gives, at every cut of every log."""
 
 import ast
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,42 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock
-from penstock.core.events.events import Record
-from penstock.engine.session_state import SessionState, catch_up, fold
-from penstock.engine.snapshot import FOLD_SOURCES, from_snapshot, is_at_rest, to_snapshot
-from tests.kit.long_logs import LongLog, picture
+from penstock.engine.session_state import catch_up, fold
+from penstock.engine.snapshot import FOLD_SOURCES, is_at_rest, to_snapshot
+from tests.kit.long_logs import LongLog, check_every_cut, restored
 from tests.kit.session_events import LOG
 
 DEEDS = ["say", "start", "reply", "end", "again", "oldest", "fresh", "command", "call", "cancel"]
 RARE = ["shorten", "previews", "skill", "prompt", "hand off", "back", "refuse"]
 ROOT = Path(penstock.__file__).parent
-
-
-def restored(state: SessionState) -> SessionState:
-    body = to_snapshot(state)
-    assert body is not None
-    return from_snapshot(LOG, state.seq, body)
-
-
-def check_every_cut(records: Sequence[Record]) -> int:
-    """Compare both folds after each event that follows a cut; return how often."""
-    compared, all_events = 0, SessionState(LOG)
-    for cut, record in enumerate(records, 1):
-        catch_up(all_events, [record])
-        if not is_at_rest(all_events):
-            continue
-        whole, short = fold(LOG, records[:cut]), restored(all_events)
-        ended = whole.current.task_id if whole.current else None
-        for later in (None, *records[cut:]):
-            events = [] if later is None else [later]
-            catch_up(whole, events)
-            catch_up(short, events)
-            if short.is_short:
-                break  # the fold of the whole log takes its place: see test_cold_folds.py
-            assert picture(short, ended) == picture(whole, ended), (cut, later)
-            assert short.past == whole.past[len(whole.past) - len(short.past) :]
-            compared += 1
-    return compared
 
 
 @settings(max_examples=20, deadline=None)

@@ -28,7 +28,8 @@ from penstock.core.events.history_events import Summarised
 from penstock.core.ids import BlobId, CallId, MessageId, TaskId
 from penstock.core.messages import Carry, StoredFile, Usage
 from penstock.core.task import TaskStatus
-from penstock.engine.session_state import SessionState
+from penstock.engine.session_state import SessionState, catch_up, fold
+from penstock.engine.snapshot import from_snapshot, is_at_rest, to_snapshot
 from tests.kit.session_events import ANN, LOG
 
 FILE = StoredFile(blob_id=BlobId("b" * 64), mime_type="image/png", size=9, is_image=True)
@@ -165,6 +166,34 @@ def picture(state: SessionState, ended: TaskId | None = None) -> dict[str, Any]:
         "current": {name: _plain(getattr(current, name)) for name in names},
         "shares": current is None or current.main.messages is state.messages,
     }
+
+
+def restored(state: SessionState) -> SessionState:
+    """Return the state as another process reads it from a snapshot."""
+    body = to_snapshot(state)
+    assert body is not None
+    return from_snapshot(state.log_id, state.seq, body)
+
+
+def check_every_cut(records: Sequence[Record]) -> int:
+    """Compare both folds after each event that follows a cut; return how often."""
+    compared, all_events = 0, SessionState(records[0].log_id)
+    for cut, record in enumerate(records, 1):
+        catch_up(all_events, [record])
+        if not is_at_rest(all_events):
+            continue
+        whole, short = fold(record.log_id, records[:cut]), restored(all_events)
+        ended = whole.current.task_id if whole.current else None
+        for later in (None, *records[cut:]):
+            events = [] if later is None else [later]
+            catch_up(whole, events)
+            catch_up(short, events)
+            if short.is_short:
+                break  # the fold of the whole log takes its place: see test_cold_folds.py
+            assert picture(short, ended) == picture(whole, ended), (cut, later)
+            assert short.past == whole.past[len(whole.past) - len(short.past) :]
+            compared += 1
+    return compared
 
 
 def _plain(value: Any) -> Any:
