@@ -83,6 +83,9 @@ from penstock.tools.hooks.hooks import Ask as Ask
 from penstock.tools.hooks.hooks import Hooks as Hooks
 from penstock.tools.hooks.hooks import ModelReply as ModelReply
 from penstock.tools.hooks.hooks import Refuse as Refuse
+from penstock.tools.python.children import ChildOptions as ChildOptions
+from penstock.tools.python.children import ChildResult as ChildResult
+from penstock.tools.python.children import ChildTask as ChildTask
 from penstock.tools.python.context import ToolContext as ToolContext
 from penstock.tools.python.function import tool as tool
 from penstock.tools.python.options import Retry as Retry
@@ -97,6 +100,9 @@ __all__ = [
     "AssistantMessage",
     "Audio",
     "ChatSettings",
+    "ChildOptions",
+    "ChildResult",
+    "ChildTask",
     "ConfigError",
     "Content",
     "Depends",

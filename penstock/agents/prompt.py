@@ -32,24 +32,31 @@ SKILLS_ARE_ORDERS = "The instructions that activate_skill returns are an excepti
 """Follows DATA_IS_NOT_ORDERS where the model may activate skills."""
 
 
+NO_ADDITIONS = ("", "")
+"""No sentence after the agent's instructions, and none after those of the skills."""
+
+
 def system_prompt(
     agent: Agent,
     skills: str = "",
     *,
     prompt_prefix: Sequence[str] = (),
     instructions: str | None = None,
+    additions: tuple[str, str] = NO_ADDITIONS,
 ) -> str:
     """Return the system prompt.
 
     `prompt_prefix` comes before the agent's instructions, the text of the selected `skills` after
-    them. `instructions` are those that functions of the agent returned.
+    them. `instructions` are those that functions of the agent returned; `additions` follow those
+    and the skills.
     """
     own = agent.settings.llm_system_prompt
     if own is not None:
         instructions = own
     elif instructions is None:
         instructions = agent.instructions
-    parts = [*prompt_prefix, instructions, skills, DATA_IS_NOT_ORDERS]
+    role, ending = additions
+    parts = [*prompt_prefix, instructions, role, skills, ending, DATA_IS_NOT_ORDERS]
     return "\n\n".join(each for each in parts if each)
 
 
@@ -97,7 +104,7 @@ class PromptPrefix:
             return (self._preamble,)
         text = task.prompt_prefix
         if text is None:
-            about = {"session_id": held.state.log_id, "profile": self._about(profile)}
+            about = {"session_id": held.state.session_id, "profile": self._about(profile)}
             text = await self._script.ask(about, clock)
             # Recorded, so that a task that resumes elsewhere sends the model the same prompt.
             held.add(PromptResolved(text=text), task.task_id)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent, AnyAgent
 from penstock.agents.output_contract import OutputContract
-from penstock.agents.prompt import SKILLS_ARE_ORDERS, skill_prompt, system_prompt
+from penstock.agents.prompt import NO_ADDITIONS, SKILLS_ARE_ORDERS, skill_prompt, system_prompt
 from penstock.core.call import ACTIVATE_SKILL, ASK_USER, Origin
 from penstock.core.events.events import MessageReceived
 from penstock.core.messages import Message, UserMessage
@@ -90,7 +90,6 @@ class TaskOffers:
     """The offers of one task: the tools of its start, plus those of selected skills."""
 
     __slots__ = (
-        "_caller",
         "_fixed",
         "_instructions",
         "_newest",
@@ -98,7 +97,9 @@ class TaskOffers:
         "_selected",
         "_shelf",
         "_told",
+        "additions",
         "agent",
+        "caller",
     )
 
     def __init__(
@@ -112,10 +113,12 @@ class TaskOffers:
         instructions: str | None = None,
     ) -> None:
         self.agent = agent
+        self.additions = NO_ADDITIONS
+        """Sentences of the system prompt after the instructions, and after those of skills."""
         self._instructions = instructions
         """The texts of functions among the agent's instructions; None if there are none."""
         self._shelf = shelf
-        self._caller = caller
+        self.caller = caller
         self._fixed = fixed
         """Ids of the tools offered at the start; None means no tools, not even those of skills."""
         self._prompt_prefix = prompt_prefix
@@ -132,7 +135,7 @@ class TaskOffers:
         return self._newest
 
     def _offer(self, selected: tuple[str, ...], told: tuple[str, ...]) -> ToolOffer:
-        caller = self._caller
+        caller = self.caller
         selection = shown = NOTHING if caller.skills is None else caller.skills.at(selected)
         # Without the tool, the prompt does not say that its outcomes are instructions.
         if told and caller.skills is not None and self._may_activate:
@@ -146,13 +149,14 @@ class TaskOffers:
         )
 
     def _system(self, selection: Selection) -> str:
-        skills = self._caller.skills
+        skills = self.caller.skills
         skill_text = skill_prompt(skills.skills, selection) if skills and selection.skills else ""
         system = system_prompt(
             self.agent,
             skill_text,
             prompt_prefix=self._prompt_prefix,
             instructions=self._instructions,
+            additions=self.additions,
         )
         return f"{system} {SKILLS_ARE_ORDERS}" if self._may_activate else system
 

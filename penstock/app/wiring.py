@@ -26,6 +26,10 @@ from penstock.app.runtime_parts import (
     ToolParts,
 )
 from penstock.chat.agent_calls import AgentCalls
+from penstock.chat.children.ends import EndNotifier
+from penstock.chat.children.starting import ChildStarter
+from penstock.chat.children.tool_runs import ToolRuns, late_runs
+from penstock.chat.children.work import ChildWork
 from penstock.chat.direct_calls import CommandWork, DirectCalls
 from penstock.chat.direct_tools import DirectTools
 from penstock.chat.directory import Directory
@@ -40,11 +44,9 @@ from penstock.chat.task_bodies import Requirements, TaskDispatcher
 from penstock.chat.task_closer import TaskCloser
 from penstock.chat.task_requests import Known, Requests
 from penstock.chat.task_waiter import TaskWaiter
-from penstock.chat.tool_runs import RunNotifier, ToolRuns
-from penstock.core.envelope import Envelope, Json
-from penstock.core.ids import LogId, TaskId
+from penstock.core.envelope import Json
+from penstock.core.ids import LogId
 from penstock.core.limits import World
-from penstock.core.profile import Profile
 from penstock.engine.activation import Activations
 from penstock.engine.bus import Bus
 from penstock.engine.launcher import InlineLauncher
@@ -68,7 +70,6 @@ from penstock.tools.invoker import Invoker
 from penstock.tools.resources import (
     AgentRequest,
     Callbacks,
-    FlowRequest,
     Resources,
     Runs,
     SubagentRequest,
@@ -183,6 +184,7 @@ class Assembly:
             runs=self._run_callbacks,
             authoring=self._project.authoring_callbacks,
             schedules=lambda: ToolSchedules(self._schedules, self._world.limits.agent_schedules),
+            children=self._child_starter,
         )
 
     async def _run_agent(self, request: SubagentRequest, ledger: Ledger) -> Json:
@@ -191,21 +193,16 @@ class Assembly:
     async def _ask_agent(self, request: AgentRequest, ledger: Ledger) -> Any:
         return await self._agent_calls.run(request, ledger)
 
-    # Bound methods of `_tool_runs` would construct it now. It needs the inbox and the launcher,
-    # which need the invoker, whose resources hold these callbacks: a cycle. Each function breaks
-    # it, because it looks its part up when it is called. The same holds for the other forwarders.
+    # Parts are looked up late: they need the inbox and the launcher, which need the invoker, whose
+    # resources hold these callbacks. The same holds for the other functions.
     @cached_property
     def _run_callbacks(self) -> Runs:
-        async def start(request: FlowRequest) -> TaskId:
-            return await self._tool_runs.start(request)
+        return late_runs(lambda: self._tool_runs)
 
-        async def wait(run_id: TaskId, waiter: TaskId) -> Envelope | None:
-            return await self._tool_runs.wait(run_id, waiter)
-
-        async def abort(run_id: TaskId, profile: Profile) -> None:
-            await self._tool_runs.abort(run_id, profile)
-
-        return Runs(start=start, wait=wait, abort=abort)
+    @cached_property
+    def _child_starter(self) -> ChildStarter:
+        late = (lambda: self._inbox, lambda: self._participants)
+        return ChildStarter(self._storage.log, self._storage.projections, *late, wake=self._wake)
 
     @cached_property
     def _tool_runs(self) -> ToolRuns:
@@ -293,7 +290,10 @@ class Assembly:
             arguments_of=partial(wanted_by, project_parts.flows.library),
             world=world,
         )
-        return TaskDispatcher(chat, calls, commands, flows=self._flow_work, closer=self._closer)
+        lists, flows, closer = self._storage.projections, self._flow_work, self._closer
+        children = ChildWork(self._participants, world, self._bus, key=key, projections=lists)
+        works = (chat, calls, commands)
+        return TaskDispatcher(*works, flows=flows, children=children, closer=closer)
 
     @cached_property
     def _activations(self) -> Activations:
@@ -302,7 +302,7 @@ class Assembly:
             self._project.tools.registry,
             self._project.agents.catalog.get_from_files,
         )
-        notifier = RunNotifier(self._storage.log, self._wake)
+        notifier = EndNotifier(self._storage.log, self._wake)
         body = TaskBody(
             work=self._work.work,
             end=self._work.end,

@@ -97,7 +97,7 @@ class FrameOffers(TaskOffers):
         return super().at(self._dialogue.selected, told)
 
     def _system(self, selection: Selection) -> str:
-        skills, system = self._caller.skills, self._dialogue.system
+        skills, system = self.caller.skills, self._dialogue.system
         text = skill_prompt(skills.skills, selection) if skills and selection.skills else ""
         system = f"{system}\n\n{text}" if text else system
         return f"{system} {SKILLS_ARE_ORDERS}" if self._may_activate else system

@@ -47,6 +47,7 @@ from penstock.core.errors import (
     QuestionOpen,
     TaskOver,
 )
+from penstock.core.events.child_events import ChildRequested
 from penstock.core.events.events import (
     CallRequested,
     CancelRequested,
@@ -205,7 +206,10 @@ class Inbox:
         return (await self.send(message, profile, task_id=task_id)).task_id
 
     async def request(
-        self, log_id: LogId, task_id: TaskId, requested: CallRequested | FlowRequested
+        self,
+        log_id: LogId,
+        task_id: TaskId,
+        requested: CallRequested | FlowRequested | ChildRequested,
     ) -> TaskId:
         """Request a task. It is committed and the task queued when this returns.
 

@@ -51,7 +51,7 @@ from penstock.engine.ledger import Ledger
 from penstock.engine.session_state import SessionState
 from penstock.engine.slash_commands import clears_history
 from penstock.engine.suspend import park, withdraw
-from penstock.engine.task_body import failed
+from penstock.engine.task_body import failed, message_of
 from penstock.engine.task_state import TaskState
 from penstock.models.model import Model
 from penstock.tools.hooks.deciding import TaskHooks
@@ -64,7 +64,6 @@ from penstock.tools.skills import NO_SKILLS, Skills, TaskSkills
 from penstock.tools.tool import Registry, Tool
 
 GetAgent = Callable[[str], Agent]
-"""Return an agent by name. Raises NotFound."""
 
 
 class AgentSetup(NamedTuple):
@@ -381,7 +380,7 @@ class ChatWork:
 
 
 def _message(task: TaskState) -> MessageReceived | None:
-    return task.brief if isinstance(task.brief, MessageReceived) else None
+    return brief if isinstance(brief := task.brief, MessageReceived) else message_of(task)
 
 
 def _contract(task: TaskState, agent: Agent) -> OutputContract | None:

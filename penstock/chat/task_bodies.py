@@ -37,6 +37,7 @@ from penstock.chat.session import ChatWork, GetAgent, Participants
 from penstock.chat.task_closer import TaskCloser
 from penstock.core.call import FINISH, CallPath, is_below, tools_on
 from penstock.core.errors import ConfigError, NotFound
+from penstock.core.events.child_events import ChildRequested
 from penstock.core.events.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
 from penstock.core.events.flow_events import AgentStarted, FlowRequested, StepSettled
 from penstock.core.ids import ASSISTANT, LogId
@@ -47,10 +48,13 @@ from penstock.engine.held_log import HeldLog
 from penstock.engine.session_state import SessionState
 from penstock.engine.slash_commands import is_answered_by_model
 from penstock.engine.task_body import MissingParts, Need
-from penstock.engine.task_state import AS_TOOL, TaskState
+from penstock.engine.task_state import AS_TOOL, Brief, TaskState
 from penstock.tools.tool import Registry
 
-_NO_TOOLS = frozenset({"ask", "fetch", "task.waitForUserMessage"})
+_NO_TOOLS = frozenset(
+    {"ask", "fetch", "task.waitForUserMessage", "task.gather", "task.spawn"}
+    | {"task.waitForDependencies", "task.waitForBatch"}
+)
 """Parts of paths that are not calls of tools: questions of code, and requests of scripts."""
 
 
@@ -79,12 +83,14 @@ class TaskDispatcher:
         commands: CommandWork,
         *,
         flows: FlowBody,
+        children: ChatWork,
         closer: TaskCloser,
     ) -> None:
         self._chat = chat
         self._calls = calls
         self._commands = commands
         self._flows = flows
+        self._children = children
         self._closer = closer
 
     def start(self, name: str, message: MessageReceived, profile: Profile) -> TaskStarted | None:
@@ -100,6 +106,8 @@ class TaskDispatcher:
             return self._flows.work(held, task, brief)
         if isinstance(brief, CallRequested):
             return self._calls.work(held, task, brief)
+        if isinstance(brief, ChildRequested):
+            return self._children.work(held, task)
         if task.is_command or (
             task.started is None and brief is not None and not is_answered_by_model(brief.content)
         ):
@@ -190,7 +198,7 @@ def _needs(state: SessionState, task: TaskState) -> Iterator[Need]:
         agent = None
         if started and isinstance(brief, CallRequested):
             yield Need(Missing(MissingKind.TOOL, brief.tool_id))
-    elif task.is_command or (not started and brief and not is_answered_by_model(brief.content)):
+    elif task.is_command or (not started and _is_unstarted_command(brief)):
         agent = None
     else:
         agent = agents_for(state, task)[-1]
@@ -207,6 +215,10 @@ def _needs(state: SessionState, task: TaskState) -> Iterator[Need]:
         yield from map(Need, failed)
         if isinstance(brief, FlowRequested):
             yield from map(_noted, task.blocked_on)
+
+
+def _is_unstarted_command(brief: Brief | None) -> bool:
+    return isinstance(brief, MessageReceived) and not is_answered_by_model(brief.content)
 
 
 def _open(dialogue: Dialogue, offered: Iterable[str]) -> Iterable[str]:

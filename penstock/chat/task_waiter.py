@@ -32,15 +32,18 @@ from penstock.core.events.events import (
 from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import LogId, SessionId, TaskId
 from penstock.core.limits import World
-from penstock.core.task import TaskStatus
+from penstock.core.task import QuestionRecord, TaskStatus
 from penstock.engine.bus import Bus
 from penstock.store.logs.log import Log
-from penstock.store.projections import Projections
+from penstock.store.projections import Page, Projections, TasksOf
 
 _TURNING_POINTS = (TaskEnded, TaskSuspended, TaskBlocked, QuestionAnswered, CancelRequested)
 """Events that change the status of a task."""
 STOPPED = "the runtime was closed while the task runs: open the project again and attach to it"
 _WAITING = (TaskStatus.SUSPENDED, TaskStatus.BLOCKED)
+_WORKING = (TaskStatus.QUEUED, TaskStatus.RUNNING)
+_MOST = 1000
+"""Most tasks of a tree that are searched for open questions."""
 IsBlocked = Callable[[LogId], bool]
 """Return whether the log's task needs something that this process lacks."""
 
@@ -166,6 +169,10 @@ class TaskWaiter:
         questions = list(await self._projections.open_questions(log_id, task_id))
         if not {each.question.question_id for each in questions}.issuperset(event.questions):
             return None
+        if event.joins and not questions:
+            questions = await self._asked_in_tree(task_id)
+            if not (questions or event.runs):
+                return None  # other tasks work for it, or the last one has just ended
         if event.runs:
             inside = [reply for run in event.runs if (reply := await self._run(run, signal))]
             if any(each.status.is_final for each in inside):
@@ -180,6 +187,18 @@ class TaskWaiter:
             questions=tuple(questions),
             runs=event.runs,
         )
+
+    async def _asked_in_tree(self, task_id: TaskId) -> list[QuestionRecord]:
+        """Return the open questions of the task's tree; none while something in it can continue."""
+        lists, page = self._projections, Page(limit=_MOST)
+        task = await lists.find_task(task_id)
+        root = task_id if task is None else task.root_id or task_id
+        _, working = await lists.tasks(of=TasksOf(root_id=root, statuses=_WORKING), page=page)
+        waiting, _ = await lists.tasks(of=TasksOf(root_id=root, statuses=_WAITING), page=page)
+        if working:
+            return []
+        asked = [await lists.open_questions(each.log_id, each.task_id) for each in waiting]
+        return [question for each in asked for question in each]
 
     async def _run(self, run_id: TaskId, signal: "EndSignal") -> TaskReply | None:
         """Return the reply of a run; None while it runs. An erased run has no questions."""

@@ -159,8 +159,10 @@ def task_part(task: TaskRecord) -> dict[str, Any]:
             "createdAt": to_iso(task.created_at),
             "startedAt": None if task.started_at is None else to_iso(task.started_at),
             "endedAt": None if task.ended_at is None else to_iso(task.ended_at),
+            "rootId": task.root_id or task.task_id,
         }
         | started_by
+        | _child_part(task)
         | blocked_part(task.blocked_on)
     )
 
@@ -175,6 +177,18 @@ def fork_part(fork: Fork) -> dict[str, Any]:
             for each in fork.effects
         ],
     }
+
+
+def _child_part(task: TaskRecord) -> dict[str, str]:
+    """Return what only tasks have that another one requested."""
+    optional = {
+        "parentId": task.parent_id,
+        "title": task.title,
+        "key": task.task_key,
+        "workerKind": task.worker_kind,
+        "batchId": task.batch_id,
+    }
+    return {name: value for name, value in optional.items() if value}
 
 
 def blocked_part(missing: Collection[Missing]) -> dict[str, Any]:

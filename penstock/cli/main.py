@@ -330,6 +330,8 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "debug": ('penstock debug weather --input \'{"city": "Lisbon"}\'',),
     "tools grants": ("penstock tools grants weather --skill trips --origin model",),
+    "tasks list": ("penstock tasks list --status running --status blocked --watch",),
+    "tasks show": ("penstock tasks show task_1 --tree",),
     "tasks events": ("penstock tasks events task_1 --follow",),
     "schedules run": ("penstock schedules run sched_1",),
     "schedules next": ("penstock schedules next --count 20", "penstock schedules next sched_1"),

@@ -1,19 +1,22 @@
-"""Tasks: list, show, follow or cancel them."""
+"""Tasks: list, show, follow or cancel them, and show the trees that they form."""
 
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Iterator
 from typing import Annotated
 
 import typer
+from msgspec import Struct
 
 from penstock.app.runtime import Runtime
 from penstock.app.runtime_parts import Storage
+from penstock.chat.children.tree import Node, tree_of
 from penstock.chat.log_follower import LogSource, follow
 from penstock.chat.recorded.task_records import records_of
 from penstock.chat.task_waiter import awaited_runs
 from penstock.chat.wire_forms import event_part, quarantine_part, question_record, task_part
 from penstock.cli.completion import tasks
 from penstock.cli.interaction.loop_thread import ending
-from penstock.cli.options import Most, ProjectFolder
+from penstock.cli.options import Most, ProjectFolder, taking
 from penstock.cli.project import run_with_runtime
 from penstock.cli.terminal.output import AsJson, compact, note, pretty, print_json, say
 from penstock.cli.terminal.render import event_line, print_table, when
@@ -21,41 +24,83 @@ from penstock.core.errors import NotFound, StoreCorrupt
 from penstock.core.events.events import CallRequested, Record, TaskBlocked, TaskEnded, TaskSuspended
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import SessionId, TaskId
-from penstock.core.task import TaskRecord, TaskStatus, blocked
+from penstock.core.task import TaskRecord, TaskStatus, blocked, is_lacking
 from penstock.core.text import cut, one_line
-from penstock.store.projections import Page
+from penstock.store.projections import NO_PARENT, Page, TasksOf
 
 _TITLE = 60
 """Characters of a title."""
 TaskName = Annotated[
     str, typer.Argument(metavar="TASK", help="The task's id, such as task_….", autocompletion=tasks)
 ]
+InStatus = Annotated[
+    list[TaskStatus] | None,
+    typer.Option("--status", help="Tasks with this status; repeatable."),
+]
+_WATCH_SECONDS = 2.0
+_CLEAR = "\x1b[H\x1b[2J"
+"""Clears the screen of a terminal."""
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until the task ends.")]
 
 
-def list_tasks(*, limit: Most = 20, project: ProjectFolder = None, as_json: AsJson = False) -> None:
+class ListOptions(Struct, kw_only=True):
+    """The options of `tasks list`."""
+
+    limit: Most = 20
+    status: InStatus = None
+    kind: Annotated[
+        str | None, typer.Option("--kind", help="chat, call, flow or child.", metavar="KIND")
+    ] = None
+    agent: Annotated[str | None, typer.Option("--agent", help="Tasks of this agent.")] = None
+    parent: Annotated[
+        str | None,
+        typer.Option("--parent", metavar="TASK", help="Children of this task; none for the rest."),
+    ] = None
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show the list again every two seconds.")
+    ] = False
+    project: ProjectFolder = None
+    as_json: AsJson = False
+
+
+@taking(ListOptions)
+def list_tasks(options: ListOptions) -> None:
     """List tasks, newest first."""
 
     async def work(runtime: Runtime) -> None:
-        records, total = await runtime.parts.storage.projections.tasks(page=Page(limit=limit))
-        if as_json:
-            print_json({"tasks": [task_part(each) for each in records], "total": total})
-            return
-        rows = [
-            (
-                *_columns(record),
-                when(record.created_at),
-                await _title(runtime.parts.storage, record),
-            )
-            for record in records
-        ]
-        print_table(("task", "status", "kind", "agent", "created", "title"), rows)
-        for record in records:
-            if record.blocked_on:
-                note(f"{record.task_id}: {blocked(record.blocked_on)}: penstock tasks cancel TASK")
-        note(f"{len(records)} of {total}")
+        await _list(runtime, options)
+        while options.watch:
+            await runtime.parts.world.clock.sleep(_WATCH_SECONDS)
+            say(_CLEAR if sys.stdout.isatty() else "")
+            await _list(runtime, options)
 
-    run_with_runtime(project, work)
+    run_with_runtime(options.project, work)
+
+
+async def _list(runtime: Runtime, options: ListOptions) -> None:
+    """Print the list once."""
+    storage = runtime.parts.storage
+    kind = {"chat": "message", "direct": "call"}.get(options.kind or "", options.kind)
+    parent = NO_PARENT if options.parent == "none" else options.parent
+    of = TasksOf(
+        kind=kind,
+        agent=options.agent,
+        statuses=tuple(options.status or ()),
+        parent_id=None if parent is None else TaskId(parent),
+    )
+    records, total = await storage.projections.tasks(of=of, page=Page(limit=options.limit))
+    if options.as_json:
+        print_json({"tasks": [task_part(each) for each in records], "total": total})
+        return
+    rows = [
+        (*_columns(record), when(record.created_at), await _title(storage, record))
+        for record in records
+    ]
+    print_table(("task", "status", "kind", "agent", "created", "title"), rows)
+    for record in records:
+        if is_lacking(record.blocked_on):
+            note(f"{record.task_id}: {blocked(record.blocked_on)}: penstock tasks cancel TASK")
+    note(f"{len(records)} of {total}")
 
 
 def _columns(task: TaskRecord) -> tuple[str, ...]:
@@ -63,10 +108,12 @@ def _columns(task: TaskRecord) -> tuple[str, ...]:
 
 
 async def _title(storage: Storage, task: TaskRecord) -> str:
-    """Return the title of a task's conversation, or the request of a run or a call.
+    """Return the title of a task or its conversation, or the request of a run or a call.
 
     A corrupt log has an empty title; `penstock doctor` reports it.
     """
+    if task.title:
+        return cut(one_line(task.title), _TITLE)
     session = await storage.projections.find_session(SessionId(task.log_id))
     if session is not None:
         return cut(one_line(session.title or ""), _TITLE)
@@ -84,11 +131,22 @@ async def _title(storage: Storage, task: TaskRecord) -> str:
     return cut(one_line(" ".join(filter(None, words))), _TITLE)
 
 
-def show_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
+def show_task(
+    task: TaskName,
+    *,
+    tree: Annotated[
+        bool, typer.Option("--tree", help="Show the tasks below it, with their usage.")
+    ] = False,
+    project: ProjectFolder = None,
+    as_json: AsJson = False,
+) -> None:
     """Show a task, its outcome, and the questions and runs that it waits for."""
 
     async def work(runtime: Runtime) -> None:
         record = await _get(runtime.parts.storage, task)
+        if tree:
+            await _show_tree(runtime, record, as_json=as_json)
+            return
         asked = await runtime.parts.storage.projections.open_questions(
             record.log_id, record.task_id
         )
@@ -103,10 +161,39 @@ def show_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson 
             print_json(whole)
         else:
             say(pretty(whole))
-            if record.blocked_on:
+            if is_lacking(record.blocked_on):
                 note(f"{blocked(record.blocked_on)}: penstock tasks cancel {record.task_id}")
 
     run_with_runtime(project, work)
+
+
+async def _show_tree(runtime: Runtime, record: TaskRecord, *, as_json: bool) -> None:
+    """Print a task and the tasks below it."""
+    storage = runtime.parts.storage
+    tree = await tree_of(storage.log, storage.projections, record)
+    if as_json:
+        print_json(tree.to_wire())
+        return
+    rows = [*_branches(tree.root, 0)]
+    print_table(("task", "status", "tokens", "calls", "title"), rows)
+    if tree.is_truncated:
+        note("more tasks exist: the tree is cut")
+
+
+def _branches(node: Node, level: int) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each task of a tree; those below a task are indented."""
+    usage, indent = node.total, "  " * level
+    tokens = usage.input_tokens + usage.output_tokens
+    named = node.task.title or node.task.kind
+    calls = str(usage.tool_calls)
+    yield f"{indent}{node.task.task_id}", node.task.status.value, str(tokens), calls, named
+    for child in node.children:
+        yield from _branches(child, level + 1)
+
+
+def follow_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJson = False) -> None:
+    """Print the events of a task until it ends. Ctrl-C ends the view, not the task."""
+    task_events(task, go_on=True, project=project, as_json=as_json)
 
 
 def task_events(
@@ -147,6 +234,7 @@ COMMANDS = {
     "list": list_tasks,
     "show": show_task,
     "events": task_events,
+    "follow": follow_task,
     "cancel": cancel_task,
 }
 

@@ -101,6 +101,14 @@ class Limits:
     workflow_seconds: float = 300
     """How long `execute_workflow` waits for a run, not counting the time in which the run waits for
     people; at most 86,400."""
+    child_tasks: int = 1000
+    """Tasks below one task, with those that have ended."""
+    child_depth: int = 4
+    """How deep tasks are below each other."""
+    child_parallel: int = 16
+    """Tasks below one task that work at once; more are queued."""
+    child_seconds: float = 1800
+    """Working time of a child; waiting does not count."""
     lease_seconds: float = 3
     """How long a process keeps a log without renewing its lease."""
     sweep_seconds: float = 2

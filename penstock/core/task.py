@@ -27,7 +27,8 @@ class TaskStatus(StrEnum):
     QUEUED = "queued"
     """It waits for the previous task of its conversation, or for a free slot."""
     BLOCKED = "blocked"
-    """This process lacks something that it needs, such as its agent; another may have it."""
+    """It waits for other tasks, or this process lacks something that it needs, such as its agent.
+    """
     RUNNING = "running"
     """A process works on it, or will do so after a restart."""
     SUSPENDED = "suspended"
@@ -56,10 +57,12 @@ class MissingKind(StrEnum):
     TOOL = "tool"
     TOOLSET = "toolset"
     """It failed in this process, which asks it again later."""
+    TASK = "task"
+    """Another task, which has not ended."""
 
 
 class Missing(Struct, frozen=True):
-    """Something that a task needs and a process lacks."""
+    """Something that a task needs and a process lacks, or another task that it waits for."""
 
     kind: MissingKind
     id: str
@@ -81,6 +84,8 @@ def names_of(missing: Iterable[Missing]) -> str:
 def blocked(missing: Iterable[Missing]) -> str:
     """Return the message about a blocked task, with the next step."""
     missing = tuple(missing)
+    if all(each.kind is MissingKind.TASK for each in missing):
+        return f"the task waits for {names_of(missing)}"
     if all(each.kind is MissingKind.TOOLSET for each in missing):
         return (
             f"the task is blocked: {names_of(missing)} failed in this process, whose log has the "
@@ -92,13 +97,23 @@ def blocked(missing: Iterable[Missing]) -> str:
     )
 
 
+def tasks_awaited(runs: Iterable[TaskId]) -> tuple[Missing, ...]:
+    """Return what blocks a task that waits for other tasks."""
+    return tuple(Missing(MissingKind.TASK, run) for run in dict.fromkeys(runs))
+
+
+def is_lacking(missing: Iterable[Missing]) -> bool:
+    """Whether a process lacks something, and not only that other tasks have not ended."""
+    return any(each.kind is not MissingKind.TASK for each in missing)
+
+
 class TaskRecord(Struct, frozen=True, kw_only=True):
     """A task as lists show it, derived from its log."""
 
     task_id: TaskId
     log_id: LogId
     kind: str
-    """`message`, `call` or `flow`."""
+    """`message`, `call`, `flow` or `child`."""
     status: TaskStatus
     profile_id: ProfileId
     agent: str
@@ -112,7 +127,17 @@ class TaskRecord(Struct, frozen=True, kw_only=True):
     outcome: Json | None = None
     """The body of the event that ended the task."""
     blocked_on: tuple[Missing, ...] = ()
-    """The missing parts, if the task is blocked."""
+    """The missing parts, if the task is blocked, or the tasks that it waits for."""
+    parent_id: TaskId | None = None
+    """The task that requested it; None for a task at the top of a tree."""
+    root_id: TaskId | None = None
+    """The task at the top of its tree, if that is another one."""
+    title: str = ""
+    """The title of a child."""
+    task_key: str = ""
+    """The name that the parent gave to the child."""
+    worker_kind: str = ""
+    batch_id: str = ""
     schedule_id: ScheduleId | None = None
     """The schedule that started it, if one did."""
 

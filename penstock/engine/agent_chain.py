@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from penstock.core.events.child_events import ChildRequested
+from penstock.core.events.events import SessionOpened
 from penstock.core.ids import ASSISTANT, TaskId
 from penstock.engine.dialogue import MessageList
 
@@ -75,3 +77,8 @@ def _agents_at(task_id: TaskId, messages: MessageList) -> tuple[str, ...] | None
         if boundary.task_id == task_id:
             return boundary.agents
     return None
+
+
+def opened_by(child: ChildRequested) -> SessionOpened:
+    """Return a child as the opening of its own log."""
+    return SessionOpened(profile_id=child.profile_id, agent=child.agent, title=child.title)

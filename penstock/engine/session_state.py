@@ -26,6 +26,7 @@ from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from typing import assert_never
 
 from penstock.core.call import CallPath
+from penstock.core.events.child_events import ChildrenSpawned, ChildRequested, WaiterAdded
 from penstock.core.events.events import (
     CallRequested,
     CallRetried,
@@ -65,13 +66,15 @@ from penstock.core.events.flow_events import (
 )
 from penstock.core.events.history_events import Erased, Forked, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided
+from penstock.core.events.own_events import OwnEvent
 from penstock.core.events.schedule_events import ScheduleFired, WaitExpired
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import AssistantMessage, UserMessage
-from penstock.engine.agent_chain import AgentChain, back_to
+from penstock.engine.agent_chain import AgentChain, back_to, opened_by
 from penstock.engine.dialogue import Dialogue, MessageList
+from penstock.engine.related_tasks import hear, may_start, relate
 from penstock.engine.slash_commands import text_for_model
-from penstock.engine.task_state import TaskState
+from penstock.engine.task_state import Brief, TaskState
 from penstock.store.logs.log import Lease, Log
 
 _RESUMES = frozenset({TaskResumed, TaskBlocked})
@@ -93,11 +96,13 @@ class SessionState:
         "queue",
         "selected",
         "seq",
+        "session_id",
         "tick",
     )
 
     def __init__(self, log_id: LogId) -> None:
         self.log_id = log_id
+        self.session_id = log_id
         self.seq = 0
         """Number of the newest event that is applied together with all events before it."""
         self.tick = 0
@@ -137,7 +142,9 @@ class SessionState:
         """Return the task to run next: the current one, or a queued one that may run now."""
         current = self.current
         if current is None or current.is_ended:
-            return next(iter(self.queue.values()), None)
+            first = next(iter(self.queue.values()), None)
+            waits = first is not None and type(first.brief) is ChildRequested
+            return None if first is None or (waits and not may_start(first)) else first
         if current.is_suspended:
             return next((task for task in self.queue.values() if task.may_pass), None)
         return current
@@ -179,8 +186,8 @@ class SessionState:
                 task.record_value(event, path)
             case TaskSuspended() | TaskBlocked() | TaskResumed() | WaitExpired():
                 task.suspend_or_block(event)
-            case RunEnded():
-                task.end_run(event.run_id)
+            case RunEnded() | ChildrenSpawned() | WaiterAdded():
+                relate(task, event)
             case HandedOff():
                 task.hand_off(event, self.agents)
             case ReplyRestarted():
@@ -189,11 +196,11 @@ class SessionState:
                 task.cancel_requested, task.is_suspended, task.cancelled_by = True, False, event.by
             case NoteEmitted():
                 task.note(event, path)
-            case CallStarted() | CallRetried() | TaskStarted():
-                pass
-            case SessionOpened() | MessageReceived() | CallRequested() | FlowRequested() | Erased():
-                pass
-            case MessagesErased() | HandedBack() | ScheduleFired() | Forked():
+            case (
+                (CallStarted() | CallRetried() | TaskStarted() | SessionOpened() | Erased())
+                | (MessageReceived() | CallRequested() | FlowRequested() | ChildRequested())
+                | (MessagesErased() | HandedBack() | ScheduleFired() | Forked())
+            ):
                 pass
             case _:
                 assert_never(event)
@@ -210,43 +217,35 @@ class SessionState:
 
     def _apply_elsewhere(self, event: Event, task_id: TaskId | None, at: int) -> None:
         match event:
-            case MessageReceived() | CallRequested() | FlowRequested() if task_id:
-                self.queue[task_id] = TaskState(task_id, event, main=Dialogue(self.messages))
+            case _ if isinstance(event, OwnEvent):
+                return
+            case MessageReceived() | CallRequested() | FlowRequested() | ChildRequested():
+                self._enqueue(event, task_id or TaskId(""))
+            case RunEnded() | WaiterAdded() | CancelRequested() | TaskBlocked() | ScheduleFired():
+                if queued := self.queue.get(task_id or TaskId("")):
+                    hear(queued, event)
             case TaskStarted() if task_id:
                 self._start(event, task_id, at)
             case SessionOpened():
-                self.opened = event
-                self.agents.first = self.agents.newest = event.agent
-            case CancelRequested() if task_id in self.queue:
-                self.queue[task_id].cancel_requested = True
-                self.queue[task_id].cancelled_by = event.by
+                self.opened, self.agents.first, self.agents.newest = event, event.agent, event.agent
             case TaskEnded() if task_id in self.queue:
-                self.queue.pop(task_id).is_ended = True
-            case TaskBlocked(blocked_on=missing):
-                if task_id in self.queue:
-                    self.queue[task_id].blocked_on = missing
-            case ScheduleFired() if task_id in self.queue:
-                self.queue[task_id].fired = event
+                task = self.queue.pop(task_id)
+                task.is_ended, task.ended_as = True, event.status
+                self.current = self.current or task
             case HandedBack():
                 self.agents.hand_back()
             case SkillsSelected():
                 self._select(event)
-            case MessageReceived() | CallRequested() | FlowRequested() | WaitExpired() | Forked():
-                pass
-            case TaskStarted() | TaskResumed() | TaskEnded() | StepStarted() | ScheduleFired():
-                pass
-            case ReplyReceived() | ReplyRestarted() | TaskSuspended() | CancelRequested():
-                pass
-            case CallStarted() | CallRetried() | CallSettled() | StateWritten() | NoteEmitted():
-                pass
-            case QuestionAsked() | QuestionAnswered() | Erased() | MessagesErased() | Summarised():
-                pass
-            case HookDecided() | PromptResolved() | SecretGiven() | FlowStarted() | HandedOff():
-                pass
-            case StepSettled() | FlowNotified() | AgentStarted() | AgentReminded() | RunEnded():
+            case TaskStarted() | TaskEnded() | Forked():
                 pass
             case _:
                 assert_never(event)
+
+    def _enqueue(self, brief: Brief, task_id: TaskId) -> None:
+        self.queue[task_id] = TaskState(task_id, brief, main=Dialogue(self.messages))
+        if isinstance(brief, ChildRequested):
+            self.session_id, self.opened = brief.session, opened_by(brief)
+            self.agents.first = self.agents.newest = brief.agent
 
     def _start(self, event: TaskStarted, task_id: TaskId, at: int) -> None:
         if self.current is not None and not self.current.is_ended and task_id in self.queue:
@@ -254,8 +253,7 @@ class SessionState:
             self.queue[task_id].started = event
             return
         self.current = task = self.queue.pop(task_id, None) or TaskState(task_id, None)
-        task.started = event
-        self.last_at = at
+        task.started, self.last_at = event, at
         self.is_short = self.is_short or (self.omits and self.lacks(task))
         # Kept in `past`: superseding an older message restores the messages before it.
         if event.is_fresh:
@@ -270,13 +268,15 @@ class SessionState:
         if isinstance(brief, MessageReceived) and brief.message_id:
             text = text_for_model(brief.content)
             self.messages.add_asked(UserMessage(text, brief.attachments))
+        elif event.brief:
+            self.messages.add_asked(UserMessage(event.brief))
 
     def _select(self, event: SkillsSelected, inner: Dialogue | None = None) -> None:
         holder = inner or self
         holder.selected = tuple(dict.fromkeys((*holder.selected, *event.skill_ids)))
 
     def _end(self, task: TaskState, event: TaskEnded) -> None:
-        task.is_ended = True
+        task.is_ended, task.ended_as = True, event.status
         if (event.content or event.output) and (text := task.text_without_reply(event)):
             self.messages.add(AssistantMessage(text), text)
 

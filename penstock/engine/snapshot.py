@@ -11,8 +11,8 @@ exist. `fold_version` is a digest over the source of every module that the fold 
 change of any of them makes each older snapshot worthless, without a number to keep.
 
 Relies on: nothing reads the calls of a task after its end, except the runs that it waited for; a
-task with such runs gets no snapshot. The store keeps the bytes with a checksum, and
-deletes them with what is erased (`store/logs/sql_snapshots`).
+task with such runs, or with children, gets no snapshot. The store keeps the bytes with a
+checksum, and deletes them with what is erased (`store/logs/sql_snapshots`).
 
 Shown by tests/engine/test_snapshot.py, at every cut of recorded and generated logs.
 """
@@ -54,11 +54,13 @@ from penstock.engine.task_state import TaskState
 FOLD_SOURCES = (
     "core/call.py",
     "core/envelope.py",
+    "core/events/child_events.py",
     "core/events/codec.py",
     "core/events/events.py",
     "core/events/flow_events.py",
     "core/events/history_events.py",
     "core/events/hook_events.py",
+    "core/events/own_events.py",
     "core/events/schedule_events.py",
     "core/json_values/json_text.py",
     "core/messages.py",
@@ -67,6 +69,7 @@ FOLD_SOURCES = (
     "core/text.py",
     "engine/agent_chain.py",
     "engine/dialogue.py",
+    "engine/related_tasks.py",
     "engine/session_state.py",
     "engine/slash_commands.py",
     "engine/snapshot.py",
@@ -172,7 +175,10 @@ _SAME = tuple(each.name for each in fields(_Messages) if each.name != "entries")
 def is_at_rest(state: SessionState) -> bool:
     """Whether the state is one between two tasks, which a snapshot can hold."""
     current = state.current
-    return current is None or (current.is_ended and not current.waits.awaited)
+    if current is None or state.session_id != state.log_id:  # a child has one task, and ends
+        return current is None and state.session_id == state.log_id
+    waits = current.waits
+    return current.is_ended and not (waits.awaited or waits.children or waits.waiters)
 
 
 def to_snapshot(state: SessionState) -> bytes | None:

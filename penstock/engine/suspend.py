@@ -1,4 +1,4 @@
-"""Waiting for people and for runs: return the answer from the log, or suspend the task.
+"""Waiting for people, runs and other tasks: return the answer from the log, or suspend the task.
 
 A call that waits raises Suspend, which ends the activation, so no call waits in memory: only a
 cached fold of the log may remain, and it can be dropped at any time. The answer, or the end of the
@@ -11,6 +11,7 @@ calls still run must not be slept through. Shown by tests/engine/test_suspend.py
 from penstock.core.call import is_below
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import PenstockError, Suspend
+from penstock.core.events.child_events import Join
 from penstock.core.events.events import QuestionAnswered, TaskSuspended
 from penstock.core.events.schedule_events import WaitExpired
 from penstock.core.ids import TaskId
@@ -45,6 +46,19 @@ def await_run(ledger: Ledger, run_id: TaskId) -> None:
         raise Suspend(run_id)
 
 
+def await_tasks(ledger: Ledger, join: Join) -> None:
+    """Return if enough of these tasks have ended.
+
+    Raises Suspend otherwise. The call is entered again when they have.
+    """
+    waits = ledger.task.waits
+    if not join.is_met(waits.ended_runs):
+        ledger.task.own_waits().joins[join.path] = join
+        raise Suspend(*[run for run in join.runs if run not in waits.ended_runs])
+    if join.path in waits.joins:
+        del waits.joins[join.path]
+
+
 def withdraw(held: HeldLog, task: TaskState, *, below: str = "") -> None:
     """Close the open questions of the task, or only those below a path."""
     for question_id, question in list(task.waits.waiting.items()):
@@ -60,9 +74,11 @@ def park(held: HeldLog, task: TaskState, *, arrivals_before: int) -> None:
     has work to do and must not suspend.
     """
     waits = task.waits
-    if waits.arrivals > arrivals_before:
+    if waits.arrivals > arrivals_before or any(
+        join.is_met(waits.ended_runs) for join in waits.joins.values()
+    ):
         return
-    if not (waits.waiting or waits.awaited):
+    if not (waits.waiting or waits.awaited or waits.joins):
         raise PenstockError(
             "a tool suspended its call without a question, so no answer could resume it"
         )
@@ -70,6 +86,7 @@ def park(held: HeldLog, task: TaskState, *, arrivals_before: int) -> None:
         questions=tuple(waits.waiting),
         runs=tuple(sorted(waits.awaited)),
         parked=tuple(waits.parked.values()),
+        joins=tuple(waits.joins.values()),
     )
     held.add(suspended, task.task_id)
 

@@ -14,13 +14,16 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.call_errors import Cancelled
 from penstock.core.clock import Clock
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import PenstockError
-from penstock.core.events.events import TaskEnded
-from penstock.core.ids import LogId, TaskId
+from penstock.core.events.child_events import ChildRequested
+from penstock.core.events.events import CallRequested, MessageReceived, TaskEnded
+from penstock.core.events.flow_events import FlowRequested
+from penstock.core.ids import LogId, MessageId, TaskId
 from penstock.core.task import Missing, TaskStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.session_state import SessionState
@@ -139,6 +142,31 @@ def crashed(task: TaskState, lease: Lease) -> ErrorDetail:
     """Return the error of a task that killed its process repeatedly."""
     return internal_error(
         f"the process died {lease.recoveries} times in a row at the same place of this task, "
-        f"{task.place}, {lease.alone} times with no other suspect at work. Look for the reason in "
-        "the output of the process, then send the message again"
+        f"{_place(task)}, {lease.alone} times with no other suspect at work. Look for the reason "
+        "in the output of the process, then send the message again"
     )
+
+
+def _place(task: TaskState) -> str:
+    """Return the present activity of the task, in words, for the report of a crash."""
+    brief, rounds = task.brief, task.main.rounds
+    if isinstance(brief, FlowRequested):
+        return f"in the flow {brief.command!r}"
+    if isinstance(brief, CallRequested):
+        return f"in the call of {brief.tool_id!r}"
+    if isinstance(brief, ChildRequested) and not rounds:
+        return f"in the child task {brief.title!r}"
+    if not rounds or rounds[-1].is_settled:
+        # A read tool runs before the reply that asked for it is written.
+        return "while its model was asked or in a call that it had just asked for"
+    names = sorted({repr(call.name) for call in rounds[-1].open_calls})
+    return f"in {' or '.join(names)}"
+
+
+def message_of(task: TaskState) -> MessageReceived | None:
+    """Return the message of a task; for a child what its request says in place of one."""
+    brief = task.brief
+    if not isinstance(brief, ChildRequested):
+        return brief if isinstance(brief, MessageReceived) else None
+    empty = MessageReceived(message_id=MessageId(""), content="", permissions=brief.permissions)
+    return replace(empty, selected_skills=brief.selected_skills)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from penstock.core.call import CallPath, frame_above, is_below
 from penstock.core.clock import Moment
 from penstock.core.envelope import Json
+from penstock.core.events.child_events import ChildRequested
 from penstock.core.events.events import (
     CallRequested,
     CallRetried,
@@ -48,17 +49,13 @@ from penstock.core.events.schedule_events import ScheduleFired, WaitExpired
 from penstock.core.ids import ProfileId, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Usage, UserMessage
-from penstock.core.task import Missing, Question
+from penstock.core.task import Missing, Question, TaskStatus
 from penstock.engine.agent_chain import AgentChain
 from penstock.engine.dialogue import CachedRequest, Dialogue, MessageList, Round
 from penstock.engine.slash_commands import is_informational
-from penstock.engine.waits import NO_RECORDS, NO_WAITS, ToolRecords, Waits
+from penstock.engine.waits import NO_RECORDS, NO_WAITS, OF_CALLS, ON_INPUT, ToolRecords, Waits
 
-Brief = MessageReceived | CallRequested | FlowRequested
-ON_INPUT = "on_input"
-"""The method of hooks that sees the message of a task."""
-OF_CALLS = frozenset({"before_call", "after_call"})
-"""Those that see calls of tools."""
+Brief = MessageReceived | CallRequested | FlowRequested | ChildRequested
 
 
 class Spent(Struct):
@@ -152,6 +149,7 @@ class TaskState(Struct):
     cancelled_by: ProfileId | None = None
     """The profile that requested the cancel; None if there is none, as for the runtime."""
     is_ended: bool = False
+    ended_as: TaskStatus | None = None
     prompt_prefix: str | None = None
     """Text of the project's prompt script; None until it has run."""
     fired: ScheduleFired | None = None
@@ -246,20 +244,6 @@ class TaskState(Struct):
     def is_command(self) -> bool:
         """Whether the task is a slash command, without a model."""
         return self.started is not None and bool(self.started.command)
-
-    @property
-    def place(self) -> str:
-        """The present activity of the task, in words, for the report of a crash."""
-        brief, rounds = self.brief, self.main.rounds
-        if isinstance(brief, FlowRequested):
-            return f"in the flow {brief.command!r}"
-        if isinstance(brief, CallRequested):
-            return f"in the call of {brief.tool_id!r}"
-        if not rounds or rounds[-1].is_settled:
-            # A read tool runs before the reply that asked for it is written.
-            return "while its model was asked or in a call that it had just asked for"
-        names = sorted({repr(call.name) for call in rounds[-1].open_calls})
-        return f"in {' or '.join(names)}"
 
     def add_reply(
         self, reply: ReplyReceived, frame: CallPath | None, selected: tuple[str, ...], at: int
@@ -386,14 +370,11 @@ class TaskState(Struct):
             return
         if isinstance(event, TaskResumed):
             self.is_suspended, self.blocked_on = False, ()
+            if self.waits.joins:  # the calls that still wait say so again
+                self.waits.joins = {}
             return
         if isinstance(event, TaskBlocked):
             self.blocked_on = event.blocked_on
             return
         # Everything may have arrived before this event was written: then the task does not wait.
         self.is_suspended = self.own_waits().suspend(event) and not self.cancel_requested
-
-    def end_run(self, run_id: TaskId) -> None:
-        """Record the end of a run; the task resumes if it waited for it."""
-        if self.own_waits().end_run(run_id):
-            self.is_suspended = False

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from penstock.core.call import CallPath
+from penstock.core.events.child_events import Join
 from penstock.core.events.events import (
     NoteEmitted,
     ParkedCall,
@@ -22,9 +23,14 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.events.hook_events import HookDecided
-from penstock.core.ids import QuestionId, TaskId
-from penstock.core.task import Question, is_withdrawn
+from penstock.core.ids import LogId, QuestionId, TaskId
+from penstock.core.task import Question, TaskStatus, is_withdrawn
 from penstock.engine.dialogue import Decided
+
+ON_INPUT = "on_input"
+"""The method of hooks that sees the message of a task."""
+OF_CALLS = frozenset({"before_call", "after_call"})
+"""Those that see calls of tools."""
 
 
 class Waits(Struct):
@@ -43,8 +49,16 @@ class Waits(Struct):
     """Calls that wait or will be retried, including those not written to the log yet."""
     awaited: dict[TaskId, None] = field(default_factory=dict)
     """Flow runs that calls wait for, including those not written to the log yet."""
-    ended_runs: dict[TaskId, None] = field(default_factory=dict)
-    """Runs that have ended."""
+    ended_runs: dict[TaskId, TaskStatus | None] = field(default_factory=dict)
+    """Runs and other tasks that have ended, in the order of the log."""
+    joins: dict[CallPath, Join] = field(default_factory=dict)
+    """Calls that wait for other tasks, including those not written to the log yet."""
+    children: dict[TaskId, bool] = field(default_factory=dict)
+    """The children of the task, and whether each is of a batch."""
+    spawned: dict[str, tuple[TaskId, str]] = field(default_factory=dict)
+    """The children that have a key, with the hash of their arguments."""
+    waiters: dict[TaskId, LogId] = field(default_factory=dict)
+    """The tasks that wait for the end of this one, with their logs."""
     bounded: dict[QuestionId, None] = field(default_factory=dict)
     """Questions that expire because the schedule of the task bounds its waits."""
     arrivals: int = 0
@@ -76,13 +90,21 @@ class Waits(Struct):
         """Record what the calls wait for. Return False if some of it has already arrived."""
         self.parked.update((call.path, call) for call in event.parked)
         self.awaited.update((run, None) for run in event.runs if run not in self.ended_runs)
+        self.joins = {join.path: join for join in event.joins}
+        if any(join.is_met(self.ended_runs) for join in event.joins):
+            return False
         return all(self.awaits(awaited) for awaited in (*event.questions, *event.runs))
 
-    def end_run(self, run_id: TaskId) -> bool:
-        """Record the end of a run. Return whether a call waited for it."""
-        self.ended_runs[run_id] = None
+    def end_run(self, run_id: TaskId, status: TaskStatus | None = None) -> bool:
+        """Record the end of a run or another task. Return whether a call can continue with it."""
+        if run_id not in self.ended_runs:
+            self.ended_runs[run_id] = status
         if run_id not in self.awaited:
-            return False
+            met = [join for join in self.joins.values() if join.is_met(self.ended_runs)]
+            for join in met:
+                del self.joins[join.path]
+            self.arrivals += len(met)
+            return bool(met)
         del self.awaited[run_id]
         self.arrivals += 1
         return True
@@ -109,5 +131,5 @@ class ToolRecords(Struct):
 
 
 _NOTHING: Any = MappingProxyType({})
-NO_WAITS = Waits(*[_NOTHING] * 8)
+NO_WAITS = Waits(*[_NOTHING] * 12)
 NO_RECORDS = ToolRecords(*[_NOTHING] * 5)

@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from penstock.core.envelope import Json
-from penstock.server.flow_schemas import FLOWS
+from penstock.server.flow_schemas import FLOWS, TASKS
 from penstock.server.operations_schemas import OPERATIONS
 from penstock.server.parameters import ID, JSON_TYPE, KEY_CHARACTERS, Form
 from penstock.server.schemas import (
@@ -141,7 +141,7 @@ def document(app: FastAPI) -> dict[str, Any]:
         schemas = made.setdefault("components", {}).setdefault("schemas", {})
         for name in (_VALIDATION, "ValidationError"):
             schemas.pop(name, None)
-        schemas |= COMPONENTS | OUTCOMES | FLOWS | OPERATIONS
+        schemas |= COMPONENTS | OUTCOMES | FLOWS | TASKS | OPERATIONS
         for path in made["paths"].values():
             for operation in path.values():
                 if _VALIDATION in str(operation["responses"].get("422")):

@@ -57,8 +57,8 @@ _USAGE = record(
     | dict.fromkeys(_COUNTS, NUMBER),
     *_COUNTS,
 )
-_WAITS = {"questions": listed(STRING), "runs": listed(STRING)}
-_PART = record({"kind": {"enum": ["agent", "model", "tool", "toolset"]}, "id": STRING})
+WAITS = {"questions": listed(STRING), "runs": listed(STRING)}
+_PART = record({"kind": {"enum": ["agent", "model", "tool", "toolset", "task"]}, "id": STRING})
 BLOCKED = {"blockedOn": listed(_PART), "message": STRING}
 _CALL = {"id": STRING, "name": STRING, "arguments": OBJECT}
 _FILE = {"url": STRING, "mimeType": STRING, "bytes": NUMBER}
@@ -110,7 +110,7 @@ _QUESTION = {
 _QUESTION_OPTIONAL = tuple(name for name in _QUESTION if name not in {"id", "kind", "text"})
 _CHECKED = ("database", "migrations", "launcher", "disk", "blobs")
 _CHECKS = record({name: {"enum": ["ok", "failed"]} for name in _CHECKED})
-_TASK_STATUS = {
+TASK_STATUS = {
     "enum": ["queued", "blocked", "running", "suspended", "succeeded", "failed", "cancelled"]
 }
 _LIMITS = ("max_iterations", "loop_detected", "budget_exceeded")
@@ -174,7 +174,7 @@ FRAMES: dict[str, Schema] = {
         "answer",
     ),
     "Note": frame("note", _NOTE, *_TOLD[2:], "payload"),
-    "Suspended": frame("suspended", {"taskId": STRING} | _WAITS | BLOCKED, "runs", *BLOCKED),
+    "Suspended": frame("suspended", {"taskId": STRING} | WAITS | BLOCKED, "runs", *BLOCKED),
     "MessageComplete": frame(
         "message_complete",
         {
@@ -241,20 +241,6 @@ _ASKED = {
     "answeredBy": STRING,
     "answer": OBJECT,
 }
-_TASK = {
-    "id": STRING,
-    "kind": STRING,
-    "status": _TASK_STATUS,
-    "agentId": STRING,
-    "conversationId": TEXT_OR_NULL,
-    "createdAt": TIME,
-    "startedAt": TIME_OR_NULL,
-    "endedAt": TIME_OR_NULL,
-    "iterations": NUMBER,
-    "usage": ref("Usage"),
-    "error": OBJECT,
-    "result": {"type": ["object", "null"]},
-} | _WAITS
 _EVENT = {"seq": INTEGER, "at": TIME, "kind": STRING, "path": TEXT_OR_NULL, "body": OBJECT}
 _CONVERSATION = {
     "id": STRING,
@@ -262,7 +248,7 @@ _CONVERSATION = {
     "createdAt": TIME,
     "updatedAt": TIME,
     "messageCount": NUMBER,
-    "status": {"anyOf": [_TASK_STATUS, {"type": "null"}]},
+    "status": {"anyOf": [TASK_STATUS, {"type": "null"}]},
 }
 _MODEL = {
     "id": STRING,
@@ -328,8 +314,8 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
             "conversationId": STRING,
             "userMessage": ref("Message"),
             "assistantMessage": {"type": "null"},
-            "suspended": record(_WAITS | {"questions": listed(ref("Question"))}),
-            "status": _TASK_STATUS,
+            "suspended": record(WAITS | {"questions": listed(ref("Question"))}),
+            "status": TASK_STATUS,
         }
         | BLOCKED,
         *("userMessage", "assistantMessage", "suspended", "status", *BLOCKED),
@@ -343,8 +329,7 @@ COMPONENTS: dict[str, Schema] = FRAMES | {
     "Questions": page_of("questions", "Question"),
     "OpenQuestion": record(_QUESTION, *_QUESTION_OPTIONAL),
     "AnsweredQuestion": record({"question": ref("Question")}),
-    "Task": record(_TASK | BLOCKED | {"scheduleId": STRING}, "error", "scheduleId", *BLOCKED),
-    "TaskState": record({"id": STRING, "status": _TASK_STATUS}),
+    "TaskState": record({"id": STRING, "status": TASK_STATUS}),
     "TaskEvent": record(_EVENT),
     "TaskEvents": record(
         {"events": listed(ref("TaskEvent")), "meta": record({"limit": NUMBER, "hasMore": TRUTH})}

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Row, case, func, or_, select
 
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import SessionBusy, StoreCorrupt
+from penstock.core.events.child_events import ChildrenSpawned, ChildRequested, WaiterAdded
 from penstock.core.events.codec import decode, encode, kind_of
 from penstock.core.events.events import (
     CallRequested,
@@ -91,14 +92,14 @@ def blank_of(event: Event, erased: ErasedPart) -> Event | None:
 
 def _half(event: Event) -> ErasedPart:
     match event:
+        # later tasks read the message as the hook left it: it goes with the message alone
         case (
             (MessageReceived() | CallRequested() | FlowRequested() | FlowStarted())
-            | ScheduleFired()
-            | WaitExpired()
+            | (ScheduleFired() | WaitExpired() | ChildRequested())
+            | HookDecided(method="on_input")
         ):
             return ErasedPart.USER
-        case HookDecided(method="on_input"):
-            # later tasks read the message as the hook left it: it goes with the message alone
+        case TaskStarted() if event.brief:
             return ErasedPart.USER
         case Summarised(text=""):
             # it quotes nothing, and without it old tasks would be read again
@@ -110,12 +111,14 @@ def _half(event: Event) -> ErasedPart:
             (ReplyReceived() | CallStarted() | CallRetried() | CallSettled() | StateWritten())
             | (SecretGiven() | NoteEmitted() | QuestionAsked() | QuestionAnswered() | TaskEnded())
             | (TaskBlocked() | StepSettled() | FlowNotified() | AgentStarted() | AgentReminded())
+            | ChildrenSpawned()
         ):
             return ErasedPart.ANSWER
         case (
             (SessionOpened() | TaskStarted() | TaskResumed() | ReplyRestarted() | SkillsSelected())
             | (TaskSuspended() | CancelRequested() | StepStarted() | RunEnded())
             | (Erased() | MessagesErased() | HandedOff() | HandedBack() | Forked())
+            | WaiterAdded()
         ):
             return ErasedPart.NONE
         case _:
@@ -132,10 +135,10 @@ def _blank(event: Event) -> Event:
             left = replace(left, idempotency_key=None, request_hash=None)
             left = replace(left, attachments=(), output_schema=None, metadata=None)
             left = replace(left, model_settings=None)
-        case CallRequested():
-            left = replace(event, input={}, idempotency_key=None, request_hash=None)
-        case FlowRequested():
-            left = replace(event, task=None, inputs={}, idempotency_key=None, request_hash=None)
+        case CallRequested() | FlowRequested() | ChildRequested():
+            left = _blank_request(event)
+        case TaskStarted() | ChildrenSpawned():
+            left = _blank_names(event)
         case FlowStarted():
             left = replace(event, task="", inputs={})
         case ScheduleFired():
@@ -152,6 +155,25 @@ def _blank(event: Event) -> Event:
         case _:
             pass
     return left
+
+
+def _blank_names(event: TaskStarted | ChildrenSpawned) -> Event:
+    if isinstance(event, TaskStarted):
+        return replace(event, brief="")
+    return ChildrenSpawned(children=event.children)
+
+
+def _blank_request(
+    event: CallRequested | FlowRequested | ChildRequested,
+) -> CallRequested | FlowRequested | ChildRequested:
+    if isinstance(event, ChildRequested):
+        left = replace(event, title="", objective="", input=None, output_schema=None)
+        left = replace(left, key="", batch_id="", worker_kind="", dependencies=())
+        return replace(left, selected_skills=(), allowed_tools=None, working_for=())
+    plain = replace(event, idempotency_key=None, request_hash=None)
+    if isinstance(plain, CallRequested):
+        return replace(plain, input={})
+    return replace(plain, task=None, inputs={})
 
 
 def _blank_question(question: Question) -> Question:

@@ -1,4 +1,4 @@
-"""Translates errors of drivers and disks into errors of the store.
+"""Translates errors of drivers and disks into errors of the store; words refusals of tasks.
 
 Guarantees: an error of the database as a whole (disk full, connection lost, file damaged) becomes a
 StoreError; an error of one statement stays what it is. The writer relies on this difference: if a
@@ -12,7 +12,9 @@ import sqlite3
 from sqlalchemy.exc import DBAPIError
 
 from penstock.core.errors import (
+    NameTaken,
     OutOfResources,
+    SessionBusy,
     StoreCorrupt,
     StoreError,
     StoreFull,
@@ -20,6 +22,7 @@ from penstock.core.errors import (
     StoreReadOnly,
 )
 from penstock.core.exhaustion import exhaustion_of, is_out_of_files
+from penstock.core.ids import LogId, TaskId
 
 _SQLITE: dict[int, type[StoreError]] = {
     sqlite3.SQLITE_BUSY: StoreLocked,
@@ -95,3 +98,15 @@ def _kind_of(driver: BaseException) -> type[StoreError] | None:
     if state is None:  # psycopg has no state if the connection failed before the server answered
         return StoreError if type(driver).__name__ == "OperationalError" else None
     return _POSTGRES.get(state) or _POSTGRES.get(state[:3]) or _POSTGRES.get(state[:2])
+
+
+def task_exists(task_id: TaskId | None) -> NameTaken:
+    """Return the error of an event that starts a task which exists already."""
+    return NameTaken(f"the task {task_id!r} already exists; use a new id")
+
+
+def queue_full(log_id: LogId, queued: int) -> SessionBusy:
+    """Return the error of an event that starts a task in a log with a full queue."""
+    return SessionBusy(
+        f"{queued} tasks wait in {log_id!r}, which is the limit; try again when one is done"
+    )

@@ -20,16 +20,17 @@ from typing import Any, Protocol
 from msgspec import Struct
 from sqlalchemy.engine.interfaces import DBAPICursor
 
+from penstock.core.clock import Moment
 from penstock.core.errors import (
     AlreadyAnswered,
     IdempotencyConflict,
-    NameTaken,
     NotFound,
     QuestionClosed,
     SessionBusy,
     TaskOver,
 )
 from penstock.core.events import events, history_events
+from penstock.core.events.child_events import ChildRequested, WaiterAdded
 from penstock.core.events.events import Event, Record
 from penstock.core.events.flow_events import FlowRequested, RunEnded
 from penstock.core.events.schedule_events import ScheduleFired
@@ -40,7 +41,7 @@ from penstock.core.ids import (
     SessionId,
     TaskId,
 )
-from penstock.core.json_values.json_text import compact, without_surrogates
+from penstock.core.json_values.json_text import without_surrogates
 from penstock.core.limits import Limits
 from penstock.core.task import (
     FLOW,
@@ -49,8 +50,11 @@ from penstock.core.task import (
     SessionRecord,
     TaskRecord,
     TaskStatus,
+    tasks_awaited,
 )
 from penstock.store.changes import claim_due_time
+from penstock.store.failures import queue_full, task_exists
+from penstock.store.rows import blocked_on, child_row
 from penstock.store.statements import Statements
 
 
@@ -83,8 +87,18 @@ class TasksOf(Struct, frozen=True, kw_only=True):
     agent: str | None = None
     """The agent; for a run the command of its flow."""
     status: TaskStatus | None = None
+    statuses: tuple[TaskStatus, ...] = ()
+    """Any of these; empty matches all."""
+    parent_id: TaskId | None = None
+    """The parent; `NO_PARENT` matches tasks without one."""
+    root_id: TaskId | None = None
+    """The task at the top of their tree, which does not match itself."""
+    since: Moment | None = None
+    until: Moment | None = None
+    """They were requested from `since` on, and before `until`."""
 
 
+NO_PARENT = TaskId("")
 ALL_TASKS = TasksOf()
 
 
@@ -168,14 +182,14 @@ class ProjectionWriter:
 
     def __init__(self, statements: Statements, limits: Limits) -> None:
         self._sql = statements
-        self._limits = limits
+        self.limits = limits
 
     def admit(self, cursor: DBAPICursor, record: Record) -> None:
         """Raise if the log cannot accept the outside event; see `Log.send` for the errors."""
         match record.event:
             case events.MessageReceived() | events.CallRequested() | FlowRequested() as request:
                 self._admit_task(cursor, record, request)
-            case events.CancelRequested() | RunEnded():
+            case events.CancelRequested() | RunEnded() | WaiterAdded():
                 self._admit_to_task(cursor, record)
             case ScheduleFired():
                 claim_due_time(self._sql, cursor, record, record.event)
@@ -196,6 +210,8 @@ class ProjectionWriter:
                 self._queue(cursor, record, record.event)
             case ScheduleFired(schedule_id=schedule_id, due_at=due_at):
                 cursor.execute(self._sql.note_schedule, (schedule_id, due_at, record.task_id))
+            case ChildRequested() as child:
+                cursor.execute(self._sql.add_child_task, child_row(record, child))
             case history_events.Erased():
                 # a rebuild meets this in place of an erased message, whose task is still listed
                 erased_task = (record.task_id, record.at, record.seq, record.log_id)
@@ -226,7 +242,7 @@ class ProjectionWriter:
             self._claim(cursor, record, event)
         if isinstance(event, events.MessageReceived) and event.supersedes is not None:
             self._admit_again(cursor, record, event.supersedes)
-        if queued >= self._limits.queued_tasks:
+        if queued >= self.limits.queued_tasks:
             raise queue_full(record.log_id, queued)
 
     def _admit_again(self, cursor: DBAPICursor, record: Record, superseded: TaskId) -> None:
@@ -247,7 +263,7 @@ class ProjectionWriter:
     ) -> None:
         """Claim the request's key, or raise IdempotencyConflict with the task that has it."""
         key, log_id, at = event.idempotency_key, record.log_id, record.at
-        oldest = at - 1000 * self._limits.idempotency_seconds
+        oldest = at - 1000 * self.limits.idempotency_seconds
         claim = (key, event.request_hash, record.task_id, at, log_id, oldest)
         cursor.execute(self._sql.claim, claim)
         if cursor.fetchone() is not None:
@@ -321,11 +337,13 @@ class ProjectionWriter:
                 cursor.execute(sql.start_task, (at, record.seq, task_id))
             case events.TaskResumed():
                 cursor.execute(sql.set_status, (TaskStatus.RUNNING.value, task_id))
+            case events.TaskSuspended(questions=(), runs=(), joins=joins) if joins:
+                runs = tasks_awaited(run for join in joins for run in join.runs)
+                cursor.execute(sql.block_task, (blocked_on(runs), task_id))
             case events.TaskSuspended():
                 cursor.execute(sql.set_status, (TaskStatus.SUSPENDED.value, task_id))
             case events.TaskBlocked(blocked_on=missing):
-                blocked_on = compact([each.to_wire() for each in missing])
-                cursor.execute(sql.block_task, (blocked_on, task_id))
+                cursor.execute(sql.block_task, (blocked_on(missing), task_id))
             case events.TaskEnded(status=status, message_id=message_id):
                 answers = 0 if message_id is None else 1
                 cursor.execute(sql.end_task, (status.value, at, record.seq, answers, task_id))
@@ -357,6 +375,7 @@ HAVE_CONSEQUENCES = frozenset(
         events.CallRequested,
         FlowRequested,
         ScheduleFired,
+        ChildRequested,
         events.TaskStarted,
         events.TaskResumed,
         events.TaskSuspended,
@@ -369,18 +388,6 @@ HAVE_CONSEQUENCES = frozenset(
     }
 )
 """The kinds of events that change a list."""
-
-
-def task_exists(task_id: TaskId | None) -> NameTaken:
-    """Return the error of an event that starts a task which exists already."""
-    return NameTaken(f"the task {task_id!r} already exists; use a new id")
-
-
-def queue_full(log_id: LogId, queued: int) -> SessionBusy:
-    """Return the error of an event that starts a task in a log with a full queue."""
-    return SessionBusy(
-        f"{queued} tasks wait in {log_id!r}, which is the limit; try again when one is done"
-    )
 
 
 def plain(text: str) -> str:

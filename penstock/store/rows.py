@@ -25,10 +25,12 @@ from sqlalchemy import Connection
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.errors import NotFound, StoreCorrupt
+from penstock.core.events.child_events import ChildRequested
 from penstock.core.events.codec import decode
 from penstock.core.events.events import Record, is_outside
 from penstock.core.ids import BlobId, LogId, TaskId
-from penstock.core.json_values.json_text import exact, parse_json
+from penstock.core.json_values.json_text import compact, exact, parse_json, without_surrogates
+from penstock.core.task import Missing, TaskStatus, tasks_awaited
 from penstock.core.text import cut
 from penstock.store.blobs import Blobs
 from penstock.store.statements import Statements
@@ -292,3 +294,18 @@ def _check_end(sql: Statements, connection: Connection, log_id: LogId, last: int
     still_exists = connection.exec_driver_sql(sql.head, (log_id,)).scalar() is not None
     if still_exists and (following is None or following[0] != last + 1):
         raise missing(log_id, last + 1)
+
+
+def child_row(record: Record, child: ChildRequested) -> tuple[str | int | None, ...]:
+    """Return the row of a child that was requested, for the table `tasks`."""
+    waits = tasks_awaited(child.join.runs)
+    status = (TaskStatus.BLOCKED if waits else TaskStatus.QUEUED).value
+    own = (child.profile_id, child.agent, record.at, record.seq, blocked_on(waits))
+    # Databases refuse lone surrogates and NUL.
+    place = (without_surrogates(text).replace("\x00", "") for text in child.place)
+    return (record.task_id, record.log_id, status, *own, *place)
+
+
+def blocked_on(missing: Iterable[Missing]) -> str:
+    """Return the column `blocked_on`."""
+    return compact([each.to_wire() for each in missing])

@@ -32,7 +32,7 @@ from penstock.core.task import (
 )
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
-from penstock.store.projections import ALL_TASKS, Page, SessionSort, TasksOf, plain
+from penstock.store.projections import ALL_TASKS, NO_PARENT, Page, SessionSort, TasksOf, plain
 from penstock.store.rows import (
     REBUILD,
     EventRows,
@@ -87,7 +87,10 @@ _OLDEST_QUESTION = (questions.c.asked_at, questions.c.asked_seq, questions.c.que
 _TASK_COLUMNS = {
     "moments": ("created_at", "started_at", "ended_at"),
     "numbers": ("first_seq", "started_seq", "ended_seq"),
-    "texts": ("task_id", "log_id", "kind", "status", "profile_id", "agent", "blocked_on"),
+    "texts": (
+        *("task_id", "log_id", "kind", "status", "profile_id", "agent", "blocked_on"),
+        *("parent_id", "root_id", "title", "task_key", "worker_kind", "batch_id"),
+    ),
 }
 _QUESTION_COLUMNS = {
     "moments": ("asked_at", "answered_at"),
@@ -142,7 +145,10 @@ class SqlProjections:
             (tasks.c.kind, of.kind),
             (tasks.c.agent, of.agent),
             (tasks.c.status, of.status),
+            (tasks.c.parent_id, of.parent_id or None),
+            (tasks.c.root_id, of.root_id),
         )
+        conditions += _within(of)
         columns = _BY_TIME if log_id is None else _IN_LOG
         if log_id is not None and of.status is not None and not of.status.is_final:
             conditions.append(tasks.c.ended_seq.is_(None))
@@ -295,6 +301,12 @@ class SqlProjections:
             outcome=None if ended is None else to_wire(ended),
             schedule_id=row.schedule_id,
             blocked_on=_missing(row) if row.status == TaskStatus.BLOCKED else (),
+            parent_id=row.parent_id,
+            root_id=row.root_id,
+            title=row.title or "",
+            task_key=row.task_key or "",
+            worker_kind=row.worker_kind or "",
+            batch_id=row.batch_id or "",
         )
 
     async def _question(self, row: Row[Any]) -> QuestionRecord:
@@ -354,6 +366,20 @@ def _session(row: Row[Any]) -> SessionRecord:
 def _ordered(page: Page, *columns: ColumnElement[Any], usually: bool) -> list[ColumnElement[Any]]:
     descends = page.descends(usually=usually)
     return [each.desc() if descends else each.asc() for each in columns]
+
+
+def _within(of: TasksOf) -> list[ColumnElement[bool]]:
+    """Return the conditions of a filter that are no equations."""
+    conditions: list[ColumnElement[bool]] = []
+    if of.statuses:
+        conditions.append(tasks.c.status.in_([each.value for each in of.statuses]))
+    if of.parent_id == NO_PARENT:
+        conditions.append(tasks.c.parent_id.is_(None))
+    if of.since is not None:
+        conditions.append(tasks.c.created_at >= of.since)
+    if of.until is not None:
+        conditions.append(tasks.c.created_at < of.until)
+    return conditions
 
 
 def _equal(*pairs: tuple[ColumnElement[Any], Any]) -> list[ColumnElement[bool]]:

@@ -229,6 +229,14 @@ class Statements:
         "WHERE log_id = ?"
     )
     """task_id, kind, profile_id, created_at, seq, log_id."""
+    add_child_task = (
+        "INSERT INTO tasks (task_id, log_id, kind, status, profile_id, agent, created_at, "
+        "first_seq, messages, blocked_on, parent_id, root_id, title, task_key, worker_kind, "
+        "batch_id) VALUES (?, ?, 'child', ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)"
+    )
+    """task_id, log_id, status, profile_id, agent, created_at, seq, blocked_on, and the rest."""
+    size_of_tree = "SELECT count(*) FROM tasks WHERE root_id = ?"
+    """root_id -> the number of tasks below it, with those that have ended."""
     add_erased_task = (
         "INSERT INTO tasks (task_id, log_id, kind, status, profile_id, agent, created_at, "
         "first_seq, messages) SELECT ?, log_id, 'message', 'queued', profile_id, agent, ?, ?, 0 "

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0014"
+REVISION = "0015"
 """The newest migration. A new database is created with these tables at once, without migrations."""
 
 logs = Table(
@@ -109,14 +109,13 @@ tasks = Table(
     Column("blocked_on", Text),
     Column("schedule_id", Text),
     Column("due_at", BigInteger),
+    *(Column(each, Text) for each in ("parent_id", "root_id", "title")),
+    *(Column(each, Text) for each in ("task_key", "worker_kind", "batch_id")),
     Index("tasks_of_a_log", "log_id", "first_seq"),
-    Index(
-        "tasks_in_hand",
-        "log_id",
-        sqlite_where=text("ended_seq IS NULL"),
-    ),
+    Index("tasks_in_hand", "log_id", sqlite_where=text("ended_seq IS NULL")),
     Index("tasks_of_a_profile", "profile_id", "created_at"),
     Index("scheduled_tasks", "schedule_id", "created_at", sqlite_where=text("schedule_id NOTNULL")),
+    Index("tasks_of_a_tree", "root_id", sqlite_where=text("root_id NOTNULL")),
     sqlite_with_rowid=False,
 )
 """The state of each task. Derived from the logs, so it can be rebuilt.
@@ -124,6 +123,7 @@ tasks = Table(
 `messages` is the number of its messages in the conversation: the message and the answer.
 `blocked_on` is what was missing when the task was last blocked, as JSON.
 `schedule_id` and `due_at` say which schedule started it, and for which due time.
+Tasks that other tasks requested have the columns from `parent_id` on.
 `cancel_seq` is the first request to cancel it: from then on its questions accept no answer.
 """
 

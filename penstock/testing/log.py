@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import NotFound, SessionBusy, StoreClosed
+from penstock.core.events.child_events import ChildRequested
 from penstock.core.events.codec import encode
 from penstock.core.events.events import (
     REPEATED,
@@ -350,6 +351,8 @@ def _owned(log_id: LogId, entries: Sequence[Entry]) -> LogOwner:
             return LogOwner(log_id, profile_id, "")
         case FlowRequested(profile_id=profile_id, command=command):
             return LogOwner(log_id, profile_id, command)
+        case ChildRequested(profile_id=profile_id, agent=agent):
+            return LogOwner(log_id, profile_id, agent)
         case _:
             raise NotFound(f"there is no log {log_id!r}")
 

@@ -1,8 +1,6 @@
 """Projections in memory: tasks, sessions and questions, derived from the events of logs.
 
-Implements the same port as the SQL projections and passes the same contract tests. `admit` refuses
-outside events before they are written (a task that has ended, a closed question, a full queue);
-`follow` applies each written event.
+They pass the contract tests of the SQL projections. `admit` refuses outside events.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +16,7 @@ from penstock.core.errors import (
     TaskOver,
 )
 from penstock.core.events import events, history_events
+from penstock.core.events.child_events import CHILD, ChildRequested, WaiterAdded
 from penstock.core.events.events import Entry, Event, Record
 from penstock.core.events.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
@@ -29,7 +28,10 @@ from penstock.core.task import (
     SessionRecord,
     TaskRecord,
     TaskStatus,
+    tasks_awaited,
 )
+from penstock.store.failures import queue_full, task_exists
+from penstock.store.logs.child_rows import check_parent, check_room
 from penstock.store.projections import (
     ALL_TASKS,
     AT_WORK,
@@ -38,10 +40,17 @@ from penstock.store.projections import (
     Page,
     SessionSort,
     TasksOf,
-    queue_full,
-    task_exists,
 )
-from penstock.testing.rows import Claim, Coming, LogOwner, QuestionRow, SessionRow, TaskRow
+from penstock.testing.rows import (
+    Claim,
+    Coming,
+    LogOwner,
+    QuestionRow,
+    SessionRow,
+    TaskRow,
+    close,
+    id_of,
+)
 
 _Row = TypeVar("_Row")
 
@@ -62,6 +71,7 @@ class MemoryProjections:
             events.MessageReceived: self._message_received,
             events.CallRequested: self._call_requested,
             FlowRequested: self._flow_requested,
+            ChildRequested: self._child_requested,
             events.TaskStarted: self._task_started,
             events.TaskResumed: self._task_resumed,
             events.TaskSuspended: self._task_suspended,
@@ -94,6 +104,7 @@ class MemoryProjections:
             and of.kind in {None, task.kind}
             and of.agent in {None, task.log.agent}
             and of.status in {None, task.status}
+            and task.is_in(of)
         ]
         part = _on(page, tasks, _asked_for, usually=True)
         return [task.record() for task in part], len(tasks)
@@ -179,7 +190,11 @@ class MemoryProjections:
                     self._admit_key(log, asked, at)
                     self._admit_again(log, asked, coming)
                     self._admit_task(log, entry, coming)
-                case events.CancelRequested() | RunEnded() if entry.task_id not in coming.tasks:
+                case ChildRequested() as child:
+                    self._admit_child(child, entry)
+                case events.CancelRequested() | RunEnded() | WaiterAdded() if (
+                    entry.task_id not in coming.tasks
+                ):
                     if self._task_in(log, entry.task_id).ended:
                         raise TaskOver(f"the task {entry.task_id!r} has ended")
                     if isinstance(entry.event, events.CancelRequested):
@@ -218,6 +233,12 @@ class MemoryProjections:
             raise queue_full(log.log_id, coming.queued)
         coming.queued += 1
         coming.tasks.add(entry.task_id)
+
+    def _admit_child(self, child: ChildRequested, entry: Entry) -> None:
+        if entry.task_id in (tasks := self._tasks):
+            raise task_exists(entry.task_id)
+        check_parent(child, tasks[child.parent].end if child.parent in tasks else None)
+        check_room(child, sum(each.root_id == child.root for each in tasks.values()), self._limits)
 
     def _admit_again(
         self,
@@ -270,20 +291,26 @@ class MemoryProjections:
             for task in log.tasks[log.tasks.index(superseded) :]:
                 task.messages = 0
         self._claim(log, record, event)
-        self._queue(log, record, TaskRow(_id(record), log, "message", log.profile_id, record, 1))
+        self._queue(log, record, TaskRow(id_of(record), log, "message", log.profile_id, record, 1))
 
     def _claim(self, log: LogOwner, record: Record, event: Keyed) -> None:
         if event.idempotency_key is not None:
-            claim = Claim(log.log_id, _id(record), record.at, event)
+            claim = Claim(log.log_id, id_of(record), record.at, event)
             self._keys[log.profile_id, event.idempotency_key] = claim
 
     def _call_requested(self, log: LogOwner, record: Record, event: events.CallRequested) -> None:
         self._claim(log, record, event)
-        self._queue(log, record, TaskRow(_id(record), log, "call", event.profile_id, record, 0))
+        self._queue(log, record, TaskRow(id_of(record), log, "call", event.profile_id, record, 0))
 
     def _flow_requested(self, log: LogOwner, record: Record, event: FlowRequested) -> None:
         self._claim(log, record, event)
-        self._queue(log, record, TaskRow(_id(record), log, FLOW, event.profile_id, record, 0))
+        self._queue(log, record, TaskRow(id_of(record), log, FLOW, event.profile_id, record, 0))
+
+    def _child_requested(self, log: LogOwner, record: Record, event: ChildRequested) -> None:
+        child = TaskRow(id_of(record), log, CHILD, event.profile_id, record, 0)
+        if event.dependencies:
+            child.status, child.blocked_on = TaskStatus.BLOCKED, tasks_awaited(event.join.runs)
+        self._queue(log, record, child)
 
     def _queue(self, log: LogOwner, record: Record, task: TaskRow) -> None:
         self._tasks[task.task_id] = task
@@ -299,7 +326,10 @@ class MemoryProjections:
         self._move(record, TaskStatus.RUNNING)
 
     def _task_suspended(self, log: LogOwner, record: Record, event: events.TaskSuspended) -> None:
-        self._move(record, TaskStatus.SUSPENDED)
+        waits = event.joins and not (event.questions or event.runs)
+        task = self._move(record, TaskStatus.BLOCKED if waits else TaskStatus.SUSPENDED)
+        if task and waits:
+            task.blocked_on = tasks_awaited(run for join in event.joins for run in join.runs)
 
     def _task_blocked(self, log: LogOwner, record: Record, event: events.TaskBlocked) -> None:
         if task := self._move(record, TaskStatus.BLOCKED):
@@ -309,18 +339,18 @@ class MemoryProjections:
         if task := self._move(record, event.status):
             task.ended = record
             task.messages += event.message_id is not None
-            _close(task, record)
+            close(task, record)
         self._touch(log, record)
 
     def _cancel_requested(
         self, log: LogOwner, record: Record, event: events.CancelRequested
     ) -> None:
-        if task := self._tasks.get(_id(record)):
+        if task := self._tasks.get(id_of(record)):
             task.is_cancelled = True
-            _close(task, record)
+            close(task, record)
 
     def _move(self, record: Record, status: TaskStatus) -> TaskRow | None:
-        task = self._tasks.get(_id(record))
+        task = self._tasks.get(id_of(record))
         if task is not None:
             is_left = status is not TaskStatus.BLOCKED and not task.status.is_final
             task.log.queued -= is_left and task.started is None
@@ -328,9 +358,9 @@ class MemoryProjections:
         return task
 
     def _question_asked(self, log: LogOwner, record: Record, event: events.QuestionAsked) -> None:
-        asked = QuestionRow(event.question, log, _id(record), record.at, record.seq)
+        asked = QuestionRow(event.question, log, id_of(record), record.at, record.seq)
         self._questions[event.question.question_id] = asked
-        if task := self._tasks.get(_id(record)):
+        if task := self._tasks.get(id_of(record)):
             task.asked.append(asked)
             if task.is_cancelled:
                 asked.status = QuestionStatus.CANCELLED
@@ -346,17 +376,6 @@ class MemoryProjections:
     def _touch(self, log: LogOwner, record: Record) -> None:
         if session := self._sessions.get(log.log_id):
             session.updated_at = record.at
-
-
-def _close(task: TaskRow, record: Record) -> None:
-    """Close the open questions of a task that is cancelled."""
-    for asked in task.asked:
-        if asked.status is QuestionStatus.OPEN:
-            asked.status, asked.answered_at = QuestionStatus.CANCELLED, record.at
-
-
-def _id(record: Record) -> TaskId:
-    return record.task_id or TaskId("")
 
 
 def _on(

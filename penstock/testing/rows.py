@@ -1,8 +1,11 @@
 """Mutable rows of tasks, sessions and questions for the projections in memory."""
 
+from typing import Any
+
 from msgspec import Struct, field
 
 from penstock.core.clock import Moment
+from penstock.core.events.child_events import ChildRequested
 from penstock.core.events.codec import to_wire
 from penstock.core.events.events import (
     Entry,
@@ -22,7 +25,7 @@ from penstock.core.task import (
     TaskRecord,
     TaskStatus,
 )
-from penstock.store.projections import Keyed
+from penstock.store.projections import NO_PARENT, Keyed, TasksOf
 
 
 class LogOwner(Struct):
@@ -72,7 +75,45 @@ class TaskRow(Struct):
             ended_seq=ended.seq if ended else None,
             outcome=to_wire(ended.event) if ended else None,
             blocked_on=self.blocked_on if self.status is TaskStatus.BLOCKED else (),
+            **self._relation(),
         )
+
+    @property
+    def root_id(self) -> TaskId | None:
+        """The task at the top of its tree, if that is another one."""
+        child = self.asked_for.event
+        return child.root if isinstance(child, ChildRequested) else None
+
+    @property
+    def end(self) -> tuple[int | None]:
+        """The number of the event that ended it, as a row."""
+        return (self.ended.seq if self.ended else None,)
+
+    def is_in(self, of: TasksOf) -> bool:
+        """Whether a filter matches its place in a tree, its status and the time of its request."""
+        child, at = self.asked_for.event, self.asked_for.at
+        parent = child.parent if isinstance(child, ChildRequested) else NO_PARENT
+        return (
+            of.parent_id in {None, parent}
+            and of.root_id in {None, self.root_id}
+            and (not of.statuses or self.status in of.statuses)
+            and (of.since is None or at >= of.since)
+            and (of.until is None or at < of.until)
+        )
+
+    def _relation(self) -> dict[str, Any]:
+        """Return what a child has more than other tasks."""
+        child = self.asked_for.event
+        if not isinstance(child, ChildRequested):
+            return {}
+        return {
+            "parent_id": child.parent,
+            "root_id": child.root,
+            "title": child.title,
+            "task_key": child.key,
+            "worker_kind": child.worker_kind,
+            "batch_id": child.batch_id,
+        }
 
 
 class SessionRow(Struct):
@@ -160,3 +201,15 @@ class Claim(Struct, frozen=True):
     task_id: TaskId
     at: Moment
     event: Keyed
+
+
+def close(task: TaskRow, record: Record) -> None:
+    """Close the open questions of a task that is cancelled."""
+    for asked in task.asked:
+        if asked.status is QuestionStatus.OPEN:
+            asked.status, asked.answered_at = QuestionStatus.CANCELLED, record.at
+
+
+def id_of(record: Record) -> TaskId:
+    """Return the task of a record; empty without one."""
+    return record.task_id or TaskId("")

@@ -23,7 +23,7 @@ from penstock.core.envelope import Envelope, suspended
 from penstock.core.errors import Suspend
 from penstock.core.events.events import CallSettled, CallStarted, StateWritten
 from penstock.tools.invocation import Invocation
-from penstock.tools.task_values import ALWAYS, TaskValues
+from penstock.tools.tasks.task_values import ALWAYS, TaskValues
 
 DETACHED = "detached"
 """The path segment of detached calls below a task, and of the mark of a wait below a call."""

@@ -181,7 +181,7 @@ class Invocation:
     @property
     def workspace(self) -> Workspace:
         """The files of the task and its conversation. Raises ToolNotConfigured."""
-        log_id, task_id = self.ledger.held.state.log_id, self.ledger.task.task_id
+        log_id, task_id = self.ledger.held.state.session_id, self.ledger.task.task_id
         workspace = self.edition.resources.workspace(log_id, task_id, self.edition.world.limits)
         if workspace is None:
             raise ToolNotConfigured("no files are kept here")

@@ -4,7 +4,7 @@ Ports (`Callbacks`) are how tools reach what is built above them: agents, runs o
 agents and flows. `app/wiring.py` implements them, because this package may not import higher ones.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,10 +13,12 @@ from msgspec.structs import replace
 
 from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope, Json
+from penstock.core.events.child_events import ChildRequested
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.profile import Profile
 from penstock.core.scopes import Scope, ScopeKind
+from penstock.core.task import TaskRecord
 from penstock.engine.ledger import Ledger
 from penstock.resources.channels import Channel
 from penstock.resources.dependencies import Dependencies
@@ -124,6 +126,28 @@ class Runs(Struct, frozen=True, kw_only=True):
     abort: AbortRun
 
 
+class Children(Protocol):
+    """The tasks that calls request, wait for and cancel.
+
+    Contract: all may be repeated. `create` leaves children that exist as they are.
+    """
+
+    def check(self, child: ChildRequested, caller: Caller) -> None:
+        """Raise ToolFailed (unknown skills) or NotPermitted (tools) if a child could not work."""
+
+    async def create(self, children: Sequence[tuple[TaskId, ChildRequested]]) -> None:
+        """Create children. Raises SessionBusy if the tree of their root has no room."""
+
+    async def find(self, task_ids: Sequence[TaskId], profile: Profile) -> list[TaskRecord | None]:
+        """Return tasks of a profile; None for an unknown one."""
+
+    async def attend(self, task_id: TaskId, waiter: TaskId, waiter_log: LogId) -> None:
+        """Have the end of a task reported to another one; at once if it has ended or is gone."""
+
+    async def cancel(self, task_id: TaskId, profile: Profile) -> list[TaskId]:
+        """Cancel a task and what it spawned, deepest first; return those that had not ended."""
+
+
 class Authoring(Struct, frozen=True, kw_only=True):
     """The agents and flows of a project, for tools that write them. All but the list may block."""
 
@@ -137,13 +161,14 @@ class Authoring(Struct, frozen=True, kw_only=True):
 
 
 class Callbacks(Struct, frozen=True, kw_only=True):
-    """Ports to agents, runs of flows and authoring. None means that this runtime has none."""
+    """Ports to what is built above this package. None means that this runtime has none."""
 
     run_agent: RunAgent | None = None
     ask_agent: AskAgent | None = None
     runs: Runs | None = None
     authoring: Authoring | None = None
     schedules: Callable[[], ScheduleCalls] | None = None
+    children: Children | None = None
 
 
 NO_PROJECT = "there is no project folder here: open one with penstock.open(directory)"

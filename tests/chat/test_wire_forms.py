@@ -160,6 +160,7 @@ def test_a_task_with_its_own_log_has_no_conversation(log_id: str, conversation: 
         "createdAt": "1970-01-01T00:00:00.000Z",
         "startedAt": "1970-01-01T00:00:01.000Z",
         "endedAt": None,
+        "rootId": "task_1",
     }
 
 

@@ -46,6 +46,7 @@ from penstock.core.task import (
 )
 from tests.core.stored_flow_events import STORED_OF_FLOWS
 from tests.core.stored_replies import STORED_REPLIES
+from tests.kit.child_events import STORED_OF_CHILDREN
 
 TASK, MESSAGE, CALL = TaskId("task_1"), MessageId("msg_1"), CallId("tc_1")
 QUESTION, ANN, BLOB = QuestionId("q_1"), ProfileId("ann"), BlobId("ab" * 32)
@@ -394,4 +395,5 @@ STORED: list[tuple[Event, str, str]] = [
     ),
     *STORED_REPLIES,
     *STORED_OF_FLOWS,
+    *STORED_OF_CHILDREN,
 ]

@@ -60,7 +60,7 @@ async def test_a_parked_chat_releases_its_log_and_resumes_by_itself() -> None:
     assert result.envelope.output["runId"] == run_id
     assert [each for each in happened if isinstance(each, TaskSuspended | RunEnded)] == [
         next(each for each in happened if isinstance(each, TaskSuspended)),
-        RunEnded(run_id=run_id),
+        RunEnded(run_id=run_id, status=TaskStatus.SUCCEEDED),
     ]
     assert sum(isinstance(each, TaskResumed) for each in happened) == 1
 
@@ -144,7 +144,7 @@ async def test_runs_that_wait_for_runs_park_one_after_the_other() -> None:
             await until_free(runtime, each)
         await runtime.requests.answer(reply.questions[0].question.question_id, YES)
         done = await runtime.requests.wait(sent.task_id)
-        assert RunEnded(run_id=inner) in await events(runtime, outer)
+        assert RunEnded(run_id=inner, status=TaskStatus.SUCCEEDED) in await events(runtime, outer)
     assert done
     assert done.content == "All done."
 

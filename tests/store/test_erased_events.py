@@ -104,10 +104,10 @@ def test_the_events_of_the_test_above_are_full_of_the_word() -> None:
         "HandedOff",
         "ReplyRestarted",
         "RunEnded",
+        "WaiterAdded",
         "SkillsSelected",
         "StepStarted",
         "TaskResumed",
-        "TaskStarted",
         "TaskSuspended",
     }
 

@@ -164,6 +164,8 @@ def test_every_kind_of_event_was_thought_of() -> None:
         "PromptResolved",
         "ReplyRestarted",
         "RunEnded",
+        "ChildrenSpawned",
+        "WaiterAdded",
         "SecretGiven",
         "SkillsSelected",
         "StepSettled",

@@ -9,8 +9,16 @@ from collections.abc import AsyncIterator
 
 from penstock.chat.requests import NewMessage, SentMessage
 from penstock.core.errors import IdempotencyConflict, NotFound, StoreCorrupt
-from penstock.core.events.events import MessageReceived, QuestionAnswered, Record, TaskEnded
+from penstock.core.events.events import (
+    CallSettled,
+    MessageReceived,
+    QuestionAnswered,
+    Record,
+    ReplyReceived,
+    TaskEnded,
+)
 from penstock.core.ids import MessageId, SessionId, TaskId
+from penstock.core.messages import Usage, total_usage
 from penstock.core.task import TaskRecord
 from penstock.store.logs.log import Log
 from penstock.store.projections import Projections
@@ -45,6 +53,22 @@ async def first_record(log: Log, task: TaskRecord) -> Record:
     if not records or records[0].task_id != task.task_id:
         raise unfit(task)
     return records[0]
+
+
+async def spent_on(log: Log, task: TaskRecord) -> tuple[int, Usage, TaskEnded | None]:
+    """Return a task's iterations and usage so far, and its end."""
+    if task.ended_seq is not None:
+        for record in await log.read(task.log_id, after=task.ended_seq - 1, limit=1):
+            if isinstance(record.event, TaskEnded):
+                return record.event.iterations, record.event.usage, record.event
+    records = await records_of(log, task)
+    own = [each.event for each in records]
+    replies = [each for each in own if isinstance(each, ReplyReceived) and each.iteration]
+    calls = sum(isinstance(each, CallSettled) and each.ran for each in own)
+    usage = total_usage([each.usage for each in replies], tool_calls=calls)
+    mine = [each.event for each in records if each.path is None]
+    turns = [each.iteration for each in mine if isinstance(each, ReplyReceived)]
+    return max(turns, default=0), usage, None
 
 
 def unfit(task: TaskRecord) -> StoreCorrupt:

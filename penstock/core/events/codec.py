@@ -22,6 +22,13 @@ from msgspec.structs import fields
 
 from penstock.core.call import ToolCall
 from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
+from penstock.core.events.child_events import (
+    ChildrenSpawned,
+    ChildRequested,
+    Dependency,
+    Join,
+    WaiterAdded,
+)
 from penstock.core.events.events import (
     CallRequested,
     CallRetried,
@@ -298,6 +305,9 @@ _RESULT_FORM = _Form(
     branch=_BRANCH,
 )
 
+_STATUS = _Pair(lambda status: status and status.value, _maybe(TaskStatus))
+_JOINS = _many(_Form("join", Join, runs=_LIST))
+
 _FORMS = (
     _Form("session_opened", SessionOpened),
     _Form(
@@ -331,7 +341,9 @@ _FORMS = (
     _Form("note_emitted", NoteEmitted),
     _Form("question_asked", QuestionAsked, question=_QUESTION),
     _Form("question_answered", QuestionAnswered, status=_Pair(str, QuestionStatus)),
-    _Form("task_suspended", TaskSuspended, questions=_LIST, runs=_LIST, parked=_PARKED),
+    _Form(
+        "task_suspended", TaskSuspended, questions=_LIST, runs=_LIST, parked=_PARKED, joins=_JOINS
+    ),
     _Form("task_blocked", TaskBlocked, blocked_on=_MISSING),
     _Form("cancel_requested", CancelRequested),
     _Form(
@@ -357,7 +369,18 @@ _FORMS = (
         usage=_USAGE,
     ),
     _Form("flow_told", FlowNotified),
-    _Form("run_ended", RunEnded),
+    _Form("run_ended", RunEnded, status=_STATUS),
+    _Form(
+        "child_requested",
+        ChildRequested,
+        permissions=_MAYBE_LIST,
+        selected_skills=_LIST,
+        allowed_tools=_MAYBE_LIST,
+        dependencies=_many(_Form("dependency", Dependency)),
+        working_for=_LIST,
+    ),
+    _Form("children_spawned", ChildrenSpawned, children=_LIST),
+    _Form("waiter_added", WaiterAdded),
     _Form("agent_began", AgentStarted, offered=_LIST),
     _Form("agent_reminded", AgentReminded),
     _Form("hook_decided", HookDecided, verdict=_Pair(str, Verdict)),

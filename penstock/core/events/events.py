@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, ErrorDetail, Json
+from penstock.core.events.child_events import FROM_OUTSIDE, ChildEvent, Join
 from penstock.core.events.flow_events import (
     AgentReminded,
     AgentStarted,
@@ -107,6 +108,8 @@ class TaskStarted(Struct, frozen=True, kw_only=True, gc=False):
     """The agent that works on it; empty for the one that the conversation started with."""
     agent_digest: str = ""
     """The hash of its definition; empty if it is not known."""
+    brief: str = ""
+    """The message that the model of a child reads first; empty for other tasks."""
 
 
 class TaskResumed(Struct, frozen=True, kw_only=True, gc=False):
@@ -274,13 +277,15 @@ class ParkedCall(Struct, frozen=True, gc=False):
 
 
 class TaskSuspended(Struct, frozen=True, kw_only=True, gc=False):
-    """The task waits for people or for runs of flows, without a process."""
+    """The task waits for people, runs of flows or other tasks, without a process."""
 
     questions: tuple[QuestionId, ...]
     runs: tuple[TaskId, ...] = ()
     """Runs of flows that the task waits for."""
     parked: tuple[ParkedCall, ...] = ()
     """Calls that wait in the middle of an attempt; they resume with the rest of their time."""
+    joins: tuple[Join, ...] = ()
+    """The other tasks that calls wait for."""
 
 
 class TaskBlocked(Struct, frozen=True, kw_only=True, gc=False):
@@ -340,6 +345,7 @@ Event = (
     | CancelRequested
     | TaskEnded
     | FlowEvent
+    | ChildEvent
     | RunEnded
     | AgentStarted
     | AgentReminded
@@ -386,7 +392,7 @@ def is_outside(event: Event) -> bool:
 
 
 OUTSIDE = frozenset(
-    {SessionOpened, MessageReceived, CallRequested, FlowRequested, ScheduleFired}
+    {SessionOpened, MessageReceived, CallRequested, FlowRequested, ScheduleFired, *FROM_OUTSIDE}
     | {RunEnded, CancelRequested, MessagesErased, QuestionAnswered, HandedBack, Forked}
 )
 """The types of outside events. A QuestionAnswered without a person is the holder's own."""

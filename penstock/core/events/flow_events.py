@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from penstock.core.envelope import Json
 from penstock.core.ids import LogId, ProfileId, TaskId
 from penstock.core.messages import NOTHING_SPENT, Usage
+from penstock.core.task import TaskStatus
 
 
 class Outcome(StrEnum):
@@ -162,9 +163,11 @@ class FlowRequested(Struct, frozen=True, kw_only=True):
 
 
 class RunEnded(Struct, frozen=True, kw_only=True):
-    """A run that a call of this task started has ended. An outside event."""
+    """A run or a task that this task may wait for has ended. An outside event."""
 
     run_id: TaskId
+    status: TaskStatus | None = None
+    """How it ended; None in logs of versions that did not store it."""
 
 
 class FlowStarted(Struct, frozen=True, kw_only=True):

@@ -210,19 +210,19 @@ interface FloTask {
   step<I, O>(request: FloStep<I>, work: (entry: FloStepEntry<I>) => O | Promise<O>): Promise<O>;
   /** Limits of `flo.task`. */
   readonly limits: { readonly maxSpawnChildren: number };
-  /** Not available in this version */
+  /** Request child tasks, at most `maxSpawnChildren` at once, all or none. They are cancelled if this task ends first. */
   spawnChildren(request: { children: FloChild[] }): Promise<{ batch: FloBatch; event: unknown }>;
-  /** Not available in this version */
+  /** Wait until all children of a batch have ended. The script does not run in the meantime. */
   waitForBatch(request: { batch_id: string }): Promise<FloBatchResults>;
-  /** Not available in this version */
+  /** Get the results of a batch whose children have all ended; otherwise it rejects. */
   getBatchResults(request: { batch_id: string }): Promise<FloBatchResults>;
   /** Not available in this version */
   runSubagent(request: FloChild): Promise<FloSubagentResult>;
-  /** Not available in this version */
+  /** Request one child task. The same key in one task is the same child. */
   spawn(request: FloSpawn): Promise<{ task_id: string; key: string; status: string }>;
-  /** Not available in this version */
+  /** Wait until other tasks have ended. The same key always gets the same results. */
   waitForDependencies(request: FloDependencyWait): Promise<Record<string, FloDependencyResult>>;
-  /** Not available in this version */
+  /** Cancel a task and everything that it spawned. */
   cancel(request: { task_id: string }): Promise<{ task: FloJsonValue; cancelled_task_ids: string[] }>;
 }
 

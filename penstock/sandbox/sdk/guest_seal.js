@@ -1,5 +1,5 @@
 // The last part: publishes `flo`, and removes globals that scripts must not have.
-const CHILD_TASKS = ["spawnChildren", "waitForBatch", "getBatchResults", "runSubagent", "spawn", "waitForDependencies", "cancel"];
+const CHILD_TASKS = ["runSubagent"];
 const DISPATCHER = ["syncSubjects", "claimDueSubjects", "checkpointSubject", "completeSubject", "failSubject", "releaseSubject"];
 const BROWSER = ["run", "startRequestCapture", "collectCapturedRequests", "stopRequestCapture", "exportState", "importState"];
 
@@ -38,6 +38,12 @@ const floOfScripts = sealed({
     emitEvent: asking(emitEvent),
     waitForUserMessage: asking(waitForUserMessage),
     step: (request, work) => step(request, work),
+    spawnChildren: childCall("spawnChildren", ["children"]),
+    waitForBatch: childCall("waitForBatch", ["batch_id"]),
+    getBatchResults: childCall("getBatchResults", ["batch_id"]),
+    spawn: childCall("spawn", SPAWN_MEMBERS),
+    waitForDependencies: childCall("waitForDependencies", ["key", "dependencies", "condition", "failure_policy"]),
+    cancel: childCall("cancel", ["task_id"]),
     limits: freeze({ __proto__: null, maxSpawnChildren: 32 }),
     ...allLater("task", CHILD_TASKS),
   }),

@@ -49,6 +49,18 @@ function waitForUserMessage(request) {
   return ask("task.waitForUserMessage", { ...found, timeout: { seconds, resume_prompt } });
 }
 
+// ---- child tasks: the host checks what is in the members.
+
+const SPAWN_MEMBERS = [
+  "key", "title", "objective", "input", "input_schema", "output_schema", "dependencies", "dependency_condition",
+  "failure_policy", "selected_skill_ids", "allowed_tools", "max_turns",
+];
+
+function childCall(name, known) {
+  const of = `flo.task.${name}`;
+  return asking((request) => ask(`task.${name}`, given(members(request, of, known), known, of)));
+}
+
 // ---- step: work that runs once per task. The host stores its state.
 
 let stepOpen = null;

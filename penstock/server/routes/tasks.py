@@ -1,16 +1,18 @@
 """Tasks: their status, their events, cancelling, and the questions that they ask people."""
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 
 from fastapi import Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from penstock.app.runtime_parts import Storage
+from penstock.chat.children.tree import MAX_DEPTH, MAX_TASKS, tree_of
 from penstock.chat.log_follower import LogTail
 from penstock.chat.recorded.fork import ForkRequest
-from penstock.chat.recorded.task_records import records_of
+from penstock.chat.recorded.task_records import records_of, spent_on
 from penstock.chat.task_waiter import awaited_runs
 from penstock.chat.wire_forms import (
     envelope_part,
@@ -19,16 +21,14 @@ from penstock.chat.wire_forms import (
     question_record,
     task_part,
 )
+from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import BadLastEventId, InvalidRequest, NotFound
 from penstock.core.events.events import (
-    CallSettled,
     Record,
-    ReplyReceived,
     TaskEnded,
 )
 from penstock.core.ids import LogId, QuestionId, TaskId
-from penstock.core.messages import Usage, total_usage
 from penstock.core.profile import ADMIN, CHAT, READ, Profile
 from penstock.core.task import QuestionStatus, TaskRecord, TaskStatus
 from penstock.engine.bus import Live
@@ -48,6 +48,7 @@ from penstock.server.routes.session_stream import NO_CONTENT
 from penstock.server.routing import Router
 from penstock.server.streams.frame import Frame, Position
 from penstock.server.streams.sse import EventStream
+from penstock.store.projections import NO_PARENT, TasksOf
 
 router = Router(prefix="/api/tasks", tags=["tasks"])
 questions_router = Router(prefix="/api/questions", tags=["questions"])
@@ -64,6 +65,13 @@ FORK = Form(
     required=("seq",),
 )
 """The keys of a fork."""
+
+
+TASK_SORTS = ("createdAt",)
+"""The orders of tasks."""
+TaskKind = Literal["chat", "call", "direct", "flow", "child"]
+STORED_KINDS = {"chat": "message", "direct": "call"}
+"""Names of kinds in queries that differ from those in lists."""
 
 
 class EventQuery(BaseModel):
@@ -107,6 +115,64 @@ class TaskFrames:
             if item.seq > self._last:
                 frames.append((Position(item.seq), event_part(item)))
         return frames
+
+
+class TasksQuery(PageQuery):
+    """The query of a list of tasks."""
+
+    sort: str = sorting(TASK_SORTS)
+    agent: str | None = Field(default=None, max_length=200, pattern=NO_NUL)
+    status: list[TaskStatus] = Field(default=[], max_length=len(TaskStatus))
+    kind: TaskKind | None = None
+    parent: str | None = Field(default=None, max_length=200, pattern=NO_NUL)
+    session_id: LogId | None = Field(default=None, alias="conversationId")
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def of(self) -> TasksOf:
+        """The filter."""
+        return TasksOf(
+            kind=None if self.kind is None else STORED_KINDS.get(self.kind, self.kind),
+            agent=self.agent,
+            statuses=tuple(self.status),
+            parent_id=None if self.parent is None else _parent(self.parent),
+            since=_moment(self.since),
+            until=_moment(self.until),
+        )
+
+
+class TreeQuery(BaseModel):
+    """The query of a tree of tasks."""
+
+    depth: int = Field(default=MAX_DEPTH, ge=0, le=MAX_DEPTH)
+    limit: int = Field(default=MAX_TASKS, ge=1, le=MAX_TASKS)
+
+
+@router.get("", responses=answers("TaskList"), response_class=Json)
+async def list_tasks(request: Request, query: Annotated[TasksQuery, Query()]) -> Response:
+    """Return tasks, newest first; `sort` is createdAt. Children are among them."""
+    context, profile = context_of(request), admitted(request, READ)
+    query.sorted_by(TASK_SORTS)
+    records, total = await context.storage.projections.tasks(
+        profile_id=None if profile.holds(ADMIN) else profile.profile_id,
+        log_id=LogId(profile.session_id) if profile.session_id else query.session_id,
+        of=query.of,
+        page=query.page,
+    )
+    return page_of("tasks", [task_part(each) for each in records], query.page, total)
+
+
+@router.get("/{task_id}/tree", responses=answers("TaskTree"), response_class=Json)
+async def read_tree(
+    task_id: str, request: Request, query: Annotated[TreeQuery, Query()]
+) -> Response:
+    """Return a task and the tasks below it, with the usage of each and of all below it."""
+    context, profile = context_of(request), admitted(request, READ)
+    storage, task = context.storage, await _own(context.storage, profile, task_id)
+    depth, limit = query.depth, query.limit
+    tree = await tree_of(storage.log, storage.projections, task, depth=depth, limit=limit)
+    return Json(tree.to_wire())
 
 
 @router.get("/{task_id}", responses=answers("Task"), response_class=Json)
@@ -191,7 +257,7 @@ async def _own(storage: Storage, profile: Profile, task_id: str) -> TaskRecord:
 
 
 async def _described(storage: Storage, task: TaskRecord) -> dict[str, Any]:
-    iterations, usage, end = await _spent(storage, task)
+    iterations, usage, end = await spent_on(storage.log, task)
     asked = await storage.projections.open_questions(task.log_id, task.task_id)
     described = task_part(task) | {
         "iterations": iterations,
@@ -221,21 +287,16 @@ async def _awaited(storage: Storage, task: TaskRecord) -> Sequence[TaskId]:
     return awaited_runs([each.event for each in records])
 
 
-async def _spent(storage: Storage, task: TaskRecord) -> tuple[int, Usage, TaskEnded | None]:
-    """Return a task's iterations and usage so far, and its end."""
-    log = storage.log
-    if task.ended_seq is not None:
-        for record in await log.read(task.log_id, after=task.ended_seq - 1, limit=1):
-            if isinstance(record.event, TaskEnded):
-                return record.event.iterations, record.event.usage, record.event
-    records = await records_of(log, task)
-    own = [each.event for each in records]
-    replies = [each for each in own if isinstance(each, ReplyReceived) and each.iteration]
-    calls = sum(isinstance(each, CallSettled) and each.ran for each in own)
-    usage = total_usage([each.usage for each in replies], tool_calls=calls)
-    mine = [each.event for each in records if each.path is None]
-    turns = [each.iteration for each in mine if isinstance(each, ReplyReceived)]
-    return max(turns, default=0), usage, None
+def _parent(name: str) -> TaskId:
+    return NO_PARENT if name == "none" else TaskId(name)
+
+
+def _moment(time: datetime | None) -> Moment | None:
+    """Return a time of a query; one without an offset is UTC."""
+    if time is None:
+        return None
+    zoned = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return Moment(round(1000 * zoned.timestamp()))
 
 
 QUESTION_SORTS = ("createdAt",)

@@ -28,6 +28,7 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.errors import NameTaken, NotFound, SessionBusy
+from penstock.core.events.child_events import ChildRequested
 from penstock.core.events.codec import encode_all
 from penstock.core.events.events import (
     OUTSIDE,
@@ -44,6 +45,7 @@ from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.store.blobs import Blobs
 from penstock.store.changes import Changes, drop_task, loosen
+from penstock.store.logs.child_rows import admit_child
 from penstock.store.logs.outbox import ANNOUNCED, OutboxWriter
 from penstock.store.projections import HAVE_CONSEQUENCES, ProjectionWriter
 from penstock.store.rows import Row
@@ -242,6 +244,8 @@ class SendUnit(Struct):
         ]
         insert_all(cursor, self.sql.insert, rows)
         for record in records:
+            if isinstance(child := record.event, ChildRequested):
+                admit_child(self.sql, cursor, record, child, limits=self.projections.limits)
             self.projections.admit(cursor, record)
             self.projections.follow(cursor, record)
         return records
@@ -318,6 +322,8 @@ def owner_of(log_id: LogId, event: Event) -> tuple[ProfileId, str]:
             return profile_id, _NOBODY
         case FlowRequested(profile_id=profile_id, command=command):
             return profile_id, command
+        case ChildRequested(profile_id=profile_id, agent=agent):
+            return profile_id, agent
         case _:
             raise NotFound(f"there is no log {log_id!r}")
 

@@ -36,7 +36,7 @@ from penstock.core.profile import Profile
 from penstock.core.reply import ToolCall, UserMessage
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.ledger import Ledger
-from penstock.engine.task_state import OF_CALLS
+from penstock.engine.waits import OF_CALLS
 from penstock.resources.dependencies import AgentContext, Dependencies
 from penstock.tools.hooks.hooks import (
     AFTER_CALL,

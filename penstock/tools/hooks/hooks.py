@@ -23,7 +23,8 @@ from penstock.core.errors import ConfigError
 from penstock.core.profile import Profile
 from penstock.core.reply import ToolCall, UserMessage
 from penstock.engine.held_log import HeldLog
-from penstock.engine.task_state import OF_CALLS, TaskState
+from penstock.engine.task_state import TaskState
+from penstock.engine.waits import OF_CALLS
 from penstock.models.model import ModelRequest
 from penstock.resources.dependencies import AgentContext, TaskScope
 
@@ -353,7 +354,7 @@ def scope_of(held: HeldLog, task: TaskState, profile: Profile, agent: str) -> Ta
     """Return a task as functions of a program see it: those that make dependencies, and hooks."""
     return TaskScope(
         profile=profile,
-        session=held.state.log_id,
+        session=held.state.session_id,
         task_id=task.task_id,
         agent=agent,
         metadata=task.metadata,

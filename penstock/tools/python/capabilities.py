@@ -30,7 +30,7 @@ from penstock.resources.state import State
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json, own_copy
 from penstock.tools.redaction import check_key, check_value, note_given, redacted_files
-from penstock.tools.task_values import (
+from penstock.tools.tasks.task_values import (
     ALWAYS,
     AnyRevision,
     IfRevision,

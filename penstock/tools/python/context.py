@@ -41,6 +41,7 @@ from penstock.tools.python.capabilities import (
     question_text,
     secret_of,
 )
+from penstock.tools.python.children import Spawning
 from penstock.tools.redaction import redacted_note
 
 T = TypeVar("T")
@@ -50,7 +51,7 @@ PROGRESS = "progress"
 TOO_MANY = "tool.events"
 
 
-class ToolContext(AgentContext[DepsT_co]):
+class ToolContext(Spawning, AgentContext[DepsT_co]):
     """The runtime's interface for a Python tool during one call.
 
     A tool receives it in any parameter with this hint; callers and models do not see the parameter.
@@ -298,7 +299,7 @@ class ToolContext(AgentContext[DepsT_co]):
     @property
     def session_id(self) -> SessionId:
         """The conversation. A direct call has a log of its own."""
-        return SessionId(self._invocation.ledger.held.state.log_id)
+        return SessionId(self._invocation.ledger.held.state.session_id)
 
     @property
     def profile(self) -> Profile:

@@ -184,7 +184,7 @@ class StateCalls:
         ledger, profile = self._invocation.ledger, self._invocation.caller.profile
         owners = {
             ScopeKind.PROFILE: profile.profile_id,
-            ScopeKind.SESSION: ledger.held.state.log_id,
+            ScopeKind.SESSION: ledger.held.state.session_id,
             ScopeKind.TASK: ledger.task.task_id,
         }
         return Scope(kind, owners.get(kind) or binding.scope_id or "")

@@ -28,7 +28,7 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.redaction import check_key
 from penstock.tools.scripts.arguments import ScriptSchema, mapping, number, text
 from penstock.tools.scripts.recording import Recording, StepAttempt
-from penstock.tools.task_values import ALWAYS, TaskValues
+from penstock.tools.tasks.task_values import ALWAYS, TaskValues
 
 PARTITION = "task.step"
 SETTLE = "task.step.settle"

@@ -32,7 +32,7 @@ from penstock.tools.scripts.arguments import (
 )
 from penstock.tools.scripts.host import Answer
 from penstock.tools.scripts.recording import Recording
-from penstock.tools.task_values import ALWAYS, MAX_SECONDS, AnyRevision, TaskValues
+from penstock.tools.tasks.task_values import ALWAYS, MAX_SECONDS, AnyRevision, TaskValues
 
 SHARED = ""
 """The partition that all tools of a task share."""
@@ -241,7 +241,7 @@ class ContextCalls:
         given = {} if fired is None else fired.context or {}
         context: dict[str, Any] = {**given, **self._extra} | {
             "task_id": ledger.task.task_id,
-            "session_id": ledger.held.state.log_id,
+            "session_id": ledger.held.state.session_id,
             "selected_skill_ids": list(invocation.caller.newest().skills),
             "call": {
                 "call_id": call.call_id or call.path,

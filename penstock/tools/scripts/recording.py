@@ -48,6 +48,8 @@ HOST_CALLS = frozenset(
     | {f"state.{verb}" for verb in ("get", "list", "put", "patch", "append", "delete")}
     | {f"task.{verb}" for verb in ("getState", "putState", "getToolState", "putToolState")}
     | {f"task.{verb}" for verb in ("getProfile", "emitEvent", "waitForUserMessage")}
+    | {f"task.{verb}" for verb in ("spawn", "spawnChildren", "waitForBatch", "getBatchResults")}
+    | {f"task.{verb}" for verb in ("waitForDependencies", "cancel")}
 )
 """Names under which host calls are recorded. All other names are tools."""
 FLO_ERROR, MISTAKE = "FloError", "TypeError"

@@ -24,6 +24,7 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.scripts.host import Host, HostCall
 from penstock.tools.scripts.host_calls import ToolCalls
+from penstock.tools.scripts.host_children import ChildCalls
 from penstock.tools.scripts.host_fetch import FetchCalls, NetAccess
 from penstock.tools.scripts.host_resources import (
     FileCalls,
@@ -145,6 +146,7 @@ def _task_calls(
 ) -> dict[str, HostCall]:
     values = ValueCalls(invocation, recording)
     around = ContextCalls(invocation, recording, extra=bindings.context)
+    children = ChildCalls(invocation, recording)
     notes, person = NoteCalls(invocation, recording), PersonCalls(invocation, recording)
     return {
         "task.getState": values.get_shared,
@@ -155,6 +157,12 @@ def _task_calls(
         "task.getProfile": around.profile,
         "task.emitEvent": notes.emit,
         "task.waitForUserMessage": person.wait,
+        "task.spawn": children.spawn,
+        "task.spawnChildren": children.spawn_children,
+        "task.waitForBatch": children.wait_for_batch,
+        "task.getBatchResults": children.batch_results,
+        "task.waitForDependencies": children.wait_for_dependencies,
+        "task.cancel": children.cancel,
     }
 
 

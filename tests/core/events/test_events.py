@@ -22,6 +22,8 @@ OUTSIDE = {
     "CallRequested",
     "FlowRequested",
     "RunEnded",
+    "ChildRequested",
+    "WaiterAdded",
     "CancelRequested",
     "MessagesErased",
     "HandedBack",
@@ -31,7 +33,7 @@ OUTSIDE = {
 PROGRESS = """
 AgentReminded AgentStarted CallSettled Erased FlowNotified FlowStarted HandedOff PromptResolved
 HookDecided QuestionAnswered QuestionAsked ReplyReceived SkillsSelected StepSettled StepStarted
-Summarised TaskEnded TaskStarted TaskSuspended WaitExpired
+Summarised TaskEnded TaskStarted TaskSuspended WaitExpired ChildrenSpawned
 """.split()  # noqa: SIM905
 """Events of the holder that a restarted activation does not write a second time."""
 PASSED_OVER = {
@@ -40,6 +42,7 @@ PASSED_OVER = {
         FlowStarted Forked HandedBack HookDecided MessagesErased PromptResolved ScheduleFired
         SecretGiven
         SessionOpened SkillsSelected StateWritten StepSettled StepStarted Summarised WaitExpired
+        ChildRequested ChildrenSpawned WaiterAdded
     """,
     "app/run_feed.py": """
         AgentReminded CallRequested CallRetried CallStarted CancelRequested Erased FlowRequested
@@ -48,6 +51,7 @@ PASSED_OVER = {
         RunEnded ScheduleFired SecretGiven SessionOpened SkillsSelected StateWritten Summarised
         TaskResumed
         TaskStarted TaskSuspended WaitExpired
+        ChildRequested ChildrenSpawned WaiterAdded
     """,
     "core/events/subagent_filter.py": """
         CallRequested CallStarted CancelRequested Erased FlowNotified FlowRequested FlowStarted
@@ -57,6 +61,7 @@ PASSED_OVER = {
         StepSettled
         StepStarted Summarised TaskBlocked TaskEnded TaskResumed TaskStarted TaskSuspended
         WaitExpired
+        ChildRequested ChildrenSpawned WaiterAdded
     """,
 }
 """Events that the chat stream, the stream of a run and the filter of subagents ignore."""

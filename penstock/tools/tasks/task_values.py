@@ -4,7 +4,7 @@ A write is an event of the task (StateWritten), so it is stored and erased with 
 write of a key is its value. Reads and writes of a function are recorded as calls are: a function
 that runs again after a crash reads what it read, and writes nothing twice.
 
-Shown by tests/tools/test_task_values.py.
+Shown by tests/tools/tasks/test_task_values.py.
 """
 
 from typing import Any

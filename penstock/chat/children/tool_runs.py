@@ -2,10 +2,8 @@
 
 The id of a run is derived from the call, so a call that is entered again after a crash or a wait
 finds the run that it started; the store refuses a second run of the same name. While a call waits,
-its task lends its slot. RunNotifier sends the end of a run to the waiting task, and cancels runs
-that a finished task no longer needs. Both happen after the end is committed and before the lease is
-released; after a crash in between they are repeated, which is harmless, because the store refuses
-events for a task that has ended. Shown by tests/chat/test_tool_runs.py.
+its task lends its slot. `chat/children/ends` sends the end of a run to the waiting task. Shown by
+tests/chat/children/test_tool_runs.py.
 """
 
 from collections.abc import Callable
@@ -16,15 +14,10 @@ from penstock.chat.requests import NewRun, TaskReply, run_requested
 from penstock.chat.task_waiter import TaskWaiter
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.errors import NameTaken, NotFound, PenstockError, TaskOver
-from penstock.core.events.events import CancelRequested, Entry, Event
-from penstock.core.events.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import Profile
-from penstock.engine.held_log import HeldLog
 from penstock.engine.run_slots import Slots
-from penstock.engine.task_state import TaskState
-from penstock.store.logs.log import Log
-from penstock.tools.resources import FlowRequest
+from penstock.tools.resources import FlowRequest, Runs
 
 FindFlow = Callable[[str], object]
 """Finds a flow by its command. Raises NotFound."""
@@ -85,29 +78,23 @@ class ToolRuns:
         return False
 
 
-class RunNotifier:
-    """Reports the end of a run to the task that waits, and cancels runs that nothing awaits."""
-
-    def __init__(self, log: Log, wake: Callable[[LogId], None]) -> None:
-        self._log = log
-        self._wake = wake
-
-    async def notify(self, held: HeldLog, task: TaskState) -> None:
-        """Report the end of a task to its waiters. Repeating this is harmless."""
-        brief = task.brief
-        if isinstance(brief, FlowRequested) and brief.waiter_log and brief.waiter:
-            await self._send(brief.waiter_log, RunEnded(run_id=task.task_id), brief.waiter)
-        for run_id in sorted(task.waits.awaited):
-            await self._send(LogId(run_id), CancelRequested(), run_id)
-
-    async def _send(self, log_id: LogId, event: Event, task_id: TaskId) -> None:
-        """Append an event to a log, unless its task has ended or was erased."""
-        with suppress(TaskOver, NotFound):
-            await self._log.send(log_id, [Entry(event, task_id)], on_way=self._wake)
-
-
 def _outcome(reply: TaskReply) -> Envelope:
     if reply.envelope is not None:
         return reply.envelope
     error = ErrorDetail(code=PenstockError.code, message=f"the run ended as {reply.status.value}")
     return Envelope(Status.FAILED, None, reply.error or error)
+
+
+def late_runs(find: Callable[[], ToolRuns]) -> Runs:
+    """Return the runs that calls may start. They are looked up at the first use."""
+
+    async def start(request: FlowRequest) -> TaskId:
+        return await find().start(request)
+
+    async def wait(run_id: TaskId, waiter: TaskId) -> Envelope | None:
+        return await find().wait(run_id, waiter)
+
+    async def abort(run_id: TaskId, profile: Profile) -> None:
+        await find().abort(run_id, profile)
+
+    return Runs(start=start, wait=wait, abort=abort)

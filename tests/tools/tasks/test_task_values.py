@@ -10,7 +10,7 @@ from penstock.testing.clock import FakeClock
 from penstock.testing.invocation import open_workbench
 from penstock.tools.python.context import ToolContext
 from penstock.tools.python.function import FunctionTool, tool
-from penstock.tools.task_values import StateWrite, ToolState, check_state_key
+from penstock.tools.tasks.task_values import StateWrite, ToolState, check_state_key
 
 
 def using(work: Any) -> FunctionTool[Any, ..., Any]:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.app.runtime import Runtime
-from penstock.chat.tool_runs import RunNotifier
+from penstock.chat.children.ends import EndNotifier
 from penstock.core.envelope import Envelope
 from penstock.core.errors import NotFound
 from penstock.core.events.events import CancelRequested, Entry, Event, QuestionAsked, TaskStarted
@@ -138,7 +138,7 @@ async def notified(brief: FlowRequested, *awaited: str, is_over: bool = False) -
         await log.send(LogId(each), [Entry(FLOW, TaskId(each))])
     task = TaskState(CHILD, brief)
     task.own_waits().awaited.update(dict.fromkeys(map(TaskId, (*awaited, "task_gone"))))
-    await RunNotifier(log, lambda log_id: None).notify(held, task)
+    await EndNotifier(log, lambda log_id: None).notify(held, task)
     ends = [event for each in awaited for event in await log.read(LogId(each), after=1)]
     return [each.event for each in (*await log.read(LOG, after=3), *ends)]
 

@@ -1,0 +1,49 @@
+"""Events that change nothing but the task that they belong to."""
+
+from penstock.core.events.child_events import ChildrenSpawned
+from penstock.core.events.events import (
+    CallRetried,
+    CallSettled,
+    CallStarted,
+    NoteEmitted,
+    PromptResolved,
+    QuestionAnswered,
+    QuestionAsked,
+    ReplyReceived,
+    ReplyRestarted,
+    SecretGiven,
+    StateWritten,
+    TaskResumed,
+    TaskSuspended,
+)
+from penstock.core.events.flow_events import AgentReminded, AgentStarted, FlowEvent, HandedOff
+from penstock.core.events.history_events import Erased, MessagesErased, Summarised
+from penstock.core.events.hook_events import HookDecided
+from penstock.core.events.schedule_events import WaitExpired
+
+OwnEvent = (
+    ReplyReceived
+    | ReplyRestarted
+    | CallStarted
+    | CallRetried
+    | CallSettled
+    | StateWritten
+    | NoteEmitted
+    | QuestionAsked
+    | QuestionAnswered
+    | TaskSuspended
+    | TaskResumed
+    | SecretGiven
+    | PromptResolved
+    | HookDecided
+    | Summarised
+    | Erased
+    | MessagesErased
+    | HandedOff
+    | AgentStarted
+    | AgentReminded
+    | FlowEvent
+    | ChildrenSpawned
+    | WaitExpired
+)
+"""A task that is not the current one passes over them."""

@@ -1,0 +1,73 @@
+"""Effects of the end of a task: what is cancelled with it, and what continues."""
+
+from penstock import ToolContext
+from penstock.app.runtime import Runtime
+from penstock.chat.requests import NewCall
+from penstock.core.ids import TaskId
+from penstock.core.task import TaskStatus
+from tests.kit.children import below, family, until
+
+RUNNING, CANCELLED = TaskStatus.RUNNING, TaskStatus.CANCELLED
+
+
+async def started(runtime: Runtime, count: int) -> TaskId:
+    """Call the tool, and wait until so many of its children work."""
+    task_id = await runtime.start_call(NewCall(tool_id="plan", input={}))
+    await until(runtime, task_id, RUNNING, count)
+    return TaskId(task_id)
+
+
+async def test_children_are_cancelled_with_their_parent() -> None:
+    async def plan(ctx: ToolContext) -> object:
+        first = await ctx.spawn("Hang", key="first")
+        second = await ctx.spawn("Now add them", key="second", after={"first": first})
+        return await ctx.gather(first, second)
+
+    async with family(plan) as runtime:
+        root = await started(runtime, 1)
+        await until(runtime, root, TaskStatus.BLOCKED, 1)
+        assert {key: each.status for key, each in (await below(runtime, root)).items()} == {
+            "first": RUNNING,
+            "second": TaskStatus.BLOCKED,
+        }
+        await runtime.requests.cancel(root)
+        await until(runtime, root, CANCELLED, 2)
+
+
+async def test_a_child_that_nothing_waits_for_outlives_a_parent_that_succeeds() -> None:
+    async def plan(ctx: ToolContext) -> str:
+        await ctx.spawn("Hang", key="first")
+        return "done"
+
+    async with family(plan) as runtime:
+        root = await started(runtime, 1)
+        reply = await runtime.requests.wait(root)
+        assert reply
+        assert reply.status is TaskStatus.SUCCEEDED
+        assert (await below(runtime, root))["first"].status is RUNNING
+
+
+async def test_a_child_is_cancelled_with_a_parent_that_fails() -> None:
+    async def plan(ctx: ToolContext) -> str:
+        await ctx.spawn("Hang", key="first")
+        raise ValueError("no")
+
+    async with family(plan) as runtime:
+        root = await started(runtime, 0)
+        await until(runtime, root, CANCELLED, 1)
+
+
+async def test_a_task_is_not_cancelled_with_one_that_waits_for_it() -> None:
+    """wider.md §2.2: never its prerequisites."""
+
+    async def plan(ctx: ToolContext) -> object:
+        first = await ctx.spawn("Hang", key="first")
+        after = await ctx.spawn("Now add them", key="after", after={"first": first})
+        await ctx.gather(after, settled=True)
+        return await ctx.gather(first)
+
+    async with family(plan) as runtime:
+        root = await started(runtime, 1)
+        await runtime.requests.cancel((await below(runtime, root))["after"].task_id)
+        await until(runtime, root, CANCELLED, 1)
+        assert (await below(runtime, root))["first"].status is RUNNING

@@ -1,0 +1,47 @@
+"""Relations of a task to other tasks."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from penstock.core.events.child_events import ChildrenSpawned, Dependency, WaiterAdded
+from penstock.core.events.events import CancelRequested
+from penstock.core.events.flow_events import RunEnded
+from penstock.core.ids import LogId, TaskId
+from penstock.core.task import TaskStatus
+from penstock.engine.related_tasks import hear, may_start, relate
+from penstock.engine.task_state import TaskState
+from tests.kit.child_events import STORED_OF_CHILDREN
+
+CHILD: Any = STORED_OF_CHILDREN[0][0]
+ONE, TWO = TaskId("task_1"), TaskId("task_2")
+WAITING = replace(CHILD, dependencies=(Dependency(TWO, "first"),))
+
+
+def test_a_child_starts_after_what_it_depends_on() -> None:
+    task = TaskState(ONE, WAITING)
+    assert not may_start(task)
+    hear(task, RunEnded(run_id=TWO, status=TaskStatus.FAILED))
+    assert may_start(task)
+
+
+@pytest.mark.parametrize("brief", [None, CHILD])
+def test_other_tasks_start_at_once(brief: Any) -> None:
+    assert may_start(TaskState(ONE, brief))
+
+
+def test_a_cancelled_child_may_start_so_that_it_ends() -> None:
+    task = TaskState(ONE, WAITING)
+    hear(task, CancelRequested())
+    assert may_start(task)
+
+
+def test_children_and_waiters_are_known() -> None:
+    task = TaskState(ONE, None)
+    relate(task, ChildrenSpawned(children=(TWO,), key="a", digest="ab"))
+    relate(task, ChildrenSpawned(children=(TaskId("task_3"),), batch_id="b"))
+    relate(task, WaiterAdded(waiter=TWO, waiter_log=LogId("task_2")))
+    assert task.waits.children == {TWO: False, "task_3": True}
+    assert task.waits.spawned == {"a": (TWO, "ab")}
+    assert task.waits.waiters == {TWO: "task_2"}
