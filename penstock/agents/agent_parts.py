@@ -31,7 +31,8 @@ from typing_extensions import TypeVar
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import ConfigError, NameTaken, PromptNotResolved
 from penstock.core.events.events import NoteEmitted, PromptResolved
-from penstock.core.foreign_code import CaughtError, name_of
+from penstock.core.foreign_code import CaughtError, name_of, takes
+from penstock.core.late import late
 from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import AGENT_CHANGED, TaskState
 from penstock.models.model import Model
@@ -200,9 +201,10 @@ def read_instructions(given: Any, every: Any, agent: str) -> tuple[str, Instruct
     is_one = isinstance(given, str) or callable(given) or not isinstance(given, Iterable)
     parts = (given,) if is_one else tuple(given)
     for part in parts:
-        if not (isinstance(part, str) or callable(part)):
+        if not (isinstance(part, str) or (callable(part) and takes(part, 1))):
             raise ConfigError(
-                f"instructions of agent {agent!r} take texts and functions; found {part!r}"
+                f"instructions of agent {agent!r} take texts, and functions with one argument, "
+                f"an AgentContext; found {part!r}"
             )
     if all(isinstance(part, str) for part in parts):
         return joined(parts), None
@@ -233,11 +235,9 @@ OF_OTHERS = {
 
 def check_options(given: Mapping[str, Any], known: Iterable[str], settings: type) -> None:
     """Raise TypeError for the first argument that `Agent` does not have or accept."""
-    if "settings" in given and not isinstance(chosen := given["settings"], settings):
-        raise TypeError(
-            "settings= takes ChatSettings, such as ChatSettings(max_iterations=3), "
-            f"found {chosen!r}"
-        )
+    if "settings" in given:
+        check: Callable[..., None] = late("penstock.agents.agent_settings:check_settings")
+        check(given["settings"], settings)
     for option in given:
         if option not in known:
             meant = OF_OTHERS.get(option)

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from penstock.core.errors import ConfigError
 from penstock.manifest.authored_kinds import AuthoredInteger, Names
 from penstock.manifest.fields import Field, Invalid, Kind, Node, quoted, read_fields
 from penstock.manifest.kinds import Boolean, ListOf, Number, OneOf, Text
@@ -214,6 +215,63 @@ SETTINGS = (
         "Seconds that a question waits for a person.",
     ),
 )
+
+
+_NAMES = Names(expected="a list of names")
+_ROWS: dict[str, Kind] = {
+    **{row.key: row.kind for row in SETTINGS},
+    **dict.fromkeys(("enabled_tools", "labels", "selected_skills"), _NAMES),
+}
+
+
+def check_settings(settings: Any, kind: Any) -> None:
+    """Check the settings of an agent in a program: their types, and that each can work.
+
+    Numbers may be smaller than those in files, such as a budget of half a second in a test.
+
+    Args:
+        settings: What the program gave.
+        kind: The class that it has to be of.
+
+    Raises:
+        TypeError: It is of another class.
+        ConfigError: A value has another type, or is out of range.
+    """
+    if not isinstance(settings, kind):
+        raise TypeError(
+            "settings= takes ChatSettings, such as ChatSettings(max_iterations=3), "
+            f"found {settings!r}"
+        )
+    defaults = kind()
+    for key in settings.__struct_fields__:
+        value = getattr(settings, key)
+        if value != getattr(defaults, key) and (wanted := _wanted(_ROWS.get(key), value)):
+            raise ConfigError(f"{key} of ChatSettings must be {wanted}; found {value!r}")
+
+
+def _wanted(kind: Kind | None, value: Any) -> str:
+    """Return what a value must be; empty if it is that."""
+    if isinstance(kind, Nullable):
+        kind = kind.kind
+    match kind:
+        case AuthoredInteger(low=low, high=high):
+            is_fine = type(value) is int and min(low, 1) <= value <= high
+            wanted = f"a whole number from {min(low, 1)} to {high:,}"
+        case Number(low=low, high=high):
+            is_fine = type(value) in {int, float} and (0 < value <= high or value == low)
+            wanted = f"a number {'above' if low else 'from'} 0 to {high:,}"
+        case Boolean():
+            is_fine, wanted = isinstance(value, bool), "True or False"
+        case Permissions():
+            is_map = isinstance(value, Mapping)
+            is_fine = is_map and all(each in ACTIONS for each in value.values())
+            wanted = "a mapping of tools to 'allow', 'ask' or 'deny'"
+        case Names():
+            is_fine = isinstance(value, list | tuple) and all(isinstance(x, str) for x in value)
+            wanted = "a list of names"
+        case _:
+            is_fine, wanted = isinstance(value, str), "a text"
+    return "" if is_fine else wanted
 
 
 def _number(name: str) -> Number:

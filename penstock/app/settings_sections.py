@@ -51,7 +51,7 @@ class ModelSettingsSection(BaseModel):
     seed: int | None = None
     """A seed for sampling."""
     thinking: str | None = None
-    """The level of thinking: `off`, `minimal`, `low`, `medium`, `high` or `xhigh`."""
+    """The level of thinking: `off`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`."""
     parallel_calls: bool | None = None
     """Whether one reply may ask for several calls."""
     tool_choice: str | None = None

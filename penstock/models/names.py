@@ -16,7 +16,7 @@ from penstock.models.model import Model, ModelEvent, ModelRequest
 ROLES = ("planning", "coding", "research", "fast", "compact", "vision", "architect")
 """Predefined roles. Each is the project's model until the project defines it."""
 OFF = "off"
-THINKING = (OFF, "minimal", "low", "medium", "high", "xhigh")
+THINKING = (OFF, "minimal", "low", "medium", "high", "xhigh", "max")
 ROOM = {
     OFF: 0,
     "minimal": 1024,

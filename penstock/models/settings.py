@@ -62,7 +62,7 @@ class ModelSettings(
     seed: int | None = None
     """A seed for sampling."""
     thinking: str | None = None
-    """`off`, `minimal`, `low`, `medium`, `high` or `xhigh`."""
+    """`off`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`."""
     parallel_calls: bool | None = None
     """Whether one reply may ask for several calls."""
     tool_choice: str | None = None

@@ -136,7 +136,7 @@ WRONG = [
     (
         "thinking: none",
         (
-            'bad-value: "thinking" must be one of off, minimal, low, medium, high, xhigh, '
+            'bad-value: "thinking" must be one of off, minimal, low, medium, high, xhigh, max, '
             'found string "none"'
         ),
     ),

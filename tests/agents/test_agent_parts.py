@@ -119,8 +119,9 @@ async def test_instructions_that_fail_end_the_task_with_their_name(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"instructions": 3}, "take texts and functions; found 3"),
-        ({"instructions": ["a", 3]}, "take texts and functions; found 3"),
+        ({"instructions": 3}, "take texts, and functions .*; found 3"),
+        ({"instructions": ["a", 3]}, "take texts, and functions .*; found 3"),
+        ({"instructions": lambda: "a"}, "functions with one argument, an AgentContext; found <"),
         ({"instructions_every": "day"}, "must be conversation or task; found 'day'"),
     ],
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.agents.agent import ChatSettings
+from penstock.agents.agent import Agent, ChatSettings
 from penstock.agents.agent_file import KnownNames
 from penstock.agents.agent_settings import (
     ELSEWHERE,
@@ -12,6 +12,7 @@ from penstock.agents.agent_settings import (
     SETTINGS,
     parse_settings,
 )
+from penstock.core.errors import ConfigError
 from penstock.models.settings import NOTHING_SET, ModelSettings
 from tests.kit.agent_texts import agent_of, said_of
 
@@ -187,7 +188,7 @@ def test_a_file_sets_the_requests_of_its_agent() -> None:
             "{thinking: hard}",
             (
                 'bad-value: "model_settings.thinking" must be one of off, minimal, low, medium, '
-                'high, xhigh, found string "hard"'
+                'high, xhigh, max, found string "hard"'
             ),
         ),
         (
@@ -236,3 +237,36 @@ def test_loose_front_matter_sets_requests_too() -> None:
     text = "---\nname: a\ndescription: d\ntools: []\nmodel: @fast\nmodel_settings:\n"
     read = agent_of(f"{text}  temperature: 0.5\n  parallel_calls: false\n---\n")
     assert read.model_settings == ModelSettings(temperature=0.5, parallel_calls=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"max_iterations": 0}, "a whole number from 1 to 50; found 0"),
+        ({"max_iterations": "3"}, "a whole number from 1 to 50; found '3'"),
+        ({"max_iterations": True}, "a whole number from 1 to 50; found True"),
+        ({"loop_max_repeats": -1}, "a whole number from 0 to 100; found -1"),
+        ({"budget_tokens": -5}, "a whole number from 1 to 1,000,000,000; found -5"),
+        ({"budget_seconds": 0}, "a number above 0 to 86,400; found 0"),
+        ({"budget_seconds": float("nan")}, "a number above 0 to 86,400; found nan"),
+        ({"llm_temperature": 9}, "a number from 0 to 2; found 9"),
+        ({"tool_images": "no"}, "True or False; found 'no'"),
+        ({"tool_permissions": {"pay": "dney"}}, "a mapping of tools to 'allow', 'ask' or 'deny'"),
+        ({"tool_permissions": ["pay"]}, "a mapping of tools to 'allow', 'ask' or 'deny'"),
+        ({"enabled_tools": "pay"}, "a list of names; found 'pay'"),
+        ({"selected_skills": (3,)}, r"a list of names; found \(3,\)"),
+        ({"skills": "a"}, "a list of names; found 'a'"),
+        ({"llm_model": 3}, "a text; found 3"),
+    ],
+)
+def test_settings_of_a_program_that_cannot_work_are_refused(
+    settings: dict[str, Any], problem: str
+) -> None:
+    (key,) = settings
+    with pytest.raises(ConfigError, match=f"{key} of ChatSettings must be {problem}"):
+        Agent("clerk", settings=ChatSettings(**settings))
+
+
+def test_settings_of_a_program_may_be_smaller_than_those_of_a_file() -> None:
+    small = ChatSettings(result_max_chars=1, budget_seconds=0.01, llm_temperature=0, skills=())
+    assert Agent("clerk", settings=small).settings == small

@@ -31,7 +31,7 @@ REQUEST = ModelRequest(system="", messages=())
         ({"parallel_calls": 1}, "parallel_calls must be True or False, found 1"),
         ({"extra": [1]}, r"extra must be a dict of members of a request, found \[1\]"),
         ({"timeout": 0}, "timeout must be from 0.001 to 86,400, found 0"),
-        ({"thinking": "hard"}, "thinking must be off, .* or xhigh, found 'hard'"),
+        ({"thinking": "hard"}, "thinking must be off, .* or max, found 'hard'"),
         ({"cache_ttl": "2h"}, "cache_ttl must be 5m or 1h, found '2h'"),
         ({"temperature": "hot"}, "temperature must be from 0 to 2, found 'hot'"),
         ({"stop": "END"}, "stop must be at most 16 texts of 1 to 200 characters"),

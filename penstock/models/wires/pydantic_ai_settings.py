@@ -29,6 +29,7 @@ _LEVELS: dict[str, ThinkingEffort] = {
     "medium": "medium",
     "high": "high",
     "xhigh": "xhigh",
+    "max": "max",
 }
 SIGNED = {"anthropic", "bedrock"}
 """Providers that may refuse to continue a loop of calls without the thinking before it."""

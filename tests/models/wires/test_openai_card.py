@@ -54,6 +54,8 @@ def test_each_level_becomes_an_effort_that_the_model_accepts(name: str) -> None:
         ("gpt-5.5-pro", "low", "medium"),
         ("gpt-5-pro", "off", "high"),
         ("gpt-5-pro", "xhigh", "high"),
+        ("gpt-6-sol", "max", "max"),
+        ("gpt-5.2", "max", "xhigh"),
         ("gpt-5.3-chat-latest", "high", "medium"),
         ("o3", "off", "low"),
     ],
