@@ -103,7 +103,8 @@ class ScheduleLookup:
         """Return the schedule, or a list of them."""
         agent = invocation.ledger.held.state.agents.newest or ASSISTANT
         try:
-            return await _schedules(invocation).info_for_call(input.get("scheduleId"), agent)
+            profile, schedule_id = invocation.caller.profile, input.get("scheduleId")
+            return await _schedules(invocation).info_for_call(schedule_id, agent, profile)
         except NotFound as error:
             raise ToolFailed(str(error), "NOT_FOUND") from None
 

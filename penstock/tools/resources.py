@@ -96,14 +96,15 @@ class ScheduleCalls(Protocol):
 
     Contract: `create_by_call` creates one schedule for each id, and raises InvalidRequest for a
     wrong line, zone or workflow, and ToolFailed if the agent has too many. `info_for_call` returns
-    one schedule of the agent, or without an id a list of them, and raises NotFound.
+    one schedule of the agent and the profile (with `manage`, of any profile), or without an id a
+    list of them, and raises NotFound.
     """
 
     async def create_by_call(self, request: ScheduleRequest) -> Json:
         """Create a schedule, or return the one that the same call created before."""
 
-    async def info_for_call(self, schedule_id: str | None, agent: str) -> Json:
-        """Return a schedule, or those of an agent."""
+    async def info_for_call(self, schedule_id: str | None, agent: str, profile: Profile) -> Json:
+        """Return a schedule, or those of an agent that the profile may see."""
 
 
 RunAgent = Callable[[SubagentRequest, Ledger], Awaitable[Json]]

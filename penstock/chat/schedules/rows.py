@@ -16,6 +16,7 @@ from penstock.chat.schedules.definition import Schedule, ScheduleStatus, Schedul
 from penstock.core.clock import Moment
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import NotFound
+from penstock.core.ids import ProfileId
 from penstock.core.task import TaskStatus
 from penstock.store.database import Database
 from penstock.store.projections import Page, plain
@@ -44,6 +45,8 @@ class SchedulesOf(Struct, frozen=True, kw_only=True):
     status: ScheduleStatus | None = None
     type: ScheduleType | None = None
     source: str | None = None
+    profile_id: ProfileId | None = None
+    """The profile that its tasks run for."""
     search: str = ""
     """A part of the name."""
 
@@ -86,11 +89,17 @@ class ScheduleRows:
         row = await self._database.read(lambda each: each.execute(statement).mappings().first())
         return None if row is None else _schedule(row)
 
-    async def get(self, schedule_id: str, agent: str | None = None) -> Schedule:
-        """Return a schedule, of an agent if one is named. Raises NotFound."""
+    async def get(
+        self, schedule_id: str, agent: str | None = None, profile_id: ProfileId | None = None
+    ) -> Schedule:
+        """Return a schedule, of an agent and a profile if they are named. Raises NotFound.
+
+        The message names only schedules of that agent and profile.
+        """
         schedule = await self.find(schedule_id)
-        if schedule is None or agent not in {None, schedule.agent}:
-            raise NotFound(await self._unknown(schedule_id, agent))
+        is_theirs = schedule is not None and profile_id in {None, schedule.profile_id}
+        if schedule is None or not is_theirs or agent not in {None, schedule.agent}:
+            raise NotFound(await self._unknown(schedule_id, agent, profile_id))
         return schedule
 
     async def list(
@@ -181,9 +190,11 @@ class ScheduleRows:
         ends = await self._database.read(lambda each: each.execute(statement).scalars().all())
         return len(ends) == FAILURES and set(ends) == {TaskStatus.FAILED.value}
 
-    async def _unknown(self, schedule_id: str, agent: str | None) -> str:
+    async def _unknown(
+        self, schedule_id: str, agent: str | None, profile_id: ProfileId | None
+    ) -> str:
         """Return the message about an unknown schedule."""
-        conditions = _conditions(SchedulesOf(agent=agent))
+        conditions = _conditions(SchedulesOf(agent=agent, profile_id=profile_id))
         known = select(schedules.c.schedule_id, schedules.c.name).where(*conditions)
         newest = known.order_by(schedules.c.created_at.desc()).limit(NEAREST)
         rows = await self._database.read(lambda connection: connection.execute(newest).all())
@@ -214,6 +225,7 @@ def _conditions(of: SchedulesOf) -> list[ColumnElement[bool]]:
         (schedules.c.status, None if of.status is None else of.status.value),
         (schedules.c.type, None if of.type is None else of.type.value),
         (schedules.c.source, of.source),
+        (schedules.c.profile_id, of.profile_id),
     )
     conditions = [column == value for column, value in pairs if value is not None]
     if of.search:

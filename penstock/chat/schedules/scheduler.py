@@ -3,8 +3,7 @@
 The HTTP API, the command line and the built-in tools use the same methods. A schedule belongs to
 the project; its tasks run for the profile that created it, with the permissions it had then. A
 change of what runs makes the profile that changes it the owner: else a key with `manage` could act
-with the permissions of another profile. Proof:
-tests/chat/schedules/test_scheduler.py.
+with the permissions of another profile. Proof: tests/chat/schedules/test_scheduler.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +32,7 @@ from penstock.core.call_errors import NotAvailable, ToolNotFound
 from penstock.core.clock import Moment
 from penstock.core.errors import NotFound, ReadOnly
 from penstock.core.events.events import Entry, SessionOpened
-from penstock.core.ids import LogId, SessionId, TaskId
+from penstock.core.ids import LogId, ProfileId, SessionId, TaskId
 from penstock.core.json_values.json_text import as_stored
 from penstock.core.json_values.schema import Schema
 from penstock.core.limits import World
@@ -48,8 +47,8 @@ UTC = "UTC"
 _TIMES = frozenset({"cron", "at", "delay_seconds", "timezone"})
 """The fields that decide when a schedule is due."""
 _KINDS_OF_TIME = _TIMES - {"timezone"}
-_ACTS = frozenset({"callback_type", "callback_id", "input"})
-"""The fields that decide what runs."""
+_ACTS = frozenset({"callback_type", "callback_id", "input", "suspension_seconds", "resume_prompt"})
+"""The fields that decide what runs. The prompt after a wait is a message of the profile, too."""
 
 
 class SchedulePorts(Struct, frozen=True, kw_only=True):
@@ -128,12 +127,15 @@ class Scheduler:
         ports.ticker.refresh()
         return schedule
 
-    async def get(self, schedule_id: str, agent: str | None = None) -> Schedule:
+    async def get(
+        self, schedule_id: str, agent: str | None = None, profile_id: ProfileId | None = None
+    ) -> Schedule:
         """Return a schedule.
 
         Args:
             schedule_id: Its id.
             agent: The agent that it must belong to; None means any.
+            profile_id: The profile that its tasks must run for; None means any.
 
         Returns:
             The schedule.
@@ -141,7 +143,7 @@ class Scheduler:
         Raises:
             NotFound: There is none; the message lists those that are near.
         """
-        return await self._given.rows.get(schedule_id, agent)
+        return await self._given.rows.get(schedule_id, agent, profile_id)
 
     async def find(self, schedule_id: str) -> Schedule | None:
         """Return a schedule, or None if there is none.

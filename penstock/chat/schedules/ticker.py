@@ -119,8 +119,7 @@ class Ticker:
         try:
             tick = plan(schedule, now, self._world.limits.schedule_late_seconds)
         except KeyError:
-            reason = f"the time zone {schedule.timezone!r} is unknown on this machine"
-            await self._rows.pause(schedule.schedule_id, reason, now)
+            await self._pause_without_zone(schedule, now)
             return True
         try:
             await self._fire_or_skip(schedule, tick, now)
@@ -174,11 +173,19 @@ class Ticker:
             entries[0] = Entry(replace(opened, title=title_of(schedule.name)))
         return LogId(schedule.session_id or self._world.new_id("conv")), entries
 
+    async def _pause_without_zone(self, schedule: Schedule, now: Moment) -> None:
+        reason = f"the time zone {schedule.timezone!r} is unknown on this machine"
+        await self._rows.pause(schedule.schedule_id, reason, now)
+
     async def _plan_again(self, schedule: Schedule, now: Moment) -> None:
         """Plan a schedule whose next due time was computed by a clock that was ahead."""
         next_run = schedule.next_run
-        if schedule.cron is not None:
-            next_run = line_of(schedule).next_after(now)
+        try:
+            if schedule.cron is not None:
+                next_run = line_of(schedule).next_after(now)
+        except KeyError:
+            await self._pause_without_zone(schedule, now)
+            return
         values = {"next_run": next_run, "planned_at": now}
         await self._rows.change(schedule.schedule_id, values)
 

@@ -8,6 +8,7 @@ from penstock.chat.schedules.scheduler import Scheduler
 from penstock.core.call_errors import ToolFailed
 from penstock.core.clock import to_iso
 from penstock.core.envelope import Json
+from penstock.core.profile import MANAGE, Profile
 from penstock.store.projections import Page
 from penstock.tools.resources import ScheduleRequest
 
@@ -32,11 +33,13 @@ class ToolSchedules:
         record = _told(found)
         return {name: record[name] for name in _CREATED} | {"nextRuns": next_runs}
 
-    async def info_for_call(self, schedule_id: str | None, agent: str) -> Json:
+    async def info_for_call(self, schedule_id: str | None, agent: str, profile: Profile) -> Json:
         """Return what `get_schedule_info` returns; see `ScheduleCalls`."""
+        whose = None if profile.holds(MANAGE) else profile.profile_id
         if schedule_id is not None:
-            return _told(await self._scheduler.get(schedule_id, agent))
-        found, _ = await self._scheduler.list(SchedulesOf(agent=agent), sort="next_run")
+            return _told(await self._scheduler.get(schedule_id, agent, whose))
+        of = SchedulesOf(agent=agent, profile_id=whose)
+        found, _ = await self._scheduler.list(of, sort="next_run")
         return {"results": [_told(each) for each in found]}
 
     async def _check_count(self, agent: str) -> None:

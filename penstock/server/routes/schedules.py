@@ -10,7 +10,8 @@ from starlette.responses import Response
 from penstock.chat.schedules.definition import NewSchedule, ScheduleStatus, ScheduleType
 from penstock.chat.schedules.rows import SORTS, SchedulesOf
 from penstock.core.errors import InvalidRequest
-from penstock.core.profile import MANAGE, READ
+from penstock.core.ids import ProfileId
+from penstock.core.profile import MANAGE, READ, Profile
 from penstock.core.text import cut
 from penstock.server.context import allowed, context_of
 from penstock.server.openapi import answers, takes
@@ -72,11 +73,20 @@ class SchedulesQuery(ListQuery):
 async def list_schedules(
     agent_id: str, request: Request, query: Annotated[SchedulesQuery, Query()]
 ) -> Response:
-    """Return the schedules of an agent, newest first; `sort` is also name, next_run or last_run."""
-    context, _ = context_of(request), allowed(request, READ)
+    """Return the schedules of an agent, newest first; `sort` is also name, next_run or last_run.
+
+    Without the permission `manage` they are those of the key's profile.
+    """
+    context, profile = context_of(request), allowed(request, READ)
     context.chat.agents.get(agent_id)
     chosen = None if query.type is None else ScheduleType(query.type)
-    of = SchedulesOf(agent=agent_id, status=query.status, type=chosen, search=query.search)
+    of = SchedulesOf(
+        agent=agent_id,
+        status=query.status,
+        type=chosen,
+        search=query.search,
+        profile_id=_whose(profile),
+    )
     sort, page = query.sorted_by(SORTS), query.page
     found, total = await context.chat.schedules.list(of, page=page, sort=sort)
     return page_of("schedules", [each.to_wire() for each in found], page, total)
@@ -102,8 +112,9 @@ async def create_schedule(agent_id: str, request: Request) -> Response:
 @router.get("/{schedule_id}", responses=answers("Schedule"), response_class=Json)
 async def read_schedule(agent_id: str, schedule_id: str, request: Request) -> Response:
     """Return one schedule, with its next three due times."""
-    context, _ = context_of(request), allowed(request, READ)
-    return Json((await context.chat.schedules.get(schedule_id, agent_id)).to_wire())
+    context, profile = context_of(request), allowed(request, READ)
+    found = await context.chat.schedules.get(schedule_id, agent_id, _whose(profile))
+    return Json(found.to_wire())
 
 
 @router.put(
@@ -144,6 +155,11 @@ async def run_schedule(agent_id: str, schedule_id: str, request: Request) -> Res
     context, _ = context_of(request), allowed(request, MANAGE)
     await context.chat.schedules.get(schedule_id, agent_id)
     return Json({"task_id": await context.chat.schedules.run(schedule_id)}, 202)
+
+
+def _whose(profile: Profile) -> ProfileId | None:
+    """Return the profile whose schedules a key reads: they hold messages. None means all."""
+    return None if profile.holds(MANAGE) else profile.profile_id
 
 
 def _given(form: dict[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:

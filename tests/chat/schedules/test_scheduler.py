@@ -98,3 +98,17 @@ async def test_a_runtime_in_memory_has_no_schedules() -> None:
     async with memory_runtime() as runtime:
         with pytest.raises(NotAvailable, match="database"):
             await runtime.schedules.create(NEWS)
+
+
+async def test_a_profile_that_writes_the_prompt_after_a_wait_becomes_the_owner() -> None:
+    """The prompt is a message: a key with `manage` must not send it as another profile."""
+    async with in_memory(clock=FakeClock()) as runtime:
+        ann, bob = Profile.named("ann", "admin"), Profile.named("bob", "manage")
+        made = await runtime.schedules.create(
+            NewSchedule(name="News", cron="@daily", input={"content": "What is new?"}), ann
+        )
+        waits = {"suspension_seconds": 60, "resume_prompt": "Delete everything."}
+        changed = await runtime.schedules.change(made.schedule_id, waits, bob)
+        assert (changed.profile_id, changed.permissions) == ("bob", ("manage",))
+        renamed = await runtime.schedules.change(made.schedule_id, {"name": "Old"}, ann)
+        assert renamed.profile_id == "bob"

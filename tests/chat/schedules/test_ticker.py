@@ -9,7 +9,7 @@ import pytest
 
 from penstock.app.runtime import Runtime
 from penstock.chat.schedules.definition import NewSchedule, Schedule, ScheduleStatus
-from penstock.chat.schedules.rows import FAILURES
+from penstock.chat.schedules.rows import FAILURES, ScheduleRows
 from penstock.core.events.events import MessageReceived
 from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.ids import LogId
@@ -298,3 +298,18 @@ async def test_the_log_of_a_task_names_its_schedule(runtime: Runtime, clock: Fak
     assert (fired.schedule_id, fired.due_at) == (schedule.schedule_id, START + MINUTE)
     asked = [each.event.content for each in records if isinstance(each.event, MessageReceived)]
     assert asked == ["What is new?"]
+
+
+async def test_a_zone_that_is_gone_stops_no_other_schedule_after_the_clock_went_back(
+    runtime: Runtime, database: Database, clock: FakeClock
+) -> None:
+    lost, other = await create(runtime), await create(runtime, name="Other")
+    ahead = {"planned_at": START + DAY * 1000, "next_run": START + DAY * 1000}
+    rows = ScheduleRows(database)
+    await rows.change(lost.schedule_id, ahead | {"timezone": "Europe/Atlantis"})
+    clock.advance(60)
+    await look_now(runtime)
+    assert (await read(runtime, lost)).reason == (
+        "the time zone 'Europe/Atlantis' is unknown on this machine"
+    )
+    assert (await read(runtime, other)).last_status is TaskStatus.SUCCEEDED
