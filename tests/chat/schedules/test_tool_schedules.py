@@ -36,7 +36,7 @@ async def test_a_call_that_runs_again_finds_its_schedule_even_at_the_limit() -> 
 
 
 async def test_a_model_sees_no_schedules_of_other_people() -> None:
-    """Their names and ids: what somebody wants to be reminded of is nobody else's business."""
+    """The name of a schedule says what a person wants to be reminded of."""
     ann, bob = Profile.named("ann", "chat"), Profile.named("bob", "chat")
     keeper = Profile.named("kim", "manage")
     async with in_memory(clock=FakeClock()) as runtime:
