@@ -55,6 +55,7 @@ from penstock.store.references import (
     is_file,
     is_untidy,
     is_used,
+    lock_parts,
     named_in,
     newest_of,
     release_erased,
@@ -371,7 +372,7 @@ def _delete_log(
     large = select(events.c.seq).where(*since, IS_LARGE)
     if connection.execute(large.limit(1)).first() is not None:
         return False
-    named = named | blobs_of(log_id, seen, connection)
+    named = named | lock_parts(log_id, connection) | blobs_of(log_id, seen, connection)
     drop_uploads(log_id, named, connection)
     release_erased(connection, named, due)
     drop_log(connection, log_id, due)

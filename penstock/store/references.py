@@ -95,6 +95,14 @@ def blobs_of(log_id: LogId, seen: int, connection: Connection) -> set[BlobId]:
     return blobs
 
 
+def lock_parts(log_id: LogId, connection: Connection) -> set[BlobId]:
+    """Return the archived parts of a log; nothing is archived in it until the transaction ends."""
+    connection.execute(logs.update().where(logs.c.log_id == log_id).values(head=logs.c.head))
+    is_archived = and_(events.c.blob_id.is_not(None), events.c.body != "")
+    parts = select(events.c.blob_id).where(events.c.log_id == log_id, is_archived).distinct()
+    return {BlobId(each) for each in connection.execute(parts).scalars()}
+
+
 def newest_of(log_id: LogId, connection: Connection) -> int:
     """Return the number of the newest event of a log, or 0."""
     newest = select(func.max(events.c.seq)).where(events.c.log_id == log_id)

@@ -16,6 +16,7 @@ from penstock.core.limits import MIB
 from penstock.core.text import count
 from penstock.store.blobs import open_blobs
 from penstock.store.database import open_database
+from penstock.store.erasure import Erasure
 from penstock.store.logs.archive import Archive, ArchivedPart, before_days
 
 Days = Annotated[
@@ -64,8 +65,10 @@ async def _archived(settings: Settings, days: float, *, dry_run: bool) -> list[A
         settings.database, synchronous=settings.synchronous, limits=settings.limits
     )
     try:
-        moved = Archive(database, open_blobs(settings.blob_place), clock)
-        steps = moved.steps(before_days(clock, days), dry_run=dry_run)
-        return [part async for part in steps]
+        blobs = open_blobs(settings.blob_place)
+        steps = Archive(database, blobs, clock).steps(before_days(clock, days), dry_run=dry_run)
+        parts = [part async for part in steps]
+        await Erasure(database, blobs, clock).finish()
     finally:
         await database.close()
+    return parts

@@ -13,7 +13,8 @@ be opened to find out which blobs are in use. A log was looked at up to the even
 The id of a part is entered in `loose_blobs` before its bytes are stored, and removed in the
 transaction that names it; a sweep deletes the bytes of a part that a crash left without rows. That
 transaction compares the bodies once more: an erasure may have come between, or a sweep may have
-claimed the blob; then the part is given up.
+claimed the blob. Then the part is given up, and `Erasure.finish` deletes its bytes: every caller of
+`steps` calls it at the end.
 
 Relies on: an erasure calls `restore` for each task before it overwrites it, and refuses a row that
 was archived meanwhile. Proof: tests/store/logs/test_archive.py, with a stop at each write.
@@ -145,7 +146,12 @@ class Archive:
         await self._database.write(partial(loosen, blob_ids=[part_id], at=now))
         await self._blobs.put(data)
         unit = partial(self._name, part, part_id, now)
-        return await self._database.write(unit, order=part.log_id)
+        if await self._database.write(unit, order=part.log_id):
+            return True
+        # an erasure may have come between: the bytes are due at once, see `Erasure.finish`
+        due = erased_at(self._clock.now())
+        await self._database.write(partial(release_erased, blob_ids=[part_id], due=due))
+        return False
 
     def _name(
         self, part: Candidate, part_id: BlobId, entered: Moment, connection: Connection

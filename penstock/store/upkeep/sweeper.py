@@ -93,6 +93,7 @@ class Sweeper:
         async for _ in archive.steps(before):
             parts += 1
             await self._clock.sleep(ARCHIVE_PAUSE_SECONDS)
+        await self._erasure.finish()
         if parts:
             log.info("archive: %s stored", count(parts, "part"))
 

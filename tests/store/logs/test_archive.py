@@ -224,6 +224,45 @@ async def test_a_sweep_that_claims_the_bytes_makes_the_part_give_up(
     assert await old.log.read(CHAT) == records
 
 
+@pytest.mark.parametrize("is_first", [False, True])
+async def test_a_log_that_is_erased_while_it_is_archived_leaves_no_bytes(
+    old: Old, monkeypatch: pytest.MonkeyPatch, *, is_first: bool
+) -> None:
+    await old.fill()
+    put, stored = old.blobs.put, list[BlobId]()
+
+    async def erased(data: bytes) -> BlobId:
+        if is_first:
+            await old.erasure.erase_log(CHAT)
+        stored.append(await put(data))
+        if not is_first:
+            await old.erasure.erase_log(CHAT)
+        return stored[-1]
+
+    monkeypatch.setattr(old.blobs, "put", erased)
+    assert await old.run() == []
+    await old.erasure.finish()
+    assert [await old.blobs.exists(each) for each in stored] == [False]
+
+
+async def test_a_log_that_is_archived_while_it_is_erased_leaves_no_bytes(
+    old: Old, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await old.fill()
+    write, parts = old.database.write, set[BlobId]()
+
+    async def archived(unit: Any, **more: Any) -> Any:
+        monkeypatch.setattr(old.database, "write", write)
+        await old.run()
+        parts.update(await old.parts())
+        return await write(unit, **more)
+
+    monkeypatch.setattr(old.database, "write", archived)
+    await old.erasure.erase_log(CHAT)
+    assert parts
+    assert not any([await old.blobs.exists(each) for each in parts])
+
+
 @pytest.mark.parametrize(
     "damage",
     [{"body": "9999"}, {"body": "x"}, {"blob_id": "0" * 64}, {"body": "-1"}],
