@@ -3,12 +3,14 @@
 import asyncio
 import json
 import re
+import resource
 import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -102,6 +104,34 @@ async def test_a_backup_taken_while_100_chats_run_is_whole(
         assert (logs, drift) == (made["logs"], [])
         await database.close()
     assert json.loads(backups[1].stdout)["events"] > 0
+
+
+def test_a_target_that_is_full_gets_nothing(project: Path, tmp_path: Path) -> None:
+    """A file that cannot grow stands for a full disk."""
+    penstock("chat", LONG, "-p", project)
+    kept = {each: each.read_bytes() for each in project.rglob("*") if each.is_file()}
+    command = [
+        sys.executable,
+        "-m",
+        "penstock",
+        "backup",
+        str(tmp_path / "one"),
+        "-p",
+        str(project),
+    ]
+    small = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (100_000, 100_000))
+    ran = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=small,
+    )
+    assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
+    assert ran.stderr.startswith("Error: ")
+    assert "Traceback" not in ran.stderr
+    assert [each.name for each in tmp_path.iterdir()] == [project.name]
+    assert kept == {each: each.read_bytes() for each in kept}
 
 
 @pytest.mark.slow("starts and kills commands", seconds=240)

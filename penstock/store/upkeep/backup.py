@@ -37,9 +37,10 @@ from penstock.core.exhaustion import disk_failure
 from penstock.core.ids import BlobId, new_id
 from penstock.core.limits import Limits
 from penstock.store.blobs import Blobs, Disk, open_blobs
-from penstock.store.database import Database, Opening, open_database
+from penstock.store.database import Database, Opening, file_of, open_database, parse_url, place_of
 from penstock.store.failures import failure_of
 from penstock.store.repair import check
+from penstock.store.schema import MOVED, MOVING, marks_of
 from penstock.store.tables import REVISION, events, logs, secrets
 from penstock.store.upkeep.backup_folder import (
     BLOBS,
@@ -164,6 +165,8 @@ def _copy(target: Path, progress: Progress, connection: Connection) -> None:
         revision = connection.exec_driver_sql(_REVISION).scalar_one()
         if str(revision) > REVISION:
             raise too_new(f"the database is at revision {revision}")
+        if MOVING in marks_of(connection):
+            raise ConfigError("a move of this database is not complete; repeat or end it first")
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         size = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
         check_space(target.parent, pages * size)
@@ -186,6 +189,8 @@ def _settle(copy: sqlite3.Connection) -> None:
     copy.execute("UPDATE logs SET owner = NULL, lease_until = 0 WHERE owner IS NOT NULL")
     copy.execute("UPDATE logs SET followed_until = 0 WHERE followed_until > 0")
     copy.execute("DELETE FROM deltas")
+    # a restored copy of a database that was moved is meant to be used
+    copy.execute(f"DELETE FROM installation WHERE name = '{MOVED}'")  # noqa: S608
     copy.execute("COMMIT")
     copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a write-ahead log beside it
 
@@ -227,9 +232,14 @@ def _drop_others(folder: Path, named: Collection[BlobId]) -> None:
 
 
 async def open_unprepared(url: str, blob_place: str, limits: Limits) -> tuple[Database, Blobs]:
-    """Open a database that exists, without creating or upgrading anything. Raises ConfigError."""
+    """Open a file that exists, without creating or upgrading anything. Raises ConfigError."""
+    file = file_of(parse_url(url))
+    if file is None:
+        raise ConfigError(
+            f"`penstock backup` copies files of SQLite, found {place_of(parse_url(url))}. Back a"
+            " Postgres up with pg_dump, then copy the blobs"
+        )
+    if not await asyncio.to_thread(file.is_file):
+        raise ConfigError(f"there is no database at {file}")
     database = await open_database(url, limits=limits, how=Opening.AS_IT_IS)
-    if database.file is not None and not database.file.is_file():
-        await database.close()
-        raise ConfigError(f"there is no database at {database.place}")
     return database, open_blobs(blob_place)

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from penstock.core.errors import (
+    ConfigError,
     NameTaken,
     StoreCorrupt,
     StoreReadOnly,
@@ -204,6 +205,26 @@ async def test_a_place_that_cannot_be_written_gets_nothing(
     (tmp_path / "file").write_text("a file")
     with pytest.raises(StoreReadOnly, match="cannot be written: File exists"):
         await made(database, blobs, tmp_path / "file" / "one")
+
+
+async def test_a_database_that_is_being_moved_is_not_copied(
+    database: Database, blobs: Blobs, tmp_path: Path
+) -> None:
+    mark = text("INSERT INTO installation VALUES ('moving', x'78')")
+    await database.write(lambda each: each.execute(mark))
+    with pytest.raises(ConfigError, match="a move of this database is not complete"):
+        await made(database, blobs, tmp_path / "one")
+    moved = text("UPDATE installation SET name = 'moved' WHERE name = 'moving'")
+    await database.write(lambda each: each.execute(moved))
+    await made(database, blobs, tmp_path / "one")
+    await (await open_database(f"sqlite:///{tmp_path}/one/penstock.db")).close()
+
+
+@pytest.mark.parametrize("url", ["postgresql://ann:secret@host/name", "sqlite://"])
+async def test_only_files_are_copied(url: str) -> None:
+    with pytest.raises(ConfigError, match="copies files of SQLite") as refused:
+        await open_unprepared(url, "memory:///", Limits())
+    assert "secret" not in str(refused.value)
 
 
 async def test_a_damaged_database_is_not_copied(
