@@ -20,7 +20,7 @@ from penstock.store.database import Database, open_database
 from penstock.store.erasure import Erasure
 from penstock.store.upkeep.retention import Retention
 from penstock.store.upkeep.rules import OldLog
-from penstock.store.upkeep.space import Space, give_back, space_of
+from penstock.store.upkeep.space import FAST, Space, give_back, space_of
 
 Value = TypeVar("Value")
 DryRun = Annotated[
@@ -77,7 +77,9 @@ def retain(
         if len(found) > _MOST_LISTED:
             note(f"{len(found) - _MOST_LISTED} more; --json lists all")
     counts = Counter(each.of for each in found)
-    listed = ", ".join(f"{number} {of}" for of, number in sorted(counts.items())) or "nothing"
+    listed = (
+        ", ".join(count(counts[of], of.removesuffix("s")) for of in sorted(counts)) or "nothing"
+    )
     say(f"{'would delete' if dry_run else 'deleted'} {listed}")
 
 
@@ -106,7 +108,7 @@ def compact(
                 f" steps. Rewrite it once, which takes about {seconds} s and blocks other"
                 " writers: penstock compact --rewrite"
             )
-        await give_back(database, SystemClock())
+        await give_back(database, SystemClock(), FAST)
         return before, await space_of(database) or before
 
     before, after = _with_store(settings, work)

@@ -2,9 +2,12 @@
 
 SQLite keeps the pages of deleted rows in its file for later rows. A database that was created with
 `auto_vacuum = INCREMENTAL` can return them a few at a time: each step is one unit of the writer,
-which moves at most `STEP_PAGES` pages. Older databases have to be rewritten once (`rewrite`).
+which moves at most `Pace.pages`. Older databases have to be rewritten once (`rewrite`).
 Postgres does this by itself. Proof: tests/store/upkeep/test_space.py.
 """
+
+from functools import partial
+from typing import NamedTuple
 
 from msgspec import Struct
 from sqlalchemy import Connection
@@ -12,9 +15,20 @@ from sqlalchemy import Connection
 from penstock.core.clock import Clock
 from penstock.store.database import Database
 
-STEP_PAGES = 64
-"""Pages in one step: 256 KiB."""
-PAUSE_SECONDS = 0.05
+
+class Pace(NamedTuple):
+    """How fast pages are given back."""
+
+    pages: int
+    """In one step, which other writers wait for."""
+    pause_seconds: float
+    """After each step."""
+
+
+GENTLE = Pace(64, 0.05)
+"""For a server: a step is 256 KiB."""
+FAST = Pace(256, 0.01)
+"""For a person who waits: a step is 1 MiB."""
 _LEAST_FREE = 1024
 """Free pages from which on giving them back is worth it: 4 MiB."""
 _INCREMENTAL = 2
@@ -40,7 +54,9 @@ async def space_of(database: Database) -> Space | None:
     return None if database.file is None else await database.read(_space)
 
 
-async def give_back(database: Database, clock: Clock, *, least: int = 0) -> int:
+async def give_back(
+    database: Database, clock: Clock, pace: Pace = GENTLE, *, least: int = 0
+) -> int:
     """Give free pages back until at most `least` are left. Return how many. Raises StoreError.
 
     Does nothing if the database is not incremental.
@@ -50,12 +66,12 @@ async def give_back(database: Database, clock: Clock, *, least: int = 0) -> int:
         return 0
     left = space.free
     while left > least:
-        await database.write(_step)
+        await database.write(partial(_step, pace.pages))
         now = await space_of(database)
         if now is None or now.free >= left:  # others free pages faster than this, or none moved
             break
         left = now.free
-        await clock.sleep(PAUSE_SECONDS)
+        await clock.sleep(pace.pause_seconds)
     return space.free - left
 
 
@@ -67,9 +83,9 @@ def _space(connection: Connection) -> Space:
     return Space(pages, free, size, mode == _INCREMENTAL)
 
 
-def _step(connection: Connection) -> None:
+def _step(pages: int, connection: Connection) -> None:
     cursor = connection.connection.cursor()
     # SQLite moves one page for each row of this statement, and Python's driver fetches only one
-    for _ in range(STEP_PAGES):
+    for _ in range(pages):
         cursor.execute("PRAGMA incremental_vacuum(1)")
     cursor.close()

@@ -41,7 +41,7 @@ def test_a_dry_run_lists_what_would_be_deleted(
     code, out, _ = run("retain", "--dry-run")
     assert code == 0
     assert old in out
-    assert out.endswith("would delete 1 conversations\n")
+    assert out.endswith("would delete 1 conversation\n")
     found = run_json("retain", "--dry-run")
     assert found["dryRun"] is True
     (log,) = found["logs"]
@@ -53,7 +53,7 @@ def test_what_the_rules_match_is_deleted(
     project: Path, old: str, run: Run, run_json: Callable[..., Any]
 ) -> None:
     add_rules(project)
-    assert run("retain") == (0, "deleted 1 conversations\n", "")
+    assert run("retain") == (0, "deleted 1 conversation\n", "")
     (left,) = run_json("tasks", "list")["tasks"]
     assert left["conversationId"] != old
     assert run("retain") == (0, "deleted nothing\n", "")

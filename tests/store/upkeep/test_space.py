@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from penstock.store.database import Database, open_database
-from penstock.store.upkeep.space import STEP_PAGES, Space, give_back, space_of
+from penstock.store.upkeep.space import GENTLE, Space, give_back, space_of
 from penstock.testing.clock import FakeClock
 
 
@@ -39,7 +39,7 @@ async def test_a_new_database_gives_free_pages_back_in_steps(sqlite: Database) -
     assert before.is_incremental
     assert before.free >= 150
     assert await give_back(sqlite, clock) == before.free
-    assert clock.waits == -(-before.free // STEP_PAGES)
+    assert clock.waits == -(-before.free // GENTLE.pages)
     after = await space_of(sqlite)
     assert after is not None
     assert (after.free, after.pages) == (0, before.pages - before.free)
@@ -55,7 +55,7 @@ async def test_some_free_pages_can_stay(sqlite: Database) -> None:
     await give_back(sqlite, CountingClock(), least=100)
     space = await space_of(sqlite)
     assert space is not None
-    assert 100 - STEP_PAGES <= space.free <= 100
+    assert 100 - GENTLE.pages <= space.free <= 100
 
 
 async def test_an_old_database_is_rewritten_once(tmp_path: Path) -> None:
