@@ -107,7 +107,7 @@ async def test_a_backup_taken_while_100_chats_run_is_whole(
 
 
 def test_a_target_that_is_full_gets_nothing(project: Path, tmp_path: Path) -> None:
-    """A file that cannot grow stands for a full disk."""
+    """A file that cannot grow, as on a full disk."""
     penstock("chat", LONG, "-p", project)
     kept = {each: each.read_bytes() for each in project.rglob("*") if each.is_file()}
     command = [

@@ -15,6 +15,7 @@ from penstock.cli.terminal.render import print_table, when
 from penstock.core.clock import SystemClock, to_iso
 from penstock.core.errors import ConfigError, StoreLocked
 from penstock.core.limits import MIB
+from penstock.core.text import count
 from penstock.store.blobs import Blobs, open_blobs
 from penstock.store.database import Database, open_database
 from penstock.store.erasure import Erasure
@@ -77,9 +78,8 @@ def retain(
         if len(found) > _MOST_LISTED:
             note(f"{len(found) - _MOST_LISTED} more; --json lists all")
     counts = Counter(each.of for each in found)
-    listed = (
-        ", ".join(count(counts[of], of.removesuffix("s")) for of in sorted(counts)) or "nothing"
-    )
+    parts = [count(number, of.removesuffix("s")) for of, number in sorted(counts.items())]
+    listed = ", ".join(parts) or "nothing"
     say(f"{'would delete' if dry_run else 'deleted'} {listed}")
 
 

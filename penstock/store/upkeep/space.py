@@ -17,7 +17,7 @@ from penstock.store.database import Database
 
 
 class Pace(NamedTuple):
-    """How fast pages are given back."""
+    """How fast the file becomes smaller."""
 
     pages: int
     """In one step, which other writers wait for."""
@@ -28,7 +28,7 @@ class Pace(NamedTuple):
 GENTLE = Pace(64, 0.05)
 """For a server: a step is 256 KiB."""
 FAST = Pace(256, 0.01)
-"""For a person who waits: a step is 1 MiB."""
+"""For a command: a step is 1 MiB."""
 _LEAST_FREE = 1024
 """Free pages from which on giving them back is worth it: 4 MiB."""
 _INCREMENTAL = 2
