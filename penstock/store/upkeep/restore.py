@@ -9,7 +9,7 @@ How it works. Blobs are added first, under the hashes of their content, so they 
 exists. The database is copied to a file beside its place, then renamed: that is the moment when the
 restore happens. SQLite would apply a write-ahead log that lies beside a file of the same name, so
 the old database leaves this mode first, which SQLite allows only if no other process has the file
-open.
+open. A log whose database is gone is deleted.
 
 Relies on: a rename replaces a file atomically. Proof: tests/store/upkeep/test_restore.py.
 """
@@ -102,6 +102,8 @@ def _copy_file(source: Path, target: Path) -> None:
 
 def _put_in_place(part: Path, file: Path, *, is_forced: bool) -> None:
     """Give the copy its name. The old file, if there is one, is held until then."""
+    if not file.exists():
+        _drop_beside(file)
     if not is_forced:
         try:
             file.hardlink_to(part)  # unlike a rename, it fails if the name was taken meanwhile
@@ -126,11 +128,16 @@ def held_alone(file: Path) -> Iterator[None]:
     try:
         if not _try_alone(connection, file):
             connection.close()
-            for ending in _BESIDE:
-                file.with_name(f"{file.name}{ending}").unlink(missing_ok=True)
+            _drop_beside(file)
         yield
     finally:
         connection.close()
+
+
+def _drop_beside(file: Path) -> None:
+    """Delete what a missing or damaged database left: SQLite would apply it to the next one."""
+    for ending in _BESIDE:
+        file.with_name(f"{file.name}{ending}").unlink(missing_ok=True)
 
 
 def _try_alone(connection: sqlite3.Connection, file: Path) -> bool:

@@ -126,6 +126,21 @@ async def test_the_log_of_an_old_database_is_not_applied_to_the_new_one(
     assert log_ids(target.file) == ["conv_1", "conv_2", "task_call"]
 
 
+@pytest.mark.parametrize("is_forced", [False, True])
+async def test_a_log_whose_database_is_gone_is_not_applied_to_the_new_one(
+    backup: Path, target: RestoreTarget, old: Database, *, is_forced: bool
+) -> None:
+    """After a crash somebody deletes the database alone, and SQLite finds its log by the name."""
+    left = target.file.with_name("penstock.db-wal")
+    content = left.read_bytes()
+    await old.close()
+    target.file.unlink()
+    left.write_bytes(content)
+    await put(backup, target, is_forced=is_forced)
+    assert OTHER not in log_ids(target.file)
+    assert not left.exists()
+
+
 async def test_a_damaged_database_can_be_replaced(backup: Path, target: RestoreTarget) -> None:
     for content in (b"no database" * 1000, b""):
         target.file.write_bytes(content)
