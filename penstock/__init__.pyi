@@ -30,6 +30,10 @@ from penstock.chat.python.public_events import ToolReturned as ToolReturned
 from penstock.chat.python.run import Run as Run
 from penstock.chat.recorded.fork import EarlierWrite as EarlierWrite
 from penstock.chat.recorded.fork import Fork as Fork
+from penstock.chat.recorded.replay_report import Difference as Difference
+from penstock.chat.recorded.replay_report import ReplayChanges as ReplayChanges
+from penstock.chat.recorded.replay_report import ReplayReport as ReplayReport
+from penstock.chat.recorded.replay_report import ValueChange as ValueChange
 from penstock.chat.requests import NewCall as NewCall
 from penstock.chat.requests import NewRun as NewRun
 from penstock.chat.schedules.definition import NewSchedule as NewSchedule
@@ -106,6 +110,7 @@ __all__ = [
     "ConfigError",
     "Content",
     "Depends",
+    "Difference",
     "Document",
     "EarlierWrite",
     "Ended",
@@ -144,6 +149,8 @@ __all__ = [
     "Profile",
     "Question",
     "Refuse",
+    "ReplayChanges",
+    "ReplayReport",
     "Reply",
     "Retry",
     "Run",
@@ -175,6 +182,7 @@ __all__ = [
     "Toolset",
     "Usage",
     "UserMessage",
+    "ValueChange",
     "asgi",
     "chat_sync",
     "mount",

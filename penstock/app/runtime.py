@@ -6,6 +6,7 @@ end between the two. Nothing is lost when a caller stops waiting, because the ta
 log. Shown by tests/app/test_runtime.py and tests/chat/test_inbox.py.
 """
 
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -14,6 +15,12 @@ from msgspec.structs import replace
 from penstock.app.runtime_parts import RuntimeParts
 from penstock.chat.direct_tools import how_to_allow
 from penstock.chat.python.conversations import Conversations
+from penstock.chat.recorded.replay_report import (
+    NO_CHANGES,
+    ReplayChanges,
+    ReplayOptions,
+    ReplayReport,
+)
 from penstock.chat.requests import (
     NewCall,
     NewRun,
@@ -26,6 +33,7 @@ from penstock.chat.task_requests import Requests
 from penstock.core.call_errors import ToolNotFound
 from penstock.core.envelope import Envelope, Status, suspended
 from penstock.core.ids import LogId, SessionId, TaskId
+from penstock.core.late import late
 from penstock.core.profile import Profile
 from penstock.core.task import TaskStatus
 
@@ -162,6 +170,41 @@ class Runtime(Conversations):
         profile, task_id = profile or self.local, self._task_id(task_id)
         requested = run_requested(run, profile)
         return await self._inbox.request(LogId(task_id), task_id, requested)
+
+    async def replay(
+        self,
+        task_id: str,
+        *,
+        changes: ReplayChanges = NO_CHANGES,
+        live: bool = False,
+        until: int | None = None,
+        profile: Profile | None = None,
+    ) -> ReplayReport:
+        """Run a task that has ended again in memory, and report the first difference.
+
+        The project is the one that is open. Replies of models and outcomes of tools are those of
+        the log while their requests are the same, so nothing is asked, written or paid.
+
+        Args:
+            task_id: The task.
+            changes: Another prompt, other settings or tools than those of the project.
+            live: Go on from the first difference with the real model, and with tools that only
+                read. A tool that writes never runs: its call ends the replay.
+            until: The newest event to compare; None means all.
+            profile: The profile whose task it is; None means `runtime.local`.
+
+        Returns:
+            How far the task is the same, and the first difference.
+
+        Raises:
+            NotFound: There is no such task, or no tool that `changes` names.
+            TaskRunning: The task has not ended.
+            TextErased: Something of the conversation was erased.
+            ConfigError: `changes` names something that cannot be changed.
+        """
+        run: Callable[..., Awaitable[ReplayReport]] = late("penstock.app.trial.replay:replay")
+        options = ReplayOptions(changes=changes, live=live, until=until)
+        return await run(self, task_id, options, profile or self.local)
 
     async def close(self) -> None:
         """Close the runtime: accept no new work, suspend running tasks, and end every iteration.

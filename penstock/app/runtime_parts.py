@@ -240,8 +240,13 @@ class ToolParts(Struct, frozen=True, kw_only=True):
     """Calls the tools in `invoker.registry`."""
     callbacks: Callbacks
     """The functions that tools call in higher packages."""
-    confinement: Mapping[str, str]
-    """The layers that confine scripts, each with the reason if this machine lacks it."""
+    project: ProjectParts
+    """The declared parts, from which the runtime was assembled."""
+
+    @property
+    def confinement(self) -> Mapping[str, str]:
+        """The layers that confine scripts, each with the reason if this machine lacks it."""
+        return self.project.confinement
 
 
 class FlowParts(Struct, frozen=True, kw_only=True):

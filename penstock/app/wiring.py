@@ -117,7 +117,7 @@ class Assembly:
         tools = ToolParts(
             invoker=self._invoker,
             callbacks=self._callbacks,
-            confinement=project_parts.confinement,
+            project=project_parts,
         )
         flows = FlowParts(
             work=self._flow_work,

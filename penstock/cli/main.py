@@ -168,6 +168,11 @@ COMMANDS = (
         lambda: late("penstock.cli.recorded.fork:fork"),
     ),
     Command(
+        "replay",
+        "Run a task again in memory, and report the first difference.",
+        lambda: late("penstock.cli.recorded.replay:replay"),
+    ),
+    Command(
         "eval",
         "Evaluate an agent with a file of cases, and compare models and runs.",
         lambda: late("penstock.cli.recorded.eval:COMMANDS"),
@@ -349,6 +354,12 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "retain": ("penstock retain --dry-run",),
     "fork": ("penstock fork task_1 --at 12", "penstock fork task_1 --edit"),
     "archive": ("penstock archive --days 90", "penstock archive --days 90 --dry-run"),
+    "replay": (
+        "penstock replay task_1",
+        "penstock replay task_1 --system-prompt brief.md --live",
+        "penstock replay task_1 --save tasks/refund.json",
+        "penstock replay --check tasks/*.json",
+    ),
     "eval run": (
         "penstock eval run evals/triage.yaml --repeat 3",
         "penstock eval run evals/triage.yaml --model fast --model strong",

@@ -19,6 +19,7 @@ PenstockError                 docstring = default message; `code` = the class na
 ├── AlreadyAnswered           the question has an answer
 ├── QuestionClosed            the question was cancelled or has expired
 ├── TaskOver                  the task has ended
+├── TaskRunning               the task has not ended yet
 ├── TextErased                a part of the task was erased
 ├── TaskError                 a task has no output; has its Reply
 │   ├── TaskFailed            it failed
@@ -58,7 +59,6 @@ Signal                        control flow; a BaseException, so `except Exceptio
 └── LeaseLost                 ends the activation: another process has the log
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -77,7 +77,7 @@ class PenstockError(Exception):
     def __init_subclass__(cls) -> None:
         """Name the code after the class."""
         if "code" not in cls.__dict__:
-            cls.code = re.sub("(?<=[a-z])(?=[A-Z])", "_", cls.__name__).upper()
+            cls.code = "".join("_" * each.isupper() + each for each in cls.__name__)[1:].upper()
 
     def __init__(self, message: str | None = None, *, details: Json | None = None) -> None:
         """Create the error. `docs/errors.md` lists all subclasses with their HTTP statuses.
@@ -184,6 +184,10 @@ class TaskOver(PenstockError):
     code = "TASK_ENDED"
 
 
+class TaskRunning(PenstockError):
+    """The task has not ended yet."""
+
+
 class TextErased(PenstockError):
     """A part of the task was erased, so it cannot be continued or repeated."""
 
@@ -241,9 +245,8 @@ class OutputChanged(TaskError):
             current: The JSON Schema of the type that the program gives now.
 
         Example:
-            >>> from penstock import OutputChanged
-            >>> from penstock.testing import memory_runtime_sync
-            >>> with memory_runtime_sync() as runtime:
+            >>> from penstock import OutputChanged, open_sync
+            >>> with open_sync(":memory:") as runtime:
             ...     OutputChanged(runtime.chat("Hello"), None, {"type": "integer"}).current_schema
             {'type': 'integer'}
         """
@@ -352,8 +355,7 @@ class ModelError(PenstockError):
 class ModelUnavailable(ModelError):
     """The model cannot be reached (`is_throttled`: for its rate of requests); try again later."""
 
-    retryable = True
-    is_throttled = False
+    retryable, is_throttled = True, False
 
     def __init__(self, message: str | None = None, *, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -380,7 +382,6 @@ class Suspend(Signal):
     """Ends the activation until all of these questions are answered and these runs have ended."""
 
     def __init__(self, *awaited: Any) -> None:
-        super().__init__(*awaited)
         self.awaited = awaited
 
 
@@ -392,7 +393,6 @@ class Blocked(Signal):
     """Ends the activation: this process lacks what the task needs."""
 
     def __init__(self, blocked_on: tuple[Missing, ...]) -> None:
-        super().__init__(blocked_on)
         self.blocked_on = blocked_on
 
 

@@ -8,6 +8,7 @@ from penstock.app.runtime import Runtime
 from penstock.chat.python.answering import Target
 from penstock.chat.python.archive import Session
 from penstock.chat.recorded.fork import Fork
+from penstock.chat.recorded.replay_report import NO_CHANGES, ReplayChanges, ReplayReport
 from penstock.core.ids import ASSISTANT
 from penstock.core.reply import Message, Question, Reply, ToolCall
 from penstock.program.sync_run import LoopThread
@@ -181,6 +182,28 @@ class SyncAnswering:
         """
         forked = self._runtime.fork(task_id, at=at, agent=agent, title=title, content=content)
         return self._thread.do(forked)
+
+    def replay(
+        self,
+        task_id: str,
+        *,
+        changes: ReplayChanges = NO_CHANGES,
+        live: bool = False,
+        until: int | None = None,
+    ) -> ReplayReport:
+        """Run a task that has ended again in memory; see `Runtime.replay`.
+
+        Args:
+            task_id: The task.
+            changes: Another prompt, other settings or tools than those of the project.
+            live: Go on from the first difference with the real model.
+            until: The newest event to compare; None means all.
+
+        Returns:
+            How far the task is the same, and the first difference.
+        """
+        replayed = self._runtime.replay(task_id, changes=changes, live=live, until=until)
+        return self._thread.do(replayed)
 
     def hand_back(self, session: str) -> str:
         """Give a conversation back to the agent that handed it off; see `Runtime.hand_back`.

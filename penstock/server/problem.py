@@ -32,6 +32,7 @@ STATUS: dict[type[errors.PenstockError], int] = {
     errors.AlreadyAnswered: 409,
     errors.QuestionClosed: 409,
     errors.TaskOver: 409,
+    errors.TaskRunning: 409,
     errors.TextErased: 409,
     errors.IdempotencyConflict: 409,
     errors.BadRequest: 400,

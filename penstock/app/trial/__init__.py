@@ -1,1 +1,1 @@
-"""Trials: one tool runs for real, except for what a mocks file replaces."""
+"""Trials: one tool runs against a mocks file, or a recorded task runs again, in memory."""

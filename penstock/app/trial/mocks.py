@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from penstock.core.call_errors import ToolFailed, VaultNotFound
 from penstock.core.diagnostics import did_you_mean
-from penstock.core.envelope import Envelope, Json, Status
+from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
 from penstock.core.errors import ConfigError
 from penstock.core.json_values.schema import Schema
 from penstock.core.scopes import Scope, ScopeKind
@@ -216,16 +216,7 @@ class MockedTool:
         envelope = _envelope(outcome)
         if envelope.error is None:
             return envelope.output
-        error = envelope.error
-        failure = ToolFailed(
-            error.message,
-            retryable=error.retryable,
-            continuable=error.continuable,
-            details=error.details,
-        )
-        # A mock may declare codes and statuses of the runtime, which the constructor refuses.
-        failure.code, failure.status = error.code, envelope.status
-        raise failure
+        raise error_of(envelope, envelope.error)
 
     def _next(self) -> Any:
         self._count += 1
@@ -238,6 +229,19 @@ class MockedTool:
                 f"there is none for call {self._count}"
             )
         return outcome
+
+
+def error_of(envelope: Envelope, detail: ErrorDetail) -> ToolFailed:
+    """Return the error by which a tool gets an envelope with this detail."""
+    failure = ToolFailed(
+        detail.message,
+        retryable=detail.retryable,
+        continuable=detail.continuable,
+        details=detail.details,
+    )
+    # It may have a code and a status of the runtime, which the constructor refuses.
+    failure.code, failure.status = detail.code, envelope.status
+    return failure
 
 
 class MockedEgress(Egress):
