@@ -1,16 +1,18 @@
-"""What durable tasks cost: for now, the next message of a long log that is not in memory."""
+"""What durable tasks cost: long logs that are not in memory, parked tasks, and schedules."""
 
 from bench import harness
 from bench.harness import Line, Options
 
 
 def measure(options: Options) -> Line:
-    """Write logs of 100,000 and 1,000,000 events, then open and continue them."""
-    adapter = harness.adapter("cold", options.target)
-    folder = str(harness.scratch())
-    raw = harness.repeated(
-        options,
-        lambda left: harness.child(options.target, "cold_child", adapter, folder, timeout=left),
-        harness.smallest,
-    )
+    """Continue long logs; then open a project with parked tasks and schedules."""
+    raw = harness.repeated(options, lambda left: _once(options.target, left), harness.smallest)
     return harness.line("tasks", options.target, raw)
+
+
+def _once(target: str, seconds: float) -> Line:
+    folder, figures = str(harness.scratch()), Line()
+    for bench in ("cold", "parked"):
+        adapter = harness.adapter(bench, target)
+        figures |= harness.child(target, f"{bench}_child", adapter, folder, timeout=seconds)
+    return figures
