@@ -186,11 +186,13 @@ def check_handoffs(
 
 def _check_tools(agent: Any, tools: Container[str]) -> None:
     own = None if agent.tools is None else {each.spec.tool_id for each in agent.tools}
-    for tool_id, name in agent.transfers.items():
+    uses = {tool_id: f"its hand-off to {name!r}" for tool_id, name in agent.transfers.items()}
+    if agent.contract is not None:
+        uses |= dict.fromkeys(agent.contract.tool_ids, "how its model gives the output")
+    for tool_id, use in uses.items():
         if tool_id in agent.tool_ids or tool_id in (tools if own is None else own):
             raise ConfigError(
-                f"agent {agent.name!r} has a tool {tool_id!r}, which is also its hand-off to "
-                f"{name!r}; rename the tool"
+                f"agent {agent.name!r} has a tool {tool_id!r}, which is also {use}; rename the tool"
             )
 
 

@@ -113,6 +113,23 @@ async def test_a_tool_cannot_hand_off() -> None:
     assert reply.calls[0].output == "NOT_PERMITTED"
 
 
+@pytest.mark.parametrize(
+    ("agent", "tool"),
+    [
+        (Agent("triage", tools=[Act("final_answer")], output=int), "final_answer"),
+        (Agent("triage", output=int), "final_answer"),
+        (Agent("triage", tools=["final_answer"], output=int), "final_answer"),
+        (Agent("triage", tools=[Act("final_answer_int")], output=int | bool), "final_answer_int"),
+    ],
+)
+def test_a_tool_with_the_name_by_which_an_output_is_given_is_refused(
+    agent: AnyAgent, tool: str
+) -> None:
+    check_handoffs([Agent("triage", tools=[Act(tool)])])  # one without a type may have it
+    with pytest.raises(ConfigError, match=f"a tool '{tool}', which is also how its model gives"):
+        check_handoffs([agent], {"final_answer"})
+
+
 async def test_a_tool_of_the_project_with_the_name_of_a_hand_off_is_refused() -> None:
     for agent in (
         Agent("triage", handoffs=[BILLING]),

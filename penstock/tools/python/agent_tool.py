@@ -16,6 +16,7 @@ from penstock.core.errors import ConfigError, NotFound
 from penstock.core.json_values.json_text import compact
 from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
+from penstock.tools.python.options import TOOL_ID
 from penstock.tools.python.output_type import OutputType
 from penstock.tools.resources import AgentRequest
 from penstock.tools.spec import ToolSpec
@@ -80,10 +81,18 @@ class AgentTool:
 def agent_tool(
     agent: Any, *, name: str | None, description: str | None, input: Any, output: bool
 ) -> AgentTool:
-    """Return an agent as a tool. Raises ConfigError if `input` is a type without fields."""
+    """Return an agent as a tool.
+
+    Raises ConfigError if `input` is a type without fields, or `name` no id of a tool.
+    """
     input_type = None if input is None else OutputType(input)
     if input_type is not None and input_type.is_wrapped:
         raise ConfigError(f"input of the agent {agent.name!r} must be a type with fields")
+    if name is not None and not TOOL_ID.fullmatch(str(name)):
+        raise ConfigError(
+            f"name of the agent {agent.name!r} as a tool must match {TOOL_ID.pattern}; "
+            f"found {name!r}"
+        )
     text = description or agent.description or f"Have the agent {agent.name} do a task."
     spec = ToolSpec(
         tool_id=name or agent.name,

@@ -1,6 +1,7 @@
 """An agent as a tool: its specification, and a runtime that runs no agents."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,12 @@ def test_an_agent_without_a_description_gets_one() -> None:
 def test_an_input_without_fields_is_refused() -> None:
     with pytest.raises(ConfigError, match="input of the agent 'clerk' must be a type with fields"):
         agent_tool(CLERK, name=None, description=None, input=int, output=True)
+
+
+@pytest.mark.parametrize("name", ["a b", "", 5])
+def test_a_name_that_is_no_id_of_a_tool_is_refused(name: Any) -> None:
+    with pytest.raises(ConfigError, match=f"name of the agent 'clerk' .*; found {name!r}"):
+        CLERK.as_tool(name=name)
 
 
 async def test_without_a_runtime_the_call_reports_it() -> None:
