@@ -143,7 +143,18 @@ def is_open(log_id: LogId, connection: Connection, *, is_waited_for: bool = True
     ):
         if connection.execute(statement.limit(1)).first() is not None:
             return True
-    return is_waited_for and _has_open_caller(log_id, connection)
+    return is_waited_for and (
+        _has_open_parent(log_id, connection) or _has_open_caller(log_id, connection)
+    )
+
+
+def _has_open_parent(log_id: LogId, connection: Connection) -> bool:
+    """Whether the task that requested a child, or the root of its tree, has not ended."""
+    above = tasks.alias()
+    is_above = or_(above.c.task_id == tasks.c.parent_id, above.c.task_id == tasks.c.root_id)
+    statement = select(above.c.task_id).join_from(tasks, above, is_above)
+    unfinished = statement.where(tasks.c.log_id == log_id, above.c.ended_seq.is_(None))
+    return connection.execute(unfinished.limit(1)).first() is not None
 
 
 def _has_open_caller(log_id: LogId, connection: Connection) -> bool:

@@ -273,6 +273,24 @@ async def test_a_run_stays_while_its_caller_is_open(
     assert await log_ids(database) == [CHAT]
 
 
+@pytest.mark.parametrize("column", ["parent_id", "root_id"])
+async def test_a_child_stays_while_a_task_above_it_is_open(
+    column: str, database: Database, log: SqlLog, erasure: Erasure, clock: FakeClock
+) -> None:
+    await talk(log, CHAT, asked(), suspended())
+    await call(log)
+    above = f"UPDATE tasks SET {column} = 'task_1' WHERE task_id = 'task_4'"  # noqa: S608
+    await database.write(partial(do, above))
+    clock.advance(1000 * DAY)
+    kept = retention(database, erasure, clock, RetentionRule(of="calls", days=1))
+    assert await deleted(kept) == []
+    lease = await log.acquire(CHAT, "me")
+    assert lease is not None
+    (record,) = await log.append(lease, [ended()])
+    await log.release(lease, head=record.seq)
+    assert await deleted(kept) == [[CALL]]
+
+
 async def test_a_conversation_goes_with_its_runs_unless_one_is_open(
     database: Database, log: SqlLog, erasure: Erasure, clock: FakeClock
 ) -> None:
