@@ -24,6 +24,7 @@ from penstock.core.limits import Limits, World
 from penstock.core.profile import Profile
 from penstock.resources.signed_links import Links
 from penstock.server.key_presence import KeyPresence
+from penstock.server.replays import Replays
 from penstock.server.routing import root_of
 from penstock.server.streams.sse import Streams
 
@@ -53,6 +54,7 @@ class ServerContext(Struct, frozen=True, kw_only=True):
     history: History
     key_presence: KeyPresence
     lifecycle: "ServerLifecycle"
+    replays: Replays
 
     @classmethod
     def build(cls, runtime: Runtime, lifecycle: "ServerLifecycle") -> "ServerContext":
@@ -75,6 +77,7 @@ class ServerContext(Struct, frozen=True, kw_only=True):
             history=History(storage.log, storage.projections, links.to_file),
             key_presence=KeyPresence(exist, world.clock, wait_seconds=limits.key_look_seconds),
             lifecycle=lifecycle,
+            replays=Replays(world.new_id),
         )
 
     def below(self, root: str) -> "ServerContext":
@@ -122,6 +125,7 @@ class ServerLifecycle:
         self.is_draining = True
         if self.context is not None:
             self.context.engine.bus.close()
+            self.context.replays.cancel()
 
     def get(self) -> ServerContext:
         """Return the context. Raises NotReady before the project is open and while it closes."""

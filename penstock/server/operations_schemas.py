@@ -1,5 +1,8 @@
-"""JSON Schemas of the API's answers about webhooks, their deliveries, and forks of tasks."""
+"""JSON Schemas of the API's answers about webhooks, deliveries, and forks and replays of tasks."""
 
+from typing import get_args
+
+from penstock.chat.recorded.replay_report import DifferenceKind, StopReason
 from penstock.server.schemas import (
     NUMBER,
     STRING,
@@ -38,7 +41,32 @@ _DELIVERY = {
 
 _EFFECT = record({"path": listed(STRING), "tool": STRING, "status": STRING})
 
+_DIFFERENCE = record(
+    {
+        "seq": NUMBER,
+        **dict.fromkeys(("path", "summary"), STRING),
+        "kind": {"enum": list(get_args(DifferenceKind))},
+        "recorded": {},
+        "now": {},
+        "diff": listed(
+            record({"pointer": STRING, "was": {}, "is": {}, "character": NUMBER}, "character")
+        ),
+    }
+)
+_REPORT = {
+    "taskId": STRING,
+    "equal": TRUTH,
+    **dict.fromkeys(("comparedEvents", "totalEvents", "upToSeq"), NUMBER),
+    "stopped": {"enum": list(get_args(StopReason))},
+    "usage": record({"modelCalls": NUMBER, "costUsd": {"type": "number"}}),
+    "difference": _DIFFERENCE,
+    "later": listed(_DIFFERENCE),
+    "warnings": listed(STRING),
+}
+
 OPERATIONS: dict[str, Schema] = {
+    "ReplayReport": record(_REPORT, "difference", "later"),
+    "ReplayState": record({"replayId": STRING}),
     "Fork": record({"id": STRING, "conversationId": TEXT_OR_NULL, "effects": listed(_EFFECT)}),
     "Webhook": record(_WEBHOOK, "reason"),
     "Webhooks": record({"webhooks": listed(ref("Webhook"))}),

@@ -41,6 +41,7 @@ TABLE: list[tuple[errors.PenstockError, int, str]] = [
     (errors.AlreadyAnswered(), 409, "ALREADY_ANSWERED"),
     (errors.QuestionClosed(), 409, "QUESTION_CLOSED"),
     (errors.TaskOver(), 409, "TASK_ENDED"),
+    (errors.TaskRunning(), 409, "TASK_RUNNING"),
     (errors.TextErased(), 409, "ERASED"),
     (errors.IdempotencyConflict(), 409, "IDEMPOTENCY_CONFLICT"),
     (errors.TooLarge(), 413, "TOO_LARGE"),
