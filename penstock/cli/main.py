@@ -350,7 +350,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "vault set": ('printf %s "$TOKEN" | penstock vault set profile weather_token',),
     "backup": ("penstock backup backups/monday",),
     "restore": ("penstock restore backups/monday --project trip",),
-    "move": ("penstock move --to postgresql://penstock@localhost/penstock",),
+    "move": ("penstock move --to $DATABASE_URL",),
     "retain": ("penstock retain --dry-run",),
     "fork": ("penstock fork task_1 --at 12", "penstock fork task_1 --edit"),
     "archive": ("penstock archive --days 90", "penstock archive --days 90 --dry-run"),
