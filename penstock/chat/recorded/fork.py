@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from penstock.core.call import CallPath, tools_on
 from penstock.core.envelope import Status
 from penstock.core.errors import InvalidRequest, NotFound, TextErased
+from penstock.core.events.child_events import ChildrenSpawned, ChildRequested, WaiterAdded
 from penstock.core.events.codec import encode, from_wire, kind_of
 from penstock.core.events.events import (
     CallRequested,
@@ -45,7 +46,7 @@ from penstock.core.events.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.events.flow_events import FlowRequested, HandedBack, HandedOff
+from penstock.core.events.flow_events import FlowRequested, HandedBack, HandedOff, RunEnded
 from penstock.core.events.history_events import Erased, Forked, MessagesErased, Summarised
 from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.ids import LogId, NewId, TaskId
@@ -59,8 +60,9 @@ _ID = re.compile(r"(?<![a-z])[a-z]+_\w+")
 """Begins before a word: else a long word would be searched again from each of its letters."""
 _WAITS = (TaskSuspended, TaskBlocked, TaskResumed)
 """Events of the task that do not hold for its copy."""
-_NEVER = (CancelRequested, ScheduleFired)
-"""Events of no task hold for the copy: the end of a task says that it was cancelled."""
+_NEVER = (CancelRequested, ScheduleFired, WaiterAdded)
+"""Events of no task hold for the copy, for which nothing waits. The end of a task says that it was
+cancelled."""
 _KEYED = (MessageReceived, CallRequested, FlowRequested, QuestionAnswered)
 _TITLE = "Fork of {}"
 
@@ -243,6 +245,7 @@ def _check(task: TaskRecord, request: ForkRequest, records: Sequence[Record]) ->
         raise InvalidRequest([{"field": "/seq", "issue": issue}])
     if any(map(_is_erased, records)):
         raise TextErased
+    _check_children(task, records)
     has_started = any(
         isinstance(each.event, TaskStarted) and each.task_id == task.task_id for each in records
     )
@@ -253,6 +256,29 @@ def _check(task: TaskRecord, request: ForkRequest, records: Sequence[Record]) ->
     if request.content is not None and not isinstance(newest.event, MessageReceived):
         issue = f"needs the seq of the task's message, {task.first_seq}"
         raise InvalidRequest([{"field": "/content", "issue": issue}])
+
+
+def _check_children(task: TaskRecord, records: Sequence[Record]) -> None:
+    """Raise InvalidRequest for a child, and for an event at which children had not ended.
+
+    The copy would wait for children that report to the other task only, and its end would cancel
+    them; a copy of a child would report to a parent that does not know it.
+    """
+    own = [each.event for each in records if each.task_id == task.task_id]
+    if isinstance(own[0], ChildRequested):
+        issue = f"is an event of a child; fork the task that requested it: {own[0].parent}"
+        raise InvalidRequest([{"field": "/seq", "issue": issue}])
+    ended = {event.run_id for event in own if isinstance(event, RunEnded)}
+    for record in records:
+        event = record.event
+        if record.task_id != task.task_id or not isinstance(event, ChildrenSpawned):
+            continue
+        if not ended.issuperset(event.children):
+            issue = (
+                f"is an event at which children of the task had not ended; name one before event "
+                f"{record.seq}, which requested them, or one after their ends"
+            )
+            raise InvalidRequest([{"field": "/seq", "issue": issue}])
 
 
 def _is_erased(record: Record) -> bool:
