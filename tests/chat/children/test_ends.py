@@ -1,9 +1,14 @@
 """Effects of the end of a task: what is cancelled with it, and what continues."""
 
+import pytest
+
 from penstock import ToolContext
 from penstock.app.runtime import Runtime
+from penstock.chat.recorded.fork import ForkRequest
 from penstock.chat.requests import NewCall
-from penstock.core.ids import TaskId
+from penstock.core.errors import InvalidRequest
+from penstock.core.events.child_events import ChildrenSpawned
+from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
 from tests.kit.children import below, family, until
 
@@ -71,3 +76,43 @@ async def test_a_task_is_not_cancelled_with_one_that_waits_for_it() -> None:
         await runtime.requests.cancel((await below(runtime, root))["after"].task_id)
         await until(runtime, root, CANCELLED, 1)
         assert (await below(runtime, root))["first"].status is RUNNING
+
+
+FORKED = TaskId("task_plan")
+
+
+async def one_child(ctx: ToolContext) -> object:
+    (result,) = await ctx.gather(await ctx.spawn("Find the apples", key="a"), settled=True)
+    return [result.status, result.code]
+
+
+async def test_a_task_is_forked_before_its_children_or_after_their_ends() -> None:
+    """In between the copy waited forever: children report to the task that requested them."""
+    async with family(one_child) as runtime:
+        await runtime.call("plan", {}, task_id=FORKED)
+        log = runtime.parts.storage.log
+        records = list(await log.read(LogId(FORKED)))
+        (spawned,) = [each.seq for each in records if isinstance(each.event, ChildrenSpawned)]
+        for seq in range(1, len(records)):
+            wanted = ForkRequest(seq=seq)
+            if seq == spawned:
+                with pytest.raises(InvalidRequest) as refused:
+                    await runtime.requests.fork(FORKED, wanted)
+                assert f"before event {spawned}" in refused.value.problems[0]["issue"]
+                continue
+            fork = await runtime.requests.fork(FORKED, wanted)
+            reply = await runtime.requests.wait(fork.task_id, seconds=10)
+            assert reply is not None
+            assert (reply.status, reply.envelope and reply.envelope.output) == (
+                TaskStatus.SUCCEEDED,
+                ["succeeded", ""],
+            )
+
+
+async def test_a_child_is_not_forked() -> None:
+    async with family(one_child) as runtime:
+        await runtime.call("plan", {}, task_id=FORKED)
+        child = (await below(runtime, FORKED))["a"]
+        with pytest.raises(InvalidRequest) as refused:
+            await runtime.requests.fork(child.task_id, ForkRequest(seq=1))
+        assert f"fork the task that requested it: {FORKED}" in refused.value.problems[0]["issue"]
