@@ -92,6 +92,8 @@ HOMES: dict[str, str] = {
     "ToolFailed": "core.call_errors",
     "ToolReturned": "chat.python.public_events",
     "Toolset": "agents.agent_parts",
+    "Undo": "chat.recorded.undo",
+    "UndoCall": "chat.recorded.undo",
     "Usage": "core.messages",
     "UserMessage": "core.reply",
     "ValueChange": "chat.recorded.replay_report",

@@ -34,6 +34,8 @@ from penstock.chat.recorded.replay_report import Difference as Difference
 from penstock.chat.recorded.replay_report import ReplayChanges as ReplayChanges
 from penstock.chat.recorded.replay_report import ReplayReport as ReplayReport
 from penstock.chat.recorded.replay_report import ValueChange as ValueChange
+from penstock.chat.recorded.undo import Undo as Undo
+from penstock.chat.recorded.undo import UndoCall as UndoCall
 from penstock.chat.requests import NewCall as NewCall
 from penstock.chat.requests import NewRun as NewRun
 from penstock.chat.schedules.definition import NewSchedule as NewSchedule
@@ -180,6 +182,8 @@ __all__ = [
     "ToolFailed",
     "ToolReturned",
     "Toolset",
+    "Undo",
+    "UndoCall",
     "Usage",
     "UserMessage",
     "ValueChange",

@@ -1,6 +1,6 @@
-"""Settings about tools: global tools, and the families of built-in tools for chats."""
+"""Settings about tools: global tools, families of built-in tools; and checks of reverts."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -13,9 +13,12 @@ from penstock.builtins.families import (
     why_useless,
 )
 from penstock.core.diagnostics import Diagnostic, Severity, nearest
+from penstock.manifest.bundle import Bundle
 from penstock.manifest.fields import quoted
 from penstock.manifest.references import MCP
-from penstock.tools.tool import Tool, with_spec
+from penstock.tools.python.function import FunctionTool
+from penstock.tools.python.load import FOLDER
+from penstock.tools.tool import Tool, revert_problems, with_spec
 
 KEY = "global_tools"
 FAMILY_KEY = "builtin"
@@ -40,6 +43,21 @@ def check_global_tools(
                 line=_line(file, KEY),
                 suggestion=near and f'did you mean "{near}"?',
             )
+
+
+def check_reverts(
+    tools: Sequence[Tool], provided: Sequence[Tool], bundle: Bundle
+) -> Iterator[Diagnostic]:
+    """Yield a finding for each tool of the files whose revert does not exist or does not fit."""
+    known = {each.spec.tool_id: each for each in (*provided, *tools)}
+    for tool, message in revert_problems(tools, known):
+        if isinstance(tool, FunctionTool):
+            file, line = f"{FOLDER}/{tool.__module__.rpartition('.')[2]}.py", tool.line
+        elif (manifest := bundle.tools.get(tool.spec.tool_id)) and tool.spec.revert in known:
+            file, line = manifest.file, manifest.line
+        else:
+            continue  # the manifest has a finding already
+        yield Diagnostic(code="revert", message=message, file=file, line=line)
 
 
 def _global(tool: Tool) -> Tool:

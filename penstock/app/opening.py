@@ -65,7 +65,7 @@ from penstock.store.logs.sql_log import SqlLog
 from penstock.store.sql_projections import SqlProjections
 from penstock.tools.hooks.hooks import Hooks
 from penstock.tools.policy import RuleSet
-from penstock.tools.python.given_tools import ToolLike, all_as_tools
+from penstock.tools.python.given_tools import ToolLike, all_as_tools, check_reverts
 from penstock.tools.python.needs import AgentNeeds, check_needs, needs_of_agent
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.skills import Skills
@@ -221,6 +221,7 @@ async def _prepared(
     world = World(SystemClock(), settings.limits, new_id)
     project_parts = project_parts_of(settings, project, world, added)
     check_tool_ids(added.agents, project_parts.tools.registry)
+    check_reverts(added.tools, with_inner(added.agents), project_parts.tools.registry)
     async with AsyncExitStack() as closing:
         storage = await closing.enter_async_context(open_storage(settings, project, world))
         runtime = assemble(world, storage, project_parts)

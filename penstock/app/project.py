@@ -11,7 +11,12 @@ from penstock.agents.agent import Agent
 from penstock.agents.agent_file import NOTHING_KNOWN, KnownNames
 from penstock.agents.agent_folders import HANDBOOKS, AgentFiles, load_agents
 from penstock.agents.prompt import PromptPrefix, PromptScript
-from penstock.app.global_tools import check_families, check_global_tools, with_global_tools
+from penstock.app.global_tools import (
+    check_families,
+    check_global_tools,
+    check_reverts,
+    with_global_tools,
+)
 from penstock.app.plugins.api import PluginApi, load_plugins
 from penstock.app.script_sandbox import ProjectSandbox, with_engines
 from penstock.app.settings import FILE, Settings
@@ -28,7 +33,6 @@ from penstock.core.late import is_installed, late
 from penstock.flows.project.files import find_flows, read_flow_file
 from penstock.manifest.bundle import Bundle, load_bundle
 from penstock.manifest.handbook import HandbookCatalog, find_handbooks
-from penstock.manifest.prompts import Prompts
 from penstock.manifest.references import Definition, ProjectNames
 from penstock.manifest.skill import SkillManifest
 from penstock.models.names import ModelNames
@@ -149,10 +153,8 @@ def load_project(
     bundle = load_bundle(root, _other_names(loaded, provided, settings))
     sandbox = sandbox or sandbox_of(settings)
     bundle, scripts = _scripts(bundle, settings, sandbox)
-    prompt_prefix = None
-    if bundle.prompts is not None:
-        bundle, prompt_script = _prompt_script(bundle, bundle.prompts, settings, sandbox)
-        prompt_prefix = _prompt_prefix(bundle, prompt_script, python_tools)
+    bundle, prompt_script = _prompt_script(bundle, settings, sandbox)
+    prompt_prefix = _prompt_prefix(bundle, prompt_script, python_tools)
     loaded_tools = [each for each in python_tools if each.spec.tool_id not in bundle.broken_tools]
     known, handbooks = _ids((*provided, *python_tools, *scripts)), _handbooks(root, plugins)
     tools = {*known, *bundle.broken_tools} if loaded.is_whole else None
@@ -176,6 +178,7 @@ def load_project(
             *loaded.diagnostics,
             *_findings(bundle, agent_files, agents),
             *_check_settings(settings, known, features),
+            *check_reverts([*loaded_tools, *scripts], provided, bundle),
         ),
     )
 
@@ -353,11 +356,11 @@ def _prompt_prefix(
 
 
 def _prompt_script(
-    bundle: Bundle, prompts: Prompts, settings: Settings, sandbox: Sandbox
+    bundle: Bundle, settings: Settings, sandbox: Sandbox
 ) -> tuple[Bundle, PromptScript | None]:
     """Return the bundle with the findings in its prompt script, and the script if it has one."""
-    resolver = prompts.resolver
-    if resolver is None:
+    prompts = bundle.prompts
+    if prompts is None or (resolver := prompts.resolver) is None:
         return bundle, None
     read = late("penstock.tools.scripts.load:load_prompt_script")
     script, problems, reached = read(prompts, resolver, settings.root, settings.cache_path)

@@ -36,13 +36,14 @@ from penstock.chat.directory import Directory
 from penstock.chat.inbox import Inbox, TaskStarter
 from penstock.chat.log_follower import LogSource
 from penstock.chat.recorded.fork import TaskCopier
+from penstock.chat.recorded.undo import UndoReader
 from penstock.chat.schedules.scheduler import SchedulePorts, Scheduler
 from penstock.chat.schedules.ticker import Ticker
 from penstock.chat.schedules.tool_schedules import ToolSchedules
 from penstock.chat.session import ChatWork, Participants
-from penstock.chat.task_bodies import Requirements, TaskDispatcher
+from penstock.chat.task_bodies import DirectWork, Requirements, TaskDispatcher, ToolFinder
 from penstock.chat.task_closer import TaskCloser
-from penstock.chat.task_requests import Known, Requests
+from penstock.chat.task_requests import Known, Requests, UndoRequests
 from penstock.chat.task_waiter import TaskWaiter
 from penstock.core.envelope import Json
 from penstock.core.ids import LogId
@@ -54,10 +55,7 @@ from penstock.engine.ledger import Ledger
 from penstock.engine.relay import Relay
 from penstock.engine.run_slots import Slots
 from penstock.engine.task_body import TaskBody
-from penstock.flows.agents.agent_runner import (
-    AgentEnvironment,
-    AgentRunner,
-)
+from penstock.flows.agents.agent_runner import AgentEnvironment, AgentRunner
 from penstock.flows.agents.briefing import Materials
 from penstock.flows.agents.subagents import Subagents
 from penstock.flows.run_body import FlowWork
@@ -292,8 +290,13 @@ class Assembly:
         )
         lists, flows, closer = self._storage.projections, self._flow_work, self._closer
         children = ChildWork(self._participants, world, self._bus, key=key, projections=lists)
-        works = (chat, calls, commands)
+        works = (chat, DirectWork(calls, self._undo_reader, self._resources.artifacts), commands)
         return TaskDispatcher(*works, flows=flows, children=children, closer=closer)
+
+    @cached_property
+    def _undo_reader(self) -> UndoReader:
+        at, tools = self._storage, ToolFinder(self._participants, self._invoker)
+        return UndoReader(at.log, at.projections, tools.invoker_of)
 
     @cached_property
     def _activations(self) -> Activations:
@@ -321,16 +324,9 @@ class Assembly:
 
     @cached_property
     def _inbox(self) -> Inbox:
-        storage = self._storage
+        at, world = self._storage, self._world
         starter = TaskStarter(self._activations, self._launcher, self._work.start)
-        return Inbox(
-            storage.log,
-            storage.projections,
-            starter,
-            self._waiter,
-            world=self._world,
-            blobs=storage.blobs,
-        )
+        return Inbox(at.log, at.projections, starter, self._waiter, world=world, blobs=at.blobs)
 
     @cached_property
     def _attachment_reader(self) -> AttachmentReader:
@@ -361,6 +357,7 @@ class Assembly:
             self._inbox,
             self._waiter,
             LogSource(log=storage.log, bus=self._bus, limits=self._world.limits),
+            UndoRequests(self._undo_reader, self._inbox, self._waiter),
             known=Known(
                 agents=agents.catalog,
                 models=agents.models,

@@ -69,9 +69,13 @@ class DirectCalls:
         profile = Profile.from_noted(brief.profile_id, brief.permissions)
         caller = self.caller(held.state, profile, brief.selected_skills)
         call = ToolCall(NAMELESS, brief.tool_id, dict(brief.input))
+        await self.end_with(self.make(held, task, call, caller), held, task)
+
+    async def end_with(self, outcome: Awaitable[Envelope], held: HeldLog, task: TaskState) -> None:
+        """End the task with an outcome, or suspend it while that waits for a person."""
         arrivals_before = task.waits.arrivals
         try:
-            envelope = await self.make(held, task, call, caller)
+            envelope = await outcome
         except Suspend:
             park(held, task, arrivals_before=arrivals_before)
             return
@@ -86,13 +90,23 @@ class DirectCalls:
         held.add(ended, task.task_id)
 
     async def make(
-        self, held: HeldLog, task: TaskState, call: ToolCall, caller: Caller
+        self,
+        held: HeldLog,
+        task: TaskState,
+        call: ToolCall,
+        caller: Caller,
+        *,
+        place: str = "0",
+        invoker: Invoker | None = None,
     ) -> Envelope:
-        """Run the call until it is settled. Raises Suspend while it waits for a person."""
+        """Run the call until it is settled. Raises Suspend while it waits for a person.
+
+        `place` is its place in the task: two equal calls in one place are the same call.
+        """
         ledger = self.ledger(held, task)
-        path = ledger.occurrences(f"{task.task_id}/0").path(call.name, call.arguments)
+        path = ledger.occurrences(f"{task.task_id}/{place}").path(call.name, call.arguments)
         made = Call(path, call.name, dict(call.arguments), call_id=call.call_id or None)
-        return await self._invoker.call(made, caller, ledger)
+        return await (invoker or self._invoker).call(made, caller, ledger)
 
     def ledger(self, held: HeldLog, task: TaskState) -> Ledger:
         """Return the ledger of the task."""

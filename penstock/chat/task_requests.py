@@ -6,9 +6,11 @@ which take and return values of Python instead.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.agents.agent import AnyAgent
 from penstock.agents.attachments.keeper import AttachmentKeeper
@@ -17,11 +19,19 @@ from penstock.chat.directory import Directory
 from penstock.chat.inbox import Inbox
 from penstock.chat.log_follower import LogSource, follow
 from penstock.chat.recorded.fork import Fork, ForkRequest, TaskCopier
-from penstock.chat.requests import NewMessage, SentMessage, TaskReply, check_content
+from penstock.chat.recorded.undo import UNDO, Undo, UndoCall, UndoPlan, UndoReader, undo_id
+from penstock.chat.requests import (
+    NewMessage,
+    SentMessage,
+    TaskReply,
+    blocked_error,
+    check_content,
+    question_of,
+)
 from penstock.chat.task_waiter import TaskWaiter
 from penstock.core.diagnostics import did_you_mean
-from penstock.core.errors import NotFound, SessionBusy
-from penstock.core.events.events import Entry
+from penstock.core.errors import InvalidRequest, NameTaken, NotFound, SessionBusy, TaskOver
+from penstock.core.events.events import CallRequested, Entry
 from penstock.core.events.flow_events import HandedBack
 from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
 from penstock.core.json_values.schema import Problem
@@ -35,6 +45,120 @@ from penstock.store.blobs import Blobs
 from penstock.store.erasure import Erasure
 from penstock.store.projections import Projections
 from penstock.tools.skills import Skills, TaskSkills
+
+
+class UndoRequests:
+    """Plans undos, starts them, and reports what came of them."""
+
+    def __init__(self, reader: UndoReader, inbox: Inbox, waiter: TaskWaiter) -> None:
+        self._reader = reader
+        self._inbox = inbox
+        self._waiter = waiter
+
+    async def plan(self, task_id: str, call_id: str | None, profile: Profile) -> Undo:
+        """Return what an undo would do now, without doing it.
+
+        Raises NotFound (the task, the call) and InvalidRequest if the task is itself an undo, or
+        the call cannot be taken back.
+        """
+        task = await self._undoable(task_id, profile)
+        plan = await self._reader.plan(task)
+        _check(plan, call_id)
+        shown = plan.shown if call_id is None else _only(plan, call_id)
+        is_open = bool(plan.chosen(call_id)) or not task.status.is_final
+        return Undo(task_id=task_id, status="planned" if is_open else "nothing", calls=shown)
+
+    async def start(self, task_id: str, call_id: str | None, profile: Profile) -> TaskId | None:
+        """Start an undo, or return the one that runs; None if there is nothing to take back.
+
+        A task that has not ended is cancelled first, and awaited. What the undo is to do is on disk
+        when this returns. Raises what `plan` raises.
+        """
+        task = await self._undoable(task_id, profile)
+        if not task.status.is_final:
+            with suppress(TaskOver):
+                await self._inbox.cancel(task.task_id, profile)
+            await self._until_ended(task.task_id)
+            task = await self._undoable(task_id, profile)
+        while True:
+            plan = await self._reader.plan(task)
+            newest = plan.undos[-1] if plan.undos else None
+            if newest is not None and not newest.status.is_final:
+                await self._inbox.resume(newest.task_id, profile)
+                return newest.task_id
+            _check(plan, call_id)
+            if not plan.chosen(call_id):
+                return None if newest is None else newest.task_id
+            new = undo_id(task.task_id, len(plan.undos) + 1)
+            # The secrets and values of reverts are those of the profile whose calls they were.
+            requested = CallRequested(
+                tool_id=UNDO,
+                input={"task": task.task_id} | ({} if call_id is None else {"call": call_id}),
+                profile_id=task.profile_id,
+                permissions=profile.noted,
+                undoes=task.task_id,
+            )
+            with suppress(NameTaken):  # another request was faster: return its undo
+                await self._inbox.request(LogId(new), new, requested)
+                return new
+
+    async def result(
+        self, task_id: str, undo: TaskId | None, profile: Profile, *, seconds: float | None = None
+    ) -> Undo:
+        """Return an undo once it has ended or waits, or when the time is up."""
+        reply = None if undo is None else await self._waiter.wait(undo, seconds)
+        task = await self._undoable(task_id, profile)
+        plan = await self._reader.plan(task)
+        if undo is None:
+            return Undo(task_id=task_id, status="nothing", calls=plan.shown)
+        made = Undo(task_id=task_id, status="running", calls=plan.shown, undo_id=undo)
+        return made if reply is None else _with_reply(made, reply)
+
+    async def _until_ended(self, task_id: TaskId) -> None:
+        """Wait for the end of a cancelled task; it may first be reported as waiting."""
+        while True:
+            reply = await self._waiter.wait(task_id)
+            if reply is None or reply.status.is_final:
+                return
+
+    async def _undoable(self, task_id: str, profile: Profile) -> TaskRecord:
+        task = await self._inbox.task(TaskId(task_id), profile)
+        if await self._reader.is_undo(task):
+            issue = f"{task_id!r} is itself an undo; call the tools again instead"
+            raise InvalidRequest([{"field": "/taskId", "issue": issue}])
+        return task
+
+
+def _only(plan: UndoPlan, call_id: str) -> tuple[UndoCall, ...]:
+    planned = plan.find(call_id)
+    return () if planned is None else (planned.call,)
+
+
+def _check(plan: UndoPlan, call_id: str | None) -> None:
+    """Raise if a call is named that is not there, or that cannot be taken back."""
+    if call_id is None:
+        return
+    planned = plan.find(call_id)
+    if planned is None:
+        known = [each.call.id for each in plan.calls]
+        listed = f" Calls with an effect are {', '.join(known)}." if known else ""
+        raise NotFound(f"no call {call_id!r} of this task had an effect.{listed}")
+    if planned.call.status == "impossible":
+        issue = f"call {call_id} cannot be taken back: {planned.call.reason}"
+        raise InvalidRequest([{"field": "/callId", "issue": issue}])
+
+
+def _with_reply(undo: Undo, reply: TaskReply) -> Undo:
+    """Return an undo with the state of its task."""
+    error = reply.error
+    if reply.blocked_on:
+        error = blocked_error(reply)
+    return replace(
+        undo,
+        status=reply.status.value,
+        questions=tuple(map(question_of, reply.questions)),
+        error=error,
+    )
 
 
 class Known(Struct, frozen=True, kw_only=True):
@@ -57,11 +181,19 @@ class Requests:
     """Sends messages, answers and cancellations, waits for tasks, and follows logs."""
 
     def __init__(
-        self, inbox: Inbox, waiter: TaskWaiter, source: LogSource, *, known: Known, local: Profile
+        self,
+        inbox: Inbox,
+        waiter: TaskWaiter,
+        source: LogSource,
+        undos: UndoRequests,
+        *,
+        known: Known,
+        local: Profile,
     ) -> None:
         self.inbox = inbox
         self.waiter = waiter
         self.source = source
+        self.undos = undos
         self.known = known
         self.local = local
         """The profile of work that names none."""

@@ -100,6 +100,11 @@ COMMANDS = (
         lambda: late("penstock.cli.schedules.group:COMMANDS"),
     ),
     Command(
+        "undo",
+        "Take back what a task did.",
+        lambda: late("penstock.cli.recorded.undo:undo"),
+    ),
+    Command(
         "answer", "List open questions, or answer one.", lambda: late("penstock.cli.answer:answer")
     ),
     Command(
@@ -340,6 +345,10 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "tasks events": ("penstock tasks events task_1 --follow",),
     "schedules run": ("penstock schedules run sched_1",),
     "schedules next": ("penstock schedules next --count 20", "penstock schedules next sched_1"),
+    "undo": (
+        "penstock undo task_1 --dry-run",
+        "penstock undo task_1 --call 12",
+    ),
     "answer": (
         "penstock answer",
         "penstock answer q_1 approve",

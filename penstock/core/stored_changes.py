@@ -60,6 +60,17 @@ class WorkspaceChange(Struct, frozen=True, kw_only=True):
     files: tuple[FileChange, ...]
 
 
+class Revert(Struct, frozen=True, kw_only=True, gc=False):
+    """A revert that a tool declares, as the log has it beside the outcome of a call."""
+
+    tool_id: str
+    """The tool that takes the call back. It gets `{input, output}`."""
+    input: str | None
+    """The input that the tool ran with, as JSON; None if it contained a secret."""
+    agent: str = ""
+    """The agent whose call it was: the revert may be one of its own tools."""
+
+
 class MediaChange(Struct, frozen=True, kw_only=True):
     """Bytes that a profile may use by an id until they expire."""
 

@@ -153,6 +153,8 @@ class References:
     def check_tool(self, tool: ParsedTool) -> None:
         """Report unknown ids in a tool."""
         self._check_tools(tool.node, ("script_tools",), frozenset())
+        if tool.manifest.revert:
+            self._check(tool.node.at("revert"), "tool", "revert")
         self._check_permissions(tool.node)
 
     def check_skill(self, skill: ParsedSkill) -> None:

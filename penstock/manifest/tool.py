@@ -69,6 +69,8 @@ class ToolManifest(Struct, frozen=True, kw_only=True):
     limits: ToolLimits = DEFAULT_LIMITS
     trust: str | None = None
     trusted_source: bool = False
+    revert: str | None = None
+    """The tool that takes a call back."""
     file: str
     """Relative to the project."""
     line: int
@@ -94,7 +96,6 @@ def read_tool(node: Node, *, skill: str | None = None) -> ToolManifest | Invalid
         if key in node.value and values[key] is not None:
             message = f'"{key}" is reserved and has no effect yet'
             node.warn("reserved-key", message, at=node.at(key).key_place)
-    del values["revert"]
     return ToolManifest(
         tool_id=values.pop("name") or "",
         execution=values.pop("execution") or _no_execution(node),
@@ -297,10 +298,10 @@ FIELDS = (
     Field(
         key="revert",
         kind=Text(expected="a tool id", least=1, most=64),
-        meaning="Has no effect yet.",
+        meaning="The tool that takes a call back; it gets `{input, output}` of the call.",
     ),
 )
-_RESERVED = ("revert", "trust", "trusted_source")
+_RESERVED = ("trust", "trusted_source")
 _ONCE = (
     ("vault key", "vault", "key"),
     ("state binding", "state", "name"),

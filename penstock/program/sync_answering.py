@@ -9,6 +9,7 @@ from penstock.chat.python.answering import Target
 from penstock.chat.python.archive import Session
 from penstock.chat.recorded.fork import Fork
 from penstock.chat.recorded.replay_report import NO_CHANGES, ReplayChanges, ReplayReport
+from penstock.chat.recorded.undo import Undo
 from penstock.core.ids import ASSISTANT
 from penstock.core.reply import Message, Question, Reply, ToolCall
 from penstock.program.sync_run import LoopThread
@@ -119,6 +120,28 @@ class SyncAnswering:
             task_id: The task.
         """
         self._thread.do(self._runtime.cancel(task_id))
+
+    def undo(
+        self,
+        task_id: str,
+        *,
+        call: str | None = None,
+        dry_run: bool = False,
+        timeout: float | None = None,
+    ) -> Undo:
+        """Take back what a task did, and wait until that has ended or waits; see `Runtime.undo`.
+
+        Args:
+            task_id: The task.
+            call: Only this call: the `id` of an UndoCall, or the id that its model gave it.
+            dry_run: Only return the plan; nothing changes.
+            timeout: How many seconds to wait for the undo; None waits without a limit.
+
+        Returns:
+            The undo: its status, and that of each call that had an effect.
+        """
+        work = self._runtime.undo(task_id, call=call, dry_run=dry_run, timeout=timeout)
+        return self._thread.do(work)
 
     def history(self, session: str) -> Sequence[Message]:
         """Return the messages of a conversation, the oldest first; see `Runtime.history`.

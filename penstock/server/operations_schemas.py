@@ -1,10 +1,12 @@
-"""JSON Schemas of the API's answers about webhooks, deliveries, and forks and replays of tasks."""
+"""JSON Schemas of the API's answers about webhooks, and forks, replays and undos of tasks."""
 
 from typing import get_args
 
 from penstock.chat.recorded.replay_report import DifferenceKind, StopReason
+from penstock.chat.recorded.undo import UndoStatus
 from penstock.server.schemas import (
     NUMBER,
+    OBJECT,
     STRING,
     TEXT_OR_NULL,
     TIME,
@@ -63,11 +65,24 @@ _REPORT = {
     "later": listed(_DIFFERENCE),
     "warnings": listed(STRING),
 }
+_UNDO_CALL = {
+    **dict.fromkeys(("id", "tool", "reason", "revert"), STRING),
+    "status": {"enum": list(get_args(UndoStatus))},
+    "input": OBJECT,
+}
+_UNDO = {
+    **dict.fromkeys(("taskId", "status"), STRING),
+    "undoId": TEXT_OR_NULL,
+    "calls": listed(record(_UNDO_CALL, "reason", "revert", "input")),
+    "questions": listed(STRING),
+    "error": {"type": ["object", "null"]},
+}
 
 OPERATIONS: dict[str, Schema] = {
     "ReplayReport": record(_REPORT, "difference", "later"),
     "ReplayState": record({"replayId": STRING}),
     "Fork": record({"id": STRING, "conversationId": TEXT_OR_NULL, "effects": listed(_EFFECT)}),
+    "Undo": record(_UNDO),
     "Webhook": record(_WEBHOOK, "reason"),
     "Webhooks": record({"webhooks": listed(ref("Webhook"))}),
     "Delivery": record(_DELIVERY, "problem"),

@@ -45,7 +45,7 @@ from penstock.testing.log import MemoryLog
 from penstock.testing.resources import MemoryFiles, MemoryMedia, MemoryState, MemoryVault
 from penstock.tools.hooks.hooks import HookRegistry, Hooks
 from penstock.tools.policy import Rule, RuleSet
-from penstock.tools.python.given_tools import ToolLike, all_as_tools
+from penstock.tools.python.given_tools import ToolLike, all_as_tools, check_reverts
 from penstock.tools.python.needs import AgentNeeds, check_needs, needs_of_agent
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.skills import NO_SKILLS, Skills
@@ -394,6 +394,7 @@ def _check(
     """Raise ConfigError if an agent, a tool or a hook needs something that is missing."""
     needs = map(needs_of_agent, with_inner(agents))
     check_needs([AgentNeeds(agent="", tools=tools), *needs], given, hooks.project)
-    check_tool_ids(agents, Registry(tools))
+    check_tool_ids(agents, registry := Registry(tools))
+    check_reverts(tools, with_inner(agents), registry)
     for agent in agents:
         hooks.select(agent.name, agent.hooks)

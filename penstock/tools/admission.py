@@ -27,9 +27,10 @@ from penstock.core.call_errors import (
 )
 from penstock.core.envelope import Envelope
 from penstock.core.ids import QuestionId
-from penstock.core.json_values.json_text import JSON_DEPTH, is_larger
+from penstock.core.json_values.json_text import JSON_DEPTH, compact, is_larger
 from penstock.core.json_values.schema import Problem, json_problems
 from penstock.core.limits import World
+from penstock.core.stored_changes import Revert
 from penstock.core.task import Question, QuestionKind, QuestionStatus
 from penstock.core.text import cut, size_text
 from penstock.engine.ledger import Ledger
@@ -48,6 +49,7 @@ class ActiveCall:
     """One call on its way through the invoker."""
 
     __slots__ = (
+        "agreed",
         "began",
         "call",
         "caller",
@@ -87,6 +89,8 @@ class ActiveCall:
         """The question of a hook, which wants a person to decide."""
         self.trace: str | None = None
         """The traceback of the tool's own error, for operators."""
+        self.agreed: dict[str, Any] | None = None
+        """The input that the tool runs with."""
         self.nest: NestedCalls | None = None
         """Set once the call is reserved in the budget."""
         self.began: float | None = None
@@ -96,6 +100,14 @@ class ActiveCall:
         """The newest entry of the call."""
         self.is_cut = False
         """Whether the caller was cancelled while the tool ran, even if the tool ignored that."""
+
+    @property
+    def revert(self) -> Revert:
+        """The revert of the call, for an undo. Its tool declares one."""
+        # A redacted input would take something else back, or nothing.
+        has_secret = self.caller.secrets.holds_secret(self.agreed)
+        text = None if has_secret else compact(self.agreed)
+        return Revert(tool_id=self.spec.revert, input=text, agent=self.caller.agent)
 
     def failed(self, error: CallError) -> Envelope:
         """Keep the error's trace, and return the envelope that the caller reads."""
@@ -182,7 +194,7 @@ class Admission:
         call, active_call.question = await hooks.before_call(
             replace(active_call.call, input=input), turn
         )
-        active_call.call = call
+        active_call.call, active_call.agreed = call, call.input
         if call.input is not input:
             self.check_input(active_call.spec, call.input)
             self._check_bounds(active_call, call.input)
@@ -191,6 +203,7 @@ class Admission:
     async def agreed(self, active_call: ActiveCall, nest: NestedCalls | None) -> dict[str, Any]:
         """Return the input to run with: the caller's, or the one a person approved or edited."""
         call = active_call.call
+        active_call.agreed = call.input
         action = self._decide(active_call, call.input)
         if call.path not in active_call.ledger.task.waits.asked:
             if action is Action.ALLOW and active_call.question is None:
@@ -206,6 +219,7 @@ class Admission:
         edited: dict[str, Any] | None = answer.get("input")
         if edited is None:
             return call.input
+        active_call.agreed = edited
         return edited
 
     def check_edited(self, active_call: ActiveCall, input: dict[str, Any]) -> None:

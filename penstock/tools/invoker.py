@@ -362,6 +362,7 @@ class Edition:
             ran_ms = active_call.worked_ms + round(1000 * (self.world.clock.monotonic() - began))
         invocation = active_call.invocation
         files = (*(invocation.files if invocation else ()), *shown.files)
+        is_undoable = envelope.error is None and active_call.spec.revert
         settled = CallSettled(
             tool_id=call.tool_id,
             envelope=shown.envelope,
@@ -377,6 +378,7 @@ class Edition:
             files=redacted_files(files, secrets) if files else (),
             clock_ms=self.world.clock.now() if caller.calling_kind == SCRIPT else None,
             trace=active_call.trace,
+            revert=active_call.revert if is_undoable else None,
         )
         # A nested write is on disk before the calling code continues: if that crashed first, the
         # log would show a crash inside the write, and decision 003 would run the code again.

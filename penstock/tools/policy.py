@@ -148,6 +148,8 @@ class Caller(Struct, frozen=True, kw_only=True):
     """The secrets that the task received. The invoker sets it, and redacts all records with it."""
     access: Access = OPEN
     """The project files that the agent may use, and the commands that it may not run."""
+    revert: str = ""
+    """The tool that an undo calls; it need not allow direct calls."""
     clip_at: int | None = None
     """How many characters of a result this caller reads; None means all."""
     session: SessionGuard | None = None
@@ -249,6 +251,7 @@ def grants(spec: ToolSpec, caller: Caller) -> Iterator[tuple[str, bool]]:
         return
     if caller.origin is Origin.DIRECT:
         yield "direct_call", spec.direct_call
+        yield "revert", tool_id == caller.revert
         return
     yield "global", spec.is_global
     yield "tools", tool_id in selection.tools

@@ -62,6 +62,8 @@ class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
     check_bounds: CheckBounds | None = None
     """Refuses paths and commands before a person is asked, without a run."""
     labels: tuple[str, ...] = ()
+    revert: str = ""
+    """The tool that takes a call back; empty if nothing does."""
     state_family: str = ""
     """The tools with which it shares its values of conversations and profiles; empty: none."""
     has_default_effect: bool = False

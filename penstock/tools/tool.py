@@ -17,6 +17,9 @@ from penstock.core.errors import NameTaken
 from penstock.tools.invocation import Invocation
 from penstock.tools.spec import BUILTIN, ToolSpec
 
+REVERT_INPUT = ("input", "output")
+"""The members of the input of a revert: those of the call that it takes back."""
+
 
 class Tool(Protocol):
     """Anything that can be called by id.
@@ -108,6 +111,36 @@ class Registry:
         if why := self._broken.get(tool_id):
             return ToolNotFound(f"The tool {tool_id!r} could not be loaded: {why}")
         return ToolNotFound(f"There is no tool {tool_id!r}.{did_you_mean(tool_id, visible)}")
+
+
+def revert_problems(tools: Iterable[Tool], known: Mapping[str, Tool]) -> Iterator[tuple[Tool, str]]:
+    """Yield the tools whose revert does not exist, or cannot take `{input, output}`, and why."""
+    for tool in tools:
+        spec = tool.spec
+        if not spec.revert:
+            continue
+        where = f"the revert of {spec.tool_id!r}"
+        revert = known.get(spec.revert)
+        if revert is None:
+            hint = did_you_mean(spec.revert, known) or " Load it beside the tool."
+            yield tool, f"{where} is {spec.revert!r}, and there is no such tool.{hint}"
+        elif not revert.spec.is_broken and (wrong := _misfit(spec, revert.spec)):
+            yield tool, f"{where}, {spec.revert!r}, must take {{input, output}}, but {wrong}"
+
+
+def _misfit(spec: ToolSpec, revert: ToolSpec) -> str:
+    """Return why a revert cannot take the input and the output of a call; empty if it can."""
+    schema, taken = revert.input_schema, revert.input_schema.get("properties", {})
+    if more := [name for name in schema.get("required", ()) if name not in REVERT_INPUT]:
+        return f"it needs {', '.join(map(repr, more))}"
+    is_closed = schema.get("additionalProperties") is False
+    if is_closed and (missing := [name for name in REVERT_INPUT if name not in taken]):
+        return f"it takes no {' and no '.join(map(repr, missing))}"
+    for name, given in (("input", spec.input_schema), ("output", spec.output_schema or {})):
+        wanted, found = taken.get(name, {}).get("type"), given.get("type")
+        if isinstance(wanted, str) and isinstance(found, str) and wanted != found:
+            return f"its {name!r} is of type {wanted}, and that of the call {found}"
+    return ""
 
 
 def _taken(first: ToolSpec, second: ToolSpec) -> NameTaken:

@@ -1,7 +1,10 @@
 """Replies with what their provider receives back, files, and typed outputs, as they are stored."""
 
 from penstock.core.clock import Moment
+from penstock.core.envelope import Envelope
 from penstock.core.events.events import (
+    CallRequested,
+    CallSettled,
     Event,
     MessageReceived,
     PromptResolved,
@@ -12,8 +15,9 @@ from penstock.core.events.events import (
 from penstock.core.events.flow_events import HandedBack, HandedOff
 from penstock.core.events.history_events import Summarised
 from penstock.core.events.schedule_events import ScheduleFired, WaitExpired
-from penstock.core.ids import BlobId, MessageId, ProfileId, ScheduleId
+from penstock.core.ids import BlobId, MessageId, ProfileId, ScheduleId, TaskId
 from penstock.core.messages import Carry, StoredFile, Usage
+from penstock.core.stored_changes import Revert
 from penstock.core.task import TaskOutput, TaskStatus
 
 STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
@@ -155,6 +159,29 @@ STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
         TaskEnded(status=TaskStatus.SUCCEEDED, output=TaskOutput(value=None)),
         "task_ended",
         '{"status":"succeeded","output":{"value":null}}',
+    ),
+    (
+        CallRequested(
+            tool_id="undo", input={}, profile_id=ProfileId("ann"), undoes=TaskId("task_1")
+        ),
+        "call_requested",
+        '{"tool_id":"undo","input":{},"profile_id":"ann","undoes":"task_1"}',
+    ),
+    (
+        CallSettled(
+            tool_id="t",
+            envelope=Envelope.success({"n": 1}),
+            context='{"n":1}',
+            # Looks like the output, which a reader finds by this pattern.
+            revert=Revert(
+                tool_id="r", input='{"envelope":{"status":"success","output":2}}', agent="a"
+            ),
+        ),
+        "call_settled",
+        (
+            r'{"tool_id":"t","revert":{"tool_id":"r","input":"{\"envelope\":{\"status\":\"success\",'
+            r'\"output\":2}}","agent":"a"},"envelope":{"status":"success","output":{"n":1}}}'
+        ),
     ),
     (
         *(Summarised(keeps_earlier=True, constant=9, too_long=True), "summarised"),

@@ -104,7 +104,7 @@ def test_the_permissions_of_a_project_are_those_of_its_manifests(tmp_path: Path)
 
 def test_a_warning_breaks_nothing(tmp_path: Path) -> None:
     """Only an error does."""
-    bundle = load(tmp_path, {"a.tool.yaml": tool("revert: b")})
+    bundle = load(tmp_path, {"a.tool.yaml": tool("trust: ask")})
     assert (list(bundle.tools), [each.code for each in bundle.diagnostics]) == (
         ["a"],
         ["reserved-key"],

@@ -213,7 +213,10 @@ INSIDE = [
     ),
     (
         "revert: b",
-        '5:1: warning reserved-key: "revert" is reserved and has no effect yet',
+        (
+            '5:9: error unknown-tool-ref: "b" in "revert" is not a tool of this bundle or a '
+            'built-in; did you mean "a"?'
+        ),
     ),
     (
         "trust: deny",

@@ -9,6 +9,7 @@ from typing_extensions import TypeVar
 
 from penstock.chat.python.recorded_task import RecordedTask
 from penstock.chat.recorded.task_records import records_of
+from penstock.chat.recorded.undo import Undo
 from penstock.chat.requests import TaskReply, answered_by, question_of, reply_of
 from penstock.chat.task_requests import Requests
 from penstock.core.errors import NotFound, RuntimeMisuse, TaskOver
@@ -210,6 +211,57 @@ class Answering:
         """
         with suppress(TaskOver):
             await self.requests.cancel(task_id)
+
+    async def undo(
+        self,
+        task_id: str,
+        *,
+        call: str | None = None,
+        dry_run: bool = False,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> Undo:
+        """Take back what a task did, and wait until that has ended or waits for people.
+
+        The reverts of its calls run in reverse order, each once; see `docs/undo.md`. A task that
+        has not ended is cancelled first.
+
+        Args:
+            task_id: The task.
+            call: Only this call: the `id` of an UndoCall, or the id that its model gave it.
+            dry_run: Only return the plan; nothing changes.
+            timeout: How many seconds to wait for the undo, which continues; None means no limit.
+
+        Returns:
+            The undo: its status, and that of each call that had an effect.
+
+        Raises:
+            NotFound: There is no such task, or no such call in it.
+            InvalidRequest: The task is itself an undo, or the call cannot be taken back.
+
+        Example:
+            >>> import asyncio
+            >>> from penstock import tool
+            >>> from penstock.testing import memory_runtime
+            >>> @tool
+            ... def close_account(input: dict[str, str], output: str) -> None:
+            ...     '''Close the account that was opened.'''
+            >>> @tool(direct_call=True, revert=close_account)
+            ... def open_account(name: str) -> str:
+            ...     '''Open an account.'''
+            ...     return f"account of {name}"
+            >>> async def main() -> None:
+            ...     async with memory_runtime(tools=[open_account, close_account]) as runtime:
+            ...         await runtime.call("open_account", {"name": "Ann"}, task_id="task_1")
+            ...         undo = await runtime.undo("task_1")
+            ...         print(undo.status, [(each.tool, each.status) for each in undo.calls])
+            >>> asyncio.run(main())
+            succeeded [('open_account', 'undone')]
+        """
+        undos, local = self.requests.undos, self.requests.local
+        if dry_run:
+            return await undos.plan(task_id, call, local)
+        undo = await undos.start(task_id, call, local)
+        return await undos.result(task_id, undo, local, seconds=timeout)
 
     async def _decide(
         self, target: Target | Reply[OutputT], decision: Mapping[str, Any]

@@ -1,1 +1,1 @@
-"""Recorded tasks: read them from the log, and continue a copy of one from its middle."""
+"""Recorded tasks: read them, continue a copy of one, and take back what one did."""

@@ -1,1 +1,1 @@
-"""Commands about recorded tasks: evaluate an agent, and continue a copy of a task."""
+"""Commands about recorded tasks: evaluate an agent, continue a copy of a task, undo a task."""

@@ -76,6 +76,7 @@ from penstock.core.events.schedule_events import ScheduleFired, WaitExpired
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Carry, StoredFile, Usage
 from penstock.core.scopes import Scope, ScopeKind
+from penstock.core.stored_changes import Revert
 from penstock.core.task import (
     Missing,
     MissingKind,
@@ -291,6 +292,9 @@ _QUESTION = _Pair(_QUESTION_FORM.write, _QUESTION_FORM.read)
 _SCOPE_FORM = _Form("scope", Scope, kind=_Pair(str, ScopeKind))
 _SCOPE = _Pair(_SCOPE_FORM.write, _SCOPE_FORM.read)
 
+_REVERT_FORM = _Form("revert", Revert)
+_REVERT = _Pair(_REVERT_FORM.write, _maybe(_REVERT_FORM.read))
+
 _OUTPUT_FORM = _Form("task_output", TaskOutput)
 
 _BRANCH = _Pair(
@@ -333,7 +337,7 @@ _FORMS = (
     _Form("reply_restarted", ReplyRestarted),
     _Form("call_started", CallStarted),
     _Form("call_retried", CallRetried, error=_ERROR),
-    _Form("call_settled", CallSettled, envelope=_ENVELOPE, files=_FILES),
+    _Form("call_settled", CallSettled, envelope=_ENVELOPE, files=_FILES, revert=_REVERT),
     _Form("state_written", StateWritten),
     _Form("skills_selected", SkillsSelected, skill_ids=_LIST),
     _Form("secret_given", SecretGiven, scope=_SCOPE),

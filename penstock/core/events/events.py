@@ -33,7 +33,7 @@ from penstock.core.ids import (
 )
 from penstock.core.messages import NOTHING_SPENT, Carry, StoredFile, Usage
 from penstock.core.scopes import Scope
-from penstock.core.stored_changes import Change
+from penstock.core.stored_changes import Change, Revert
 from penstock.core.task import Missing, Question, QuestionStatus, TaskOutput, TaskStatus
 
 
@@ -79,7 +79,7 @@ class MessageReceived(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class CallRequested(Struct, frozen=True, kw_only=True, gc=False):
-    """A client requested one direct call, which is a task of its own. An outside event."""
+    """A client requested a task of one direct call, or of the reverts of `undoes`, from outside."""
 
     tool_id: str
     input: Json
@@ -90,6 +90,7 @@ class CallRequested(Struct, frozen=True, kw_only=True, gc=False):
     """Skills that are selected for this task only."""
     idempotency_key: str | None = None
     request_hash: str | None = None
+    undoes: TaskId | None = None
 
 
 class TaskStarted(Struct, frozen=True, kw_only=True, gc=False):
@@ -198,6 +199,7 @@ class CallSettled(Struct, frozen=True, kw_only=True, gc=False):
     """The time that the clock of the calling script shows from then on."""
     trace: str | None = None
     """The end of the traceback if the tool raised its own error; no model reads it."""
+    revert: Revert | None = None
 
 
 class StateWritten(Struct, frozen=True, kw_only=True, gc=False):

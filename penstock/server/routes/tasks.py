@@ -55,6 +55,7 @@ questions_router = Router(prefix="/api/questions", tags=["questions"])
 
 _STREAM = "text/event-stream"
 _NAMED = {"type": ["string", "null"], "minLength": 1, "maxLength": 200, "pattern": NO_NUL}
+UNDO = Form({"callId": {"type": ["string", "null"]}, "dryRun": {"type": ["boolean", "null"]}})
 FORK = Form(
     {
         "seq": {"type": "integer", "minimum": 1, "maximum": 2**53},
@@ -206,6 +207,28 @@ async def fork_task(task_id: str, request: Request) -> Response:
     wanted = ForkRequest(**FORK.read(body))
     fork = await context.runtime.requests.fork(task_id, wanted, profile=profile)
     return Json(fork_part(fork), 201)
+
+
+@router.post(
+    "/{task_id}/undo",
+    responses=answers("Undo", s202="Undo"),
+    openapi_extra=takes(UNDO, required=False),
+    response_class=Json,
+)
+async def undo_task(task_id: str, request: Request) -> Response:
+    """Take back what a task did, in a task of its own; with `dryRun`, return the plan.
+
+    A task that has not ended is cancelled first. A repeated request returns the same undo.
+    """
+    context, profile = context_of(request), allowed(request, CHAT)
+    body, _ = await read_json(request, context.limits.request_bytes, empty={})
+    asked, undos = UNDO.read(body), context.runtime.requests.undos
+    call_id = asked.get("callId")
+    if asked.get("dryRun"):
+        return Json((await undos.plan(task_id, call_id, profile)).to_wire())
+    undo_id = await undos.start(task_id, call_id, profile)
+    undo = await undos.result(task_id, undo_id, profile, seconds=0)
+    return Json(undo.to_wire(), 202 if undo.status == "running" else 200)
 
 
 @router.get(

@@ -55,6 +55,7 @@ from penstock.tools.python.options import (
     Options,
     is_input_schema,
     retry_policy,
+    revert_id,
     wrong_options,
 )
 from penstock.tools.python.signature import Signature
@@ -171,6 +172,7 @@ class FunctionTool(Generic[NeedsT_contra, P, R_co]):
             retry=retry_policy(options.get("retry")),
             exclusive=options.get("exclusive", False),
             labels=tuple(options.get("labels", ())),
+            revert=revert_id(options.get("revert", "")),
             kind="python",
         )
 
@@ -323,8 +325,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         function: The function, when the decorator has no options.
         **options: `id`, `description`, `effect`, `idempotent`, `requires_approval`, `direct_call`,
             `requires_permissions`, `labels`, `timeout` in seconds, `retry`, `exclusive`,
-            `input_schema`, `output_schema`, `state`. The table in `docs/tools.md` says what each
-            means and its default.
+            `input_schema`, `output_schema`, `state`, `revert`. The table in `docs/tools.md` says
+            what each means and its default.
 
     Returns:
         The tool, or a decorator that returns it.

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from penstock.core.errors import ConfigError
 from penstock.tools.python.function import FunctionTool
-from penstock.tools.tool import Tool
+from penstock.tools.tool import Registry, Tool, revert_problems
 
 ToolLike = Tool | Callable[..., Any]
 """Objects that a program may pass as a tool. A plain function becomes a tool that writes."""
@@ -47,6 +47,19 @@ def all_as_tools(values: Iterable[ToolLike]) -> tuple[Tool, ...]:
     if not isinstance(values, Iterable):
         raise TypeError(f"tools= takes a list, such as tools=[area]; found {values!r}")
     return tuple(map(as_tool, values))
+
+
+def check_reverts(tools: Iterable[Tool], agents: Iterable[Any], registry: Registry) -> None:
+    """Raise ConfigError if a tool of a program has a revert that is not loaded or does not fit.
+
+    A tool of an agent may be taken back by another tool of that agent, or by one of the project.
+    """
+    wrong = list(revert_problems(tools, registry.by_id))
+    for agent in agents:
+        own = {each.spec.tool_id: each for each in agent.tools or ()}
+        wrong += revert_problems(own.values(), {**registry.by_id, **own})
+    if wrong:
+        raise ConfigError("; ".join(dict.fromkeys(message for _, message in wrong)))
 
 
 def is_toolset(value: Any) -> bool:

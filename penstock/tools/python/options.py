@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 
 from msgspec import Struct
 
@@ -54,6 +54,14 @@ class Retry(Struct, frozen=True):
         )
 
 
+class RevertTool(Protocol):
+    """A function with `@tool`, in the option `revert` of another one."""
+
+    @property
+    def tool_id(self) -> str:
+        """Its id."""
+
+
 class Options(TypedDict, total=False):
     """The arguments of `@tool`. The defaults assume the most dangerous tool."""
 
@@ -86,6 +94,8 @@ class Options(TypedDict, total=False):
     """Default: the schema of the return hint (JSON, a dataclass, a pydantic model, a struct)."""
     state: str
     """A family of tools that share `ctx.state.session` and `.profile`; default: the tool alone."""
+    revert: "str | RevertTool"
+    """The tool, or its id, that takes a call of this tool back. It gets `{input, output}`."""
     egress: bool
     """It sends data out. Has no effect yet."""
     trust: Literal["off", "ask", "deny"] | None
@@ -97,6 +107,11 @@ class Options(TypedDict, total=False):
 def retry_policy(retry: Retry | None) -> RetryPolicy:
     """Return the retry policy of a tool; None means one attempt."""
     return ONCE if retry is None else retry.policy()
+
+
+def revert_id(revert: Any) -> Any:
+    """Return the id in a value of the option `revert`."""
+    return getattr(revert, "tool_id", revert)
 
 
 def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
@@ -170,6 +185,10 @@ def _is_family(value: Any) -> bool:
     return isinstance(value, str) and TOOL_ID.fullmatch(value) is not None
 
 
+def _is_revert(value: Any) -> bool:
+    return _is_family(revert_id(value))
+
+
 def _is_output(value: Any) -> bool:
     return value is None or _is_schema(value)
 
@@ -199,6 +218,7 @@ _CHECKS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     ("input_schema", "a JSON Schema with type: object, without remote references", is_input_schema),
     ("output_schema", "a JSON Schema, or None", _is_output),
     ("state", f"a name that matches {TOOL_ID.pattern}", _is_family),
+    ("revert", "a tool with @tool, or the id of a tool", _is_revert),
     ("egress", "True or False", _is_bool),
     ("trust", "one of off, ask, deny, or None", _is_trust),
     ("trusted_source", "True or False", _is_bool),

@@ -152,6 +152,7 @@ def spec_of(manifest: ToolManifest, *, timeout_ms: int = 60_000) -> ToolSpec:
         requires_approval=manifest.requires_approval,
         retry=manifest.retry_policy,
         labels=manifest.labels,
+        revert=manifest.revert or "",
         kind=SCRIPT,
     )
 

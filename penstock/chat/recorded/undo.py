@@ -1,0 +1,303 @@
+"""Undo: what can be taken back of a task, and what was.
+
+Guarantees: each call is taken back once, over crashes and over any number of requests; a revert
+that may or may not have happened is not made again unless a person names its call; a revert that
+fails stops the undo, and the next undo continues with what is left.
+
+How: a plan is computed from logs alone. The log of the task says what happened, and what each call
+needs to be taken back; the logs of its undos say what was taken back since. An undo is a task of
+its own (`chat/task_bodies.DirectWork`). Its id follows from the id of the undone task and its
+number, so two requests at once start one undo: the store refuses the second name. The path of each
+of its calls begins with the number of the event that settled the call which it takes back. A crash
+or a question ends the activation, and the next one makes the same plan again, because the undone
+task has ended; reverts that are settled are replayed by the ledger.
+
+Shown by tests/chat/recorded/test_undo.py and tests/journeys/test_undo.py.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from penstock.chat.recorded.task_records import records_of
+from penstock.core.call import is_below
+from penstock.core.call_errors import Interrupted, ToolTimeout
+from penstock.core.envelope import ErrorDetail, Json
+from penstock.core.events.events import CallRequested, CallSettled, CallStarted, Record
+from penstock.core.events.flow_events import AgentStarted
+from penstock.core.events.history_events import Erased
+from penstock.core.ids import TaskId
+from penstock.core.json_values.json_text import parse_json
+from penstock.core.reply import Question
+from penstock.core.task import TaskRecord
+from penstock.store.logs.log import Log
+from penstock.store.projections import Projections
+from penstock.tools.invoker import Invoker
+from penstock.tools.spec import ToolSpec
+
+UNDO = "undo"
+"""Begins the ids of undos, and is in the place of their tool."""
+UndoStatus = Literal["ready", "undone", "unclear", "impossible"]
+FindTool = Callable[[str, str], ToolSpec | None]
+"""Finds a tool of an agent by the agent's name and the tool's id."""
+
+InvokerOf = Callable[[str, str], Invoker]
+"""Returns what calls a tool of an agent, by the same names."""
+
+
+class UndoCall(Struct, frozen=True, kw_only=True):
+    """A call that had an effect, and whether it can be taken back.
+
+    Example:
+        >>> from penstock import UndoCall
+        >>> call = UndoCall(id="7", tool="send_mail", status="impossible", reason="has no revert")
+        >>> call.status
+        'impossible'
+    """
+
+    id: str
+    """The number of the event that settled it; `--call` and `callId` take it."""
+    tool: str
+    """The id of its tool."""
+    status: UndoStatus
+    """`ready`: an undo takes it back. `undone`: it was taken back. `unclear`: its revert was cut,
+    and may or may not have happened. `impossible`: see `reason`."""
+    reason: str = ""
+    """Why it is not ready, or why its last revert failed."""
+    revert: str = ""
+    """The tool that takes it back."""
+    input: Json | None = None
+    """The input that it ran with, if the log has it."""
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return its form in JSON."""
+        wire: dict[str, Any] = {"id": self.id, "tool": self.tool, "status": self.status}
+        more = {"reason": self.reason, "revert": self.revert, "input": self.input}
+        return wire | {name: value for name, value in more.items() if value not in ("", None)}
+
+
+class Undo(Struct, frozen=True, kw_only=True):
+    """An undo of a task: what can be taken back and what cannot, or what came of it.
+
+    Example:
+        >>> from penstock import Undo
+        >>> Undo(task_id="task_1", status="nothing", calls=()).undo_id is None
+        True
+    """
+
+    task_id: str
+    """The task that is undone."""
+    status: str
+    """`planned` after a dry run, `nothing` if there is nothing to take back; else the status of the
+    undo: `running`, `suspended`, `blocked`, `succeeded`, `failed` or `cancelled`."""
+    calls: tuple[UndoCall, ...]
+    """The calls that had an effect, in the order in which they are taken back."""
+    undo_id: str | None = None
+    """The task that takes the calls back; None if there is none."""
+    questions: tuple[Question, ...] = ()
+    """The questions that the undo waits for."""
+    error: ErrorDetail | None = None
+    """Why the undo stopped before its end."""
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return its form in JSON."""
+        return {
+            "taskId": self.task_id,
+            "status": self.status,
+            "undoId": self.undo_id,
+            "calls": [each.to_wire() for each in self.calls],
+            "questions": [each.id for each in self.questions],
+            "error": None if self.error is None else self.error.to_wire(),
+        }
+
+
+class PlannedCall(Struct, frozen=True):
+    """A call of a plan, with what the log has of it."""
+
+    call: UndoCall
+    settled: CallSettled | None = None
+    """None of a call that has no outcome."""
+
+
+class UndoPlan(Struct, frozen=True, kw_only=True):
+    """The calls of a task that had an effect, newest first, and its undos so far."""
+
+    calls: Sequence[PlannedCall]
+    undos: Sequence[TaskRecord] = field(default_factory=tuple)
+
+    @property
+    def shown(self) -> tuple[UndoCall, ...]:
+        """The calls as people see them."""
+        return tuple(each.call for each in self.calls)
+
+    def chosen(self, call_id: str | None) -> list[PlannedCall]:
+        """Return what an undo takes back: all that is ready, or one call.
+
+        A call that is named may also be unclear: a person has looked at what happened.
+        """
+        if call_id is None:
+            return [each for each in self.calls if each.call.status == "ready"]
+        may = ("ready", "unclear")
+        return [each for each in self.calls if call_id in _ids(each) and each.call.status in may]
+
+    def find(self, call_id: str) -> PlannedCall | None:
+        """Return a call by its id, or by the id that its model gave it."""
+        return next((each for each in self.calls if call_id in _ids(each)), None)
+
+
+def undo_id(task_id: TaskId, number: int) -> TaskId:
+    """Return the id of the n-th undo of a task."""
+    return TaskId(f"{UNDO}_{task_id}" if number == 1 else f"{UNDO}_{task_id}.{number}")
+
+
+class UndoReader:
+    """Reads plans from logs."""
+
+    def __init__(self, log: Log, projections: Projections, invoker_of: InvokerOf) -> None:
+        self._log = log
+        self._projections = projections
+        self.invoker_of = invoker_of
+
+    async def find_task(self, task_id: TaskId) -> TaskRecord | None:
+        """Return a task; None if there is none."""
+        return await self._projections.find_task(task_id)
+
+    async def plan(self, task: TaskRecord, *, before: TaskId | None = None) -> UndoPlan:
+        """Return the plan of a task; with `before`, as it was when that undo of it began."""
+        calls = planned_calls(await records_of(self._log, task), self._find_tool)
+        undos: list[TaskRecord] = []
+        while (undo := undo_id(task.task_id, len(undos) + 1)) != before:
+            if (found := await self.find_task(undo)) is None:
+                break
+            undos.append(found)
+            outcomes = outcomes_of(undo, await records_of(self._log, found))
+            calls = [with_outcome(each, outcomes.get(each.call.id)) for each in calls]
+        return UndoPlan(calls=calls, undos=undos)
+
+    def _find_tool(self, agent: str, tool_id: str) -> ToolSpec | None:
+        tool = self.invoker_of(agent, tool_id).registry.by_id.get(tool_id)
+        return None if tool is None else tool.spec
+
+    async def is_undo(self, task: TaskRecord) -> bool:
+        """Whether a task is itself an undo."""
+        records = await self._log.read(task.log_id, after=task.first_seq - 1, limit=1)
+        requested = records[0].event if records else None
+        return isinstance(requested, CallRequested) and requested.undoes is not None
+
+
+def planned_calls(records: Sequence[Record], find_tool: FindTool) -> list[PlannedCall]:
+    """Return the calls of a task that had an effect, newest first."""
+    settled = {each.path: each for each in records if isinstance(each.event, CallSettled)}
+    begun = {each.path: each for each in records if isinstance(each.event, CallStarted)}
+    frames = {each.path for each in records if isinstance(each.event, AgentStarted)}
+    covered = [path for path, each in settled.items() if path and _revert_of(each)]
+    planned: dict[int, PlannedCall] = {}
+    for path, record in {**begun, **settled}.items():
+        if path is None or any(is_below(path, outer) for outer in covered):
+            continue
+        event = record.event
+        if isinstance(event, CallSettled) and event.revert is not None:
+            planned[record.seq] = _settled(record.seq, event, find_tool)
+        elif path not in begun or path in frames or _is_frame(event, find_tool):
+            continue
+        elif isinstance(event, CallSettled):
+            planned[record.seq] = _settled(record.seq, event, find_tool)
+        elif isinstance(event, CallStarted):
+            planned[record.seq] = _open(record.seq, event)
+    erased = [each for each in records if isinstance(each.event, Erased)]
+    return [*(planned[seq] for seq in sorted(planned, reverse=True)), *map(_erased, erased)]
+
+
+def _is_frame(event: Any, find_tool: FindTool) -> bool:
+    """Whether a call acts only through the calls inside it."""
+    tool = find_tool("", event.tool_id)
+    return tool is not None and tool.is_frame
+
+
+def _settled(seq: int, event: CallSettled, find_tool: FindTool) -> PlannedCall:
+    revert, error = event.revert, event.envelope.error
+    call = UndoCall(id=str(seq), tool=event.tool_id, status="impossible")
+    if error is not None:
+        what = "it" if error.code in _CUT else "a part of it"
+        reason = f"it ended as {error.code}: {what} may have happened"
+        return PlannedCall(replace(call, reason=reason), event)
+    if revert is None:
+        reason = _why_no_revert(event.tool_id, find_tool)
+        return PlannedCall(replace(call, reason=reason), event)
+    call = replace(call, revert=revert.tool_id)
+    if revert.input is None:
+        return PlannedCall(replace(call, reason="its input contained a secret"), event)
+    call = replace(call, input=parse_json(revert.input))
+    if find_tool(revert.agent, revert.tool_id) is None:
+        reason = f"its revert {revert.tool_id!r} is not loaded here"
+        return PlannedCall(replace(call, reason=reason), event)
+    return PlannedCall(replace(call, status="ready"), event)
+
+
+def _why_no_revert(tool_id: str, find_tool: FindTool) -> str:
+    tool = find_tool("", tool_id)
+    if tool is not None and tool.revert:
+        return "its tool declared no revert when it ran"
+    return "its tool declares no revert"
+
+
+def _ids(planned: PlannedCall) -> tuple[str, ...]:
+    call_id = planned.settled.call_id if planned.settled else None
+    return (planned.call.id,) if call_id is None else (planned.call.id, call_id)
+
+
+def _revert_of(record: Record) -> bool:
+    event = record.event
+    return isinstance(event, CallSettled) and event.revert is not None
+
+
+def _open(seq: int, event: CallStarted) -> PlannedCall:
+    reason = "it has no outcome yet: undo cancels the task first"
+    return PlannedCall(
+        UndoCall(id=str(seq), tool=event.tool_id, status="impossible", reason=reason)
+    )
+
+
+def _erased(record: Record) -> PlannedCall:
+    reason = "this event was erased, and with it what it did"
+    return PlannedCall(UndoCall(id=str(record.seq), tool="", status="impossible", reason=reason))
+
+
+def outcomes_of(undo: TaskId, records: Sequence[Record]) -> dict[str, CallSettled | None]:
+    """Return what came of the reverts in an undo, by the id of the call; None of one that runs."""
+    outcomes: dict[str, CallSettled | None] = {}
+    for record in records:
+        place = (record.path or "").removeprefix(f"{undo}/").split("/")
+        if len(place) != _PARTS:
+            continue  # a call inside of a revert, or no call at all
+        if isinstance(record.event, CallStarted):
+            outcomes.setdefault(place[0])
+        elif isinstance(record.event, CallSettled):
+            outcomes[place[0]] = record.event
+    return outcomes
+
+
+_CUT = frozenset({Interrupted.code, ToolTimeout.code})
+"""The codes of calls that may or may not have happened."""
+_PARTS = 2
+"""Of a path in an undo, behind its task: the id of the call, and its revert."""
+
+
+def with_outcome(planned: PlannedCall, outcome: CallSettled | None) -> PlannedCall:
+    """Return a call with what came of its revert in an undo."""
+    if outcome is None:
+        return planned
+    error, call = outcome.envelope.error, planned.call
+    if error is None:
+        return _changed(planned, replace(call, status="undone", reason=""))
+    if error.code in _CUT:
+        reason = "its revert was cut and may or may not have happened: look, then name the call"
+        return _changed(planned, replace(call, status="unclear", reason=reason))
+    reason = f"its revert failed: {error.message}"
+    return _changed(planned, replace(call, reason=reason))
+
+
+def _changed(planned: PlannedCall, call: UndoCall) -> PlannedCall:
+    return PlannedCall(call, planned.settled)
