@@ -71,7 +71,18 @@ _newest_status = _status_of.order_by(tasks.c.first_seq.desc()).limit(1)
 _PLACE_IN_HAND = tasks.c.first_seq + 0
 """Orders tasks that have not ended. By the column itself, SQLite would read every task that the log
 ever had in the order of that index, in place of the few in the index `tasks_in_hand`."""
-_in_hand = _status_of.where(tasks.c.ended_seq.is_(None)).order_by(_PLACE_IN_HAND.desc()).limit(1)
+
+
+def _open_in(log_id: Any) -> tuple[ColumnElement[bool], ...]:
+    """Return the condition for tasks of a log that have not ended.
+
+    A range, because SQLite weighs the index of all tasks like `tasks_in_hand` for an equal value.
+    """
+    return tasks.c.log_id.between(log_id, log_id), tasks.c.ended_seq.is_(None)
+
+
+_open_status = select(tasks.c.status).where(*_open_in(sessions.c.session_id))
+_in_hand = _open_status.order_by(_PLACE_IN_HAND.desc()).limit(1)
 _SESSIONS = select(
     sessions,
     func.coalesce(_in_hand.scalar_subquery(), _newest_status.scalar_subquery()).label("status"),
@@ -140,7 +151,6 @@ class SqlProjections:
     ) -> tuple[Sequence[TaskRecord], int]:
         """Return tasks by the time of their request, usually newest first."""
         conditions = _equal(
-            (tasks.c.log_id, log_id),
             (tasks.c.profile_id, profile_id),
             (tasks.c.kind, of.kind),
             (tasks.c.agent, of.agent),
@@ -151,8 +161,10 @@ class SqlProjections:
         conditions += _within(of)
         columns = _BY_TIME if log_id is None else _IN_LOG
         if log_id is not None and of.status is not None and not of.status.is_final:
-            conditions.append(tasks.c.ended_seq.is_(None))
+            conditions += _open_in(log_id)
             columns = (_PLACE_IN_HAND, tasks.c.task_id)
+        elif log_id is not None:
+            conditions.append(tasks.c.log_id == log_id)
         order = _ordered(page, *columns, usually=True)
         rows, total = await self._page(_TASKS, conditions, order, page)
         return await self._readable(rows, self._listed_task), total

@@ -8,11 +8,12 @@ import pytest
 from sqlalchemy import Connection, Engine, event, text
 
 from penstock.core.errors import StoreCorrupt
-from penstock.core.ids import LogId, QuestionId
+from penstock.core.ids import LogId, QuestionId, SessionId
+from penstock.core.task import TaskStatus
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database, open_database
 from penstock.store.logs.sql_log import SqlLog
-from penstock.store.projections import Page
+from penstock.store.projections import Page, TasksOf
 from penstock.store.sql_projections import SqlProjections
 from tests.kit.log_entries import ANN, CHAT, ONE, asked, ended, held, opened, started
 
@@ -92,6 +93,35 @@ async def test_a_page_is_found_in_the_index_of_its_list(tmp_path: Path, blobs: B
     of_sessions, of_tasks = (each for each in ran if "IN (SELECT" in each)
     assert "INDEX sessions_of_a_profile (profile_id=?)" in await plan(database, of_sessions)
     assert "INDEX tasks_of_a_log (log_id=?)" in await plan(database, of_tasks)
+    await database.close()
+
+
+async def test_open_tasks_are_found_without_reading_all_tasks_of_a_log(
+    sqlite_url: str, blobs: Blobs
+) -> None:
+    database = await open_database(sqlite_url)
+    lists = SqlProjections(database, blobs)
+    ran: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        ran.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        await lists.find_session(SessionId(CHAT))
+        await lists.tasks(log_id=CHAT, of=TasksOf(status=TaskStatus.SUSPENDED), page=Page())
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    asked = [each for each in ran if "FROM tasks" in each]
+    assert len(asked) == 3
+    for statement in asked:
+
+        def unit(connection: Connection, statement: str = statement) -> str:
+            given = ("x",) * statement.count("?")
+            rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", given)
+            return "\n".join(str(row[-1]) for row in rows)
+
+        assert "INDEX tasks_in_hand (log_id>? AND log_id<?)" in await database.read(unit)
     await database.close()
 
 
