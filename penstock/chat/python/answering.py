@@ -272,9 +272,10 @@ class Answering:
             return None
         approvals = [each for each in target.questions if each.kind == "approval"]
         if not approvals:
+            others = ", ".join(each.kind for each in target.questions)
+            hint = f". It asks {others}: use `runtime.answer(question, value)`" if others else ""
             raise RuntimeMisuse(
-                f"the task {target.task_id!r} has no open approval: it is {target.status}, and its "
-                f"questions are {[each.kind for each in target.questions]}; see `runtime.answer`"
+                f"the task {target.task_id!r} has no open approval: it is {target.status}{hint}"
             )
         for question in approvals:
             await self.requests.answer(question.id, body)

@@ -226,7 +226,7 @@ def list_runs(*, project: ProjectFolder = None, as_json: AsJson = False) -> None
 
 
 def _rate(record: RunRecord) -> str:
-    return str(record.report.rate) if record.is_finished else "cut; the same command continues it"
+    return str(record.report.rate) if record.is_finished else "cut; run it again to continue"
 
 
 def _summary(report: Report) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.app.runtime import Runtime
 from penstock.core.call import Effect
@@ -115,8 +116,11 @@ async def test_a_wrong_use_names_the_right_line() -> None:
         with pytest.raises(RuntimeMisuse, match="2 open questions: answer each"):
             await runtime.answer(reply, value=True)
         done = await runtime.approve(reply)
-        with pytest.raises(RuntimeMisuse, match="no open approval: it is succeeded"):
+        with pytest.raises(RuntimeMisuse, match=r"no open approval: it is succeeded$"):
             await runtime.approve(done)
+        asking = replace(done, questions=(replace(reply.questions[0], kind="choice"),))
+        with pytest.raises(RuntimeMisuse, match=r"It asks choice: use `runtime.answer\("):
+            await runtime.approve(asking)
         with pytest.raises((AlreadyAnswered, QuestionClosed)):
             await runtime.reject(reply.questions[0], "too late")
         nothing: Any = None
