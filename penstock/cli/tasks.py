@@ -23,6 +23,7 @@ from penstock.cli.terminal.render import event_line, print_table, when
 from penstock.core.errors import NotFound, StoreCorrupt
 from penstock.core.events.events import CallRequested, Record, TaskBlocked, TaskEnded, TaskSuspended
 from penstock.core.events.flow_events import FlowRequested
+from penstock.core.events.own_events import waits_for_tasks
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.task import TaskRecord, TaskStatus, blocked, is_lacking
 from penstock.core.text import cut, one_line
@@ -265,7 +266,7 @@ async def _rests_since(runtime: Runtime, record: Record) -> bool:
         seconds = runtime.parts.world.limits.sweep_seconds
         reply = await runtime.requests.wait(record.task_id, seconds=seconds)
         return reply is not None and reply.status is TaskStatus.BLOCKED
-    if not isinstance(record.event, TaskSuspended):
+    if not isinstance(record.event, TaskSuspended) or waits_for_tasks(record.event):
         return False
     later = await runtime.parts.storage.log.read(record.log_id, after=record.seq)
     return all(each.task_id != record.task_id for each in later)

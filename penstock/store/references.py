@@ -23,6 +23,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, func, 
 
 from penstock.core.clock import Moment
 from penstock.core.errors import NotFound, StoreCorrupt
+from penstock.core.events.child_events import CHILD, ChildRequested
 from penstock.core.events.codec import decode, kind_of
 from penstock.core.events.events import CallSettled, Entry, Event, MessageReceived
 from penstock.core.events.flow_events import FlowRequested
@@ -156,25 +157,27 @@ def is_used(blob_id: BlobId, connection: Connection) -> bool:
 
 
 def requests_of_runs(log_ids: Collection[LogId], connection: Connection) -> list[RunRequest]:
-    """Return the requests of all runs that calls of these logs started, and perhaps of others."""
+    """Return the requests of the runs and children of these logs, and perhaps of others."""
     owners = select(logs.c.profile_id).where(logs.c.log_id.in_(log_ids)).distinct()
     first = (events.c.log_id == tasks.c.log_id, events.c.seq == tasks.c.first_seq)
     statement = select(events.c.log_id, events.c.kind, events.c.body, events.c.blob_id).where(
-        tasks.c.profile_id.in_(owners), tasks.c.kind == FLOW, *first
+        tasks.c.profile_id.in_(owners), tasks.c.kind.in_((FLOW, CHILD)), *first
     )
     # a filter that saves decoding; a large body, or one with the text in another field, passes
-    named = log_ids if len(log_ids) == 1 else ("waiter_log",)
+    named = log_ids if len(log_ids) == 1 else ("waiter_log", "parent_log")
     may_be = [events.c.body.contains(each, autoescape=True) for each in named]
     statement = statement.where(or_(events.c.blob_id.is_not(None), *may_be))
     return [RunRequest(*row) for row in connection.execute(statement).all()]
 
 
 def waiter_of(kind: str, body: str) -> tuple[LogId | None, TaskId | None]:
-    """Return the log and the task of the call that requested a run, if a call did."""
+    """Return the log and the task of the call that requested a run or a child, if one did."""
     try:
         request = decode(kind, body)
     except ValueError:
         return None, None
+    if isinstance(request, ChildRequested):
+        return request.parent_log, request.parent
     if not isinstance(request, FlowRequested):
         return None, None
     return request.waiter_log, request.waiter

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Connection, Engine, Table, event, select
 
 from penstock.agents.agent import Agent, ChatSettings
@@ -44,10 +45,12 @@ from penstock.store.tables import (
 )
 from penstock.testing.clock import FakeClock
 from tests.kit.asking import ask
+from tests.kit.child_events import STORED_OF_CHILDREN
 from tests.kit.log_entries import ANN, CHAT, ONE, TWO, ended, held, started
 from tests.kit.server import InMemoryServer, served
 from tests.kit.tools import Act, echo
 
+CHILD: Any = STORED_OF_CHILDREN[0][0]
 SECRET = "sesame"  # noqa: S105  what is to be erased
 SMALL = Agent("assistant", settings=ChatSettings(result_max_chars=500))
 
@@ -322,6 +325,16 @@ async def test_runs_that_runs_began_go_too_and_those_of_others_stay(
         await log.send(LogId(f"run_{name}"), [Entry(asked, TaskId(f"run_{name}"))])
     assert await erasure.erase_log(CHAT) == {CHAT, "run_a", "run_b"}
     assert [await log.head(LogId(f"run_{name}")) > 0 for name in "abc"] == [False, False, True]
+
+
+async def test_children_of_a_conversation_go_with_it(log: SqlLog, erasure: Erasure) -> None:
+    lease = await held(log)
+    await log.append(lease, [started()])
+    child = replace(CHILD, profile_id=ANN, parent=ONE, parent_log=CHAT)
+    for name, parent_log, parent in (("a", CHAT, ONE), ("b", "task_a", "task_a")):
+        asked = replace(child, parent=TaskId(parent), parent_log=LogId(parent_log))
+        await log.send(LogId(f"task_{name}"), [Entry(asked, TaskId(f"task_{name}"))])
+    assert await erasure.erase_log(CHAT) == {CHAT, "task_a", "task_b"}
 
 
 async def test_listeners_are_notified_of_every_log_that_lost_text(

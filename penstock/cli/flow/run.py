@@ -56,6 +56,7 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.events.flow_events import ValueType
+from penstock.core.events.own_events import waits_for_tasks
 from penstock.core.ids import LogId, QuestionId, TaskId, new_id
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.task import QuestionRecord, QuestionStatus, TaskStatus
@@ -219,6 +220,8 @@ class _WatchedRun:
 
     def _stops(self, event: Event) -> bool:
         """Whether the run has ended, or waits for a question that is still open."""
+        if waits_for_tasks(event):
+            return False
         if isinstance(event, TaskSuspended):
             return not any(map(self._asker.is_closed, event.questions))
         return isinstance(event, TaskEnded | TaskBlocked)

@@ -36,6 +36,7 @@ from penstock.core.events.events import (
     TaskEnded,
     TaskSuspended,
 )
+from penstock.core.events.own_events import waits_for_tasks
 from penstock.core.ids import LogId, TaskId
 from penstock.core.text import cut, one_line
 from penstock.tools.detached_calls import DETACHED
@@ -95,6 +96,8 @@ class Timeline:
                 if not isinstance(item, Record):
                     continue
                 self._take(item)
+                if waits_for_tasks(item.event):
+                    continue
                 if isinstance(item.event, TaskEnded | TaskSuspended | TaskBlocked):
                     return True
         return False

@@ -5,6 +5,7 @@ from penstock.core.events.events import (
     CallRetried,
     CallSettled,
     CallStarted,
+    Event,
     NoteEmitted,
     PromptResolved,
     QuestionAnswered,
@@ -20,6 +21,14 @@ from penstock.core.events.flow_events import AgentReminded, AgentStarted, FlowEv
 from penstock.core.events.history_events import Erased, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided
 from penstock.core.events.schedule_events import WaitExpired
+
+
+def waits_for_tasks(event: Event) -> bool:
+    """Whether a task that suspends waits for other tasks alone, and so for no person."""
+    if not isinstance(event, TaskSuspended):
+        return False
+    return bool(event.joins) and not (event.questions or event.runs)
+
 
 OwnEvent = (
     ReplyReceived

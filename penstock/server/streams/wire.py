@@ -43,6 +43,7 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.events.flow_events import HandedBack, HandedOff, RunEnded
+from penstock.core.events.own_events import waits_for_tasks
 from penstock.core.events.subagent_filter import SubagentFilter
 from penstock.core.ids import CallId, MessageId, SessionId, TaskId
 from penstock.core.task import Question, QuestionStatus, TaskStatus
@@ -296,6 +297,8 @@ class ChatFrames:
         self._unseen.add(Position(seq), frame)
 
     def _suspend(self, seq: int, task_id: TaskId, event: TaskSuspended) -> None:
+        if waits_for_tasks(event):  # the stream continues, and so does the task
+            return
         self._is_over, self._awaited = True, event.runs
         frame = {"type": "suspended", "taskId": task_id, "questions": list(event.questions)}
         runs = {"runs": list(event.runs)} if event.runs else {}

@@ -1,6 +1,8 @@
 """Frames of the chat stream: each kind, and the end of a stream."""
 
+from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope, ErrorDetail
+from penstock.core.events.child_events import Join
 from penstock.core.events.events import (
     CallRequested,
     CallSettled,
@@ -293,6 +295,21 @@ def test_progress_of_a_tool_is_a_note() -> None:
 
 
 RUN, OTHER = TaskId("task_08"), TaskId("task_09")
+
+
+def test_a_stream_continues_while_its_task_waits_for_other_tasks() -> None:
+    story = Story(1, "msg_01", "msg_02")
+    join = Join(CallPath("task_1/1/plan#ab"), (RUN,))
+    view = StreamView(
+        session_id=SessionId(story.log_id),
+        link_to=lambda stored: stored.blob_id,
+        max_iterations=8,
+    )
+    frames = ChatFrames(view, START)
+    frames.feed(story.items)
+    story.add(TaskSuspended(questions=(), joins=(join,)))
+    assert frames.feed(story.items[-1:]) == []
+    assert not frames.is_over
 
 
 def test_a_stream_ends_while_its_task_waits_for_a_run() -> None:
