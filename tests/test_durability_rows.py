@@ -152,6 +152,9 @@ SHOWN = {
     "`kill -9` while a schedule is due, at any write": [
         "chaos/test_schedules.py::test_a_tick_survives_a_kill_at_each_of_its_writes"
     ],
+    "`kill -9` while a tool requests [child tasks](tasks.md) or waits for them, at any write": [
+        "journeys/test_children_killed.py::test_a_story_killed_at_any_write_has_each_child_once"
+    ],
     "several processes see the same due time": [
         f"{TICKER}::test_several_processes_start_one_task_for_each_due_time",
         "promises/test_schedule_claims.py::test_one_due_time_starts_one_task_also_if_it_comes_again",

@@ -288,8 +288,9 @@ class Assembly:
             arguments_of=partial(wanted_by, project_parts.flows.library),
             world=world,
         )
-        lists, flows, closer = self._storage.projections, self._flow_work, self._closer
-        children = ChildWork(self._participants, world, self._bus, key=key, projections=lists)
+        storage, flows, closer = self._storage, self._flow_work, self._closer
+        chat_parts = (self._participants, world, self._bus)
+        children = ChildWork(*chat_parts, key=key, projections=storage.projections, log=storage.log)
         works = (chat, DirectWork(calls, self._undo_reader, self._resources.artifacts), commands)
         return TaskDispatcher(*works, flows=flows, children=children, closer=closer)
 

@@ -9,7 +9,7 @@ settings end the task with a reason; a missing part is checked before, by chat/t
 Shown by tests/chat/test_session.py; tests/journeys resume it after each event.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -185,6 +185,7 @@ class ChatWork:
         self._bus = bus
         self._key = key
         self._closer = TaskCloser(key)
+        self._in_tree: Callable[[TaskState, Budget], Awaitable[Budget]] | None = None
 
     async def work(self, held: HeldLog, task: TaskState) -> None:
         """Run the task of one message until it ends or waits."""
@@ -267,6 +268,8 @@ class ChatWork:
         setup = self._participants.setup(agent)
         offers = await self._offers(held, task, setup)
         budget = Budget(agent.settings.allowance, task.spent, self._world.clock)
+        if self._in_tree is not None:
+            budget = await self._in_tree(task, budget)
         ledger = Ledger(held, task, budget, self._key)
         hooks = reply_hooks = None
         if setup.hooks is not None:

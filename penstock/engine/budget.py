@@ -141,11 +141,12 @@ class PartialBudget(Budget):
     __slots__ = ("_outer", "_own_end", "has_refused")
 
     def __init__(
-        self, allowance: Allowance, spent: PartSpent, clock: Clock, *, outer: Budget, active_ms: int
+        self, allowance: Allowance, spent: Spent, clock: Clock, *, outer: Budget, active_ms: int
     ) -> None:
         self._outer = outer
         super().__init__(allowance, spent, clock)
-        worked = (active_ms - spent.since_ms) / 1000
+        since_ms = spent.since_ms if isinstance(spent, PartSpent) else 0
+        worked = (active_ms - since_ms) / 1000
         self.ends_at = clock.monotonic() - worked + allowance.seconds
         self.has_refused = False
         """Whether its own allowance ended work that its caller's budget would have allowed."""

@@ -9,27 +9,32 @@ agents around the call must not. Shown by tests/chat/children/test_work.py.
 """
 
 import asyncio
+import math
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from penstock.agents.agent import Agent
+from penstock.agents.agent import DEFAULTS, Agent
 from penstock.agents.handoffs import NO_HANDOFFS
-from penstock.agents.loop import End
+from penstock.agents.loop import BUDGET_EXCEEDED, End, FinalReply
 from penstock.agents.output_contract import contract_of_schema
 from penstock.agents.tool_offer import TaskOffers, caller_for
 from penstock.chat.children.brief import additions, brief_text, narrowed
+from penstock.chat.children.tree_budget import BudgetKeeper
 from penstock.chat.session import AgentSetup, ChatWork, Participants, profile_of
-from penstock.core.call_errors import ToolTimeout
+from penstock.core.call_errors import BudgetExceeded, ToolTimeout
 from penstock.core.envelope import ErrorDetail
+from penstock.core.errors import NotFound
 from penstock.core.events.child_events import ChildRequested
 from penstock.core.ids import TaskId
 from penstock.core.limits import World
 from penstock.core.task import TaskRecord, TaskStatus
+from penstock.engine.budget import Allowance, Budget, PartialBudget
 from penstock.engine.bus import Bus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.task_body import failed, message_of
 from penstock.engine.task_state import TaskState
+from penstock.store.logs.log import Log
 from penstock.store.projections import Projections
 from penstock.tools.policy import Caller
 from penstock.tools.tasks.child_tasks import outcome_of
@@ -49,9 +54,11 @@ class ChildWork(ChatWork):
         *,
         key: bytes,
         projections: Projections,
+        log: Log,
     ) -> None:
         super().__init__(participants, world, bus, key=key)
-        self._projections = projections
+        self._projections, self._in_tree = projections, self._with_tree
+        self._trees = BudgetKeeper(log, projections, world.clock, allowance_of=self._allowance_of)
         self._places: WeakValueDictionary[TaskId, asyncio.Semaphore] = WeakValueDictionary()
         """How many more tasks of each tree may work, by its root."""
 
@@ -118,7 +125,30 @@ class ChildWork(ChatWork):
             agent = _for_child(agent, child)
         if task.started is None:
             await self._begin_child(held, task, agent)
-        return await super()._run_agent(held, task, agent, is_new=is_new)
+        end = await super()._run_agent(held, task, agent, is_new=is_new)
+        if isinstance(end, FinalReply) and end.reply is None and end.finish == BUDGET_EXCEEDED:
+            # The notice that ends a chat is for people; a program must see that work is missing.
+            message = "the budget of the tree of tasks is used up"
+            return ErrorDetail(code=BudgetExceeded.code, message=message, continuable=False)
+        return end
+
+    async def _with_tree(self, task: TaskState, own: Budget) -> Budget:
+        """Return the budget of the child within that of its tree."""
+        tree = await self._trees.of(task, _request(task))
+        if tree is None:
+            return own
+        # Its time has a reason of its own: `work` ends it.
+        settings = self._participants.agent(_request(task).agent).settings
+        allowance = replace(settings.allowance, seconds=math.inf)
+        clock, active_ms = self._world.clock, task.spent.active_ms
+        return PartialBudget(allowance, task.spent, clock, outer=tree, active_ms=active_ms)
+
+    def _allowance_of(self, root: TaskRecord) -> Allowance:
+        """Return the budget of the task at the root; that of a chat without settings by default."""
+        try:
+            return self._participants.agent(root.agent).settings.allowance
+        except NotFound:
+            return DEFAULTS.allowance
 
     async def _begin_child(self, held: HeldLog, task: TaskState, agent: Agent) -> None:
         """Add the event with which the child starts; it has the text that its model reads."""
