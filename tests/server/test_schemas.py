@@ -11,6 +11,7 @@ from penstock.core.call import Effect
 from penstock.core.json_values.schema import Schema
 from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.task import EXPIRED, QuestionKind, QuestionStatus, TaskStatus, standing
+from penstock.server.flow_schemas import TASKS
 from penstock.server.schemas import (
     COMPONENTS,
     FRAMES,
@@ -31,11 +32,11 @@ ARTIFACT = {"id": "a", "toolName": "t", "totalCharacters": 1, "offset": 0, "text
 
 @cache
 def component(name: str) -> Schema:
-    whole = json.dumps(ref(name) | {"$defs": COMPONENTS})
+    whole = json.dumps(ref(name) | {"$defs": COMPONENTS | TASKS})
     return Schema(json.loads(whole.replace("#/components/schemas/", "#/$defs/")))
 
 
-@pytest.mark.parametrize("name", COMPONENTS)
+@pytest.mark.parametrize("name", COMPONENTS | TASKS)
 def test_each_component_is_a_schema_of_an_object(name: str) -> None:
     """A schema that accepts every value describes nothing."""
     others: tuple[Any, ...] = (7, "x", None, [], {"unknown": "knows this"})
@@ -54,7 +55,7 @@ def test_each_component_is_a_schema_of_an_object(name: str) -> None:
     ],
 )
 def test_a_closed_set_is_the_one_of_the_domain(name: str, key: str, words: type[StrEnum]) -> None:
-    assert COMPONENTS[name]["properties"][key]["enum"] == [each.value for each in words]
+    assert (COMPONENTS | TASKS)[name]["properties"][key]["enum"] == [each.value for each in words]
 
 
 def test_a_question_has_a_status_of_the_domain_or_has_expired() -> None:

@@ -17,7 +17,7 @@ from tests.kit.tools import Act
 
 NO_OBJECT = [None, 1, "x", [], [1], True]
 LATER = [
-    "task.spawnChildren",
+    "task.runSubagent",
     "dispatcher.claimDueSubjects",
     "browser.run",
     "toString",
