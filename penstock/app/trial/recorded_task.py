@@ -149,6 +149,10 @@ class RecordedTask:
         """Return a recorded reply."""
         return self._next((ReplyReceived, path, iteration, closing))
 
+    def question(self, path: CallPath) -> Record | None:
+        """Return a question of a call that was not asked again."""
+        return self._next((QuestionAsked, path))
+
     def other_reply(self, path: CallPath | None) -> Record | None:
         """Return the next recorded reply of this agent, to whatever request."""
         for key, queue in self._queues.items():

@@ -9,6 +9,7 @@ from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import fields, replace
 
 from penstock.agents.agent import Agent, ChatSettings
+from penstock.agents.agent_settings import check_settings
 from penstock.agents.catalog import ModelSelector
 from penstock.app.runtime_parts import RuntimeParts, Storage
 from penstock.app.trial.replay_answers import Answers
@@ -283,9 +284,11 @@ def _with_settings(settings: ChatSettings, changes: Json) -> ChatSettings:
     if unknown := sorted(set(changes) - {each.name for each in fields(settings)}):
         raise ConfigError(f"there is no setting {unknown[0]!r} of agents")
     try:
-        return convert({**known, **changes}, ChatSettings)
+        changed = convert({**known, **changes}, ChatSettings)
     except ValidationError as error:
         raise ConfigError(f"the settings cannot be changed: {error}") from None
+    check_settings(changed, ChatSettings)
+    return changed
 
 
 def _storage_for(storage: Storage, outputs: Mapping[BlobId, bytes]) -> Storage:
