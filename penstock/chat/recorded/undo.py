@@ -15,6 +15,7 @@ task has ended; reverts that are settled are replayed by the ledger.
 Shown by tests/chat/recorded/test_undo.py and tests/journeys/test_undo.py.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -200,6 +201,9 @@ def planned_calls(records: Sequence[Record], find_tool: FindTool) -> list[Planne
         event = record.event
         if isinstance(event, CallSettled) and event.revert is not None:
             planned[record.seq] = _settled(record.seq, event, find_tool)
+        elif isinstance(event, CallSettled) and _stores(event, find_tool):
+            call = UndoCall(id=str(record.seq), tool=event.tool_id, status="impossible")
+            planned[record.seq] = PlannedCall(replace(call, reason=STORED), event)
         elif path not in begun or path in frames or _is_frame(event, find_tool):
             continue
         elif isinstance(event, CallSettled):
@@ -208,6 +212,13 @@ def planned_calls(records: Sequence[Record], find_tool: FindTool) -> list[Planne
             planned[record.seq] = _open(record.seq, event)
     erased = [each for each in records if isinstance(each.event, Erased)]
     return [*(planned[seq] for seq in sorted(planned, reverse=True)), *map(_erased, erased)]
+
+
+def _stores(event: CallSettled, find_tool: FindTool) -> bool:
+    """Whether a call changed a value or a file that penstock keeps."""
+    tool = find_tool("", event.tool_id)
+    is_change = tool.is_transactional if tool else _CHANGE.fullmatch(event.tool_id) is not None
+    return is_change and event.envelope.ok
 
 
 def _is_frame(event: Any, find_tool: FindTool) -> bool:
@@ -279,6 +290,9 @@ def outcomes_of(undo: TaskId, records: Sequence[Record]) -> dict[str, CallSettle
     return outcomes
 
 
+STORED = "it changed a value or a file that penstock keeps, and the log has not what was there"
+_CHANGE = re.compile(r"state\.(\w+\.)?(put|patch|append|delete)|workspace\.write")
+"""The names of changes that the code of a tool makes."""
 _CUT = frozenset({Interrupted.code, ToolTimeout.code})
 """The codes of calls that may or may not have happened."""
 _PARTS = 2

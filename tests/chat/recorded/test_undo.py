@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.chat.recorded.undo import (
+    STORED,
     PlannedCall,
     UndoCall,
     UndoPlan,
@@ -33,6 +34,7 @@ def spec(tool_id: str, **more: Any) -> ToolSpec:
 
 
 TOOLS = {"back": spec("back"), "script": spec("script", is_frame=True)}
+TOOLS["write_text_file"] = spec("write_text_file", is_transactional=True)
 
 
 def log(*events: tuple[str, Event]) -> list[Record]:
@@ -88,6 +90,19 @@ def plan(*events: tuple[str, Event]) -> list[tuple[str, str, str]]:
             [("t/1/do#a", settled("do", revert=Revert(tool_id="back", input=None)))],
             [("1", "do", "its input contained a secret")],
         ),
+        (
+            [("t/1/do#a/workspace.write#b", settled("workspace.write"))],
+            [("1", "workspace.write", STORED)],
+        ),
+        (
+            [("t/1/do#a/state.profile.put#b", settled("state.profile.put"))],
+            [("1", "state.profile.put", STORED)],
+        ),
+        (
+            [("t/1/write_text_file#b", settled("write_text_file"))],
+            [("1", "write_text_file", STORED)],
+        ),
+        ([("t/1/do#a/state.profile.get#b", settled("state.profile.get"))], []),
         # A frame acts through the calls inside it; a revert of a frame covers them.
         (
             [
