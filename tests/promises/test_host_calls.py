@@ -207,7 +207,7 @@ async def test_a_mistake_is_a_type_error_in_words(
 
 
 @pytest.mark.parametrize(
-    "name", ["task.spawn", "task.runSubagent", "dispatcher.syncSubjects", "browser.run"]
+    "name", ["dispatcher.syncSubjects", "dispatcher.claimDueSubjects", "browser.run"]
 )
 async def test_later_functions_are_not_available(sandbox: Sandbox, name: str) -> None:
     caught = f"await flo.{name}({{}}).catch((e) => [e.code, e.message, e instanceof flo.FloError])"

@@ -243,7 +243,7 @@ async def test_a_receiver_that_is_gone_pauses_its_webhook() -> None:
         await here.listed(lambda found: found[0].attempts == 1)
         assert await here.outbox.paused() == {HOOK.webhook_id: "the receiver answered 410 Gone"}
         assert await here.outbox.resume(HOOK.webhook_id)
-        await here.listed(have("delivered", "delivered"), step=600)
+        await here.listed(have("delivered", "delivered"), step=100)
 
 
 async def test_eight_attempts_run_at_once() -> None:
