@@ -19,7 +19,7 @@ from penstock.chat.directory import Directory
 from penstock.chat.inbox import Inbox
 from penstock.chat.log_follower import LogSource, follow
 from penstock.chat.recorded.fork import Fork, ForkRequest, TaskCopier
-from penstock.chat.recorded.undo import UNDO, Undo, UndoCall, UndoPlan, UndoReader, undo_id
+from penstock.chat.recorded.undo import Undo, UndoCall, UndoPlan, UndoReader
 from penstock.chat.requests import (
     NewMessage,
     SentMessage,
@@ -33,7 +33,7 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import InvalidRequest, NameTaken, NotFound, SessionBusy, TaskOver
 from penstock.core.events.events import CallRequested, Entry
 from penstock.core.events.flow_events import HandedBack
-from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
+from penstock.core.ids import UNDO, LogId, QuestionId, SessionId, TaskId, undo_id
 from penstock.core.json_values.schema import Problem
 from penstock.core.profile import Profile
 from penstock.core.task import QuestionRecord, TaskRecord

@@ -33,6 +33,15 @@ ScheduleId = NewType("ScheduleId", str)
 ASSISTANT = "assistant"
 """The agent that every project has."""
 
+UNDO = "undo"
+"""Begins the ids of undos, and is in the place of their tool."""
+
+
+def undo_id(task_id: TaskId, number: int) -> TaskId:
+    """Return the id of the n-th undo of a task, which is the id of its log, too."""
+    return TaskId(f"{UNDO}_{task_id}" if number == 1 else f"{UNDO}_{task_id}.{number}")
+
+
 NewId = Callable[[str], str]
 """Takes a prefix such as `conv`, returns an id that no other call returns."""
 

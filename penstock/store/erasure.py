@@ -60,6 +60,7 @@ from penstock.store.references import (
     newest_of,
     release_erased,
     requests_of_runs,
+    undos_of,
     waiter_of,
 )
 from penstock.store.statements import Statements
@@ -285,13 +286,13 @@ class Erasure:
     async def _runs_of(
         self, log_ids: set[LogId], task_ids: set[TaskId] | None = None
     ) -> set[LogId]:
-        """Return the runs that calls of these logs, or of these tasks in them, started."""
+        """Return the runs that these logs, or these tasks in them, started, and their undos."""
         runs = set[LogId]()
         for request in await self._database.read(partial(requests_of_runs, log_ids)):
             log_id, task_id = waiter_of(request.kind, await self._body_of(request))
             if log_id in log_ids and (task_ids is None or task_id in task_ids):
                 runs.add(request.log_id)
-        return runs
+        return runs | await self._database.read(partial(undos_of, log_ids, task_ids))
 
     async def _body_of(self, request: RunRequest) -> str:
         """Return the body of a request, or nothing if it is lost."""

@@ -15,7 +15,7 @@ Proof: tests/store/test_references.py, tests/promises/test_interrupted_erasures.
 import re
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import count, islice
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -34,6 +34,7 @@ from penstock.core.ids import (
     LogId,
     MessageId,
     TaskId,
+    undo_id,
 )
 from penstock.core.profile import ADMIN, Profile
 from penstock.core.task import FLOW
@@ -168,6 +169,24 @@ def requests_of_runs(log_ids: Collection[LogId], connection: Connection) -> list
     may_be = [events.c.body.contains(each, autoescape=True) for each in named]
     statement = statement.where(or_(events.c.blob_id.is_not(None), *may_be))
     return [RunRequest(*row) for row in connection.execute(statement).all()]
+
+
+def undos_of(
+    log_ids: Collection[LogId], task_ids: Collection[TaskId] | None, connection: Connection
+) -> set[LogId]:
+    """Return the logs of the undos of these logs' tasks, or of some: they repeat their inputs."""
+    query = select(tasks.c.task_id).where(tasks.c.log_id.in_(log_ids))
+    if task_ids is not None:
+        query = query.where(tasks.c.task_id.in_(task_ids))
+    found = set[LogId]()
+    for task_id in connection.execute(query).scalars().all():
+        for number in count(1):
+            log_id = LogId(undo_id(TaskId(task_id), number))
+            if connection.execute(select(logs.c.log_id).where(logs.c.log_id == log_id)).first():
+                found.add(log_id)
+            else:
+                break
+    return found
 
 
 def waiter_of(kind: str, body: str) -> tuple[LogId | None, TaskId | None]:

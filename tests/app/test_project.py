@@ -104,7 +104,7 @@ def test_a_manifest_and_a_python_tool_with_one_id_are_both_left_out(tmp_path: Pa
 
 
 def test_a_check_sorts_counts_and_runs_further_checks(tmp_path: Path) -> None:
-    (tmp_path / "b.tool.yaml").write_text(MANIFEST.format("b") + "revert: x\n")
+    (tmp_path / "b.tool.yaml").write_text(MANIFEST.format("b") + "trusted_source: true\n")
     (tmp_path / "c.skill.yaml").write_text("[")
     findings = Diagnostic(code="import-bare", message="no", file="b.mts", line=2)
     checked = check_project(load(tmp_path), lambda project: [findings] * len(project.bundle.tools))

@@ -44,6 +44,7 @@ from penstock.store.tables import (
     web_links,
 )
 from penstock.testing.clock import FakeClock
+from penstock.tools.python.function import tool
 from tests.kit.asking import ask
 from tests.kit.child_events import STORED_OF_CHILDREN
 from tests.kit.log_entries import ANN, CHAT, ONE, TWO, ended, held, started
@@ -70,6 +71,29 @@ async def tell(server: InMemoryServer) -> tuple[LogId, TaskId]:
     """Let every party use a secret."""
     reply = await ask(server.runtime, f"It is {SECRET}")
     return LogId(reply.session_id), reply.task_id
+
+
+async def test_the_undos_of_a_conversation_are_erased_with_it() -> None:
+    """They repeat the inputs and outputs of the calls that they take back."""
+
+    @tool
+    def take_back(input: dict[str, Any], output: str) -> str:
+        """Take it back."""
+        return f"took back {input['text']}"
+
+    @tool(revert=take_back)
+    def put(text: str) -> str:
+        """Put a text somewhere."""
+        return "done"
+
+    model = ScriptedModel([call("put", text=SECRET), say("Ok.")])
+    async with served(model=model, tools=[put, take_back]) as server:
+        reply = await ask(server.runtime, "Put it.")
+        undo = await server.runtime.undo(reply.task_id)
+        log_id = LogId(undo.undo_id or "")
+        assert (undo.status, SECRET in f"{await texts(server, log_id)}") == ("succeeded", True)
+        deleted = await server.database_parts.erasure.erase_log(LogId(reply.session_id))
+        assert (log_id in deleted, await texts(server, log_id)) == (True, [])
 
 
 def telling() -> ScriptedModel:

@@ -28,8 +28,8 @@ from penstock.core.call_errors import Interrupted, ToolTimeout
 from penstock.core.envelope import ErrorDetail, Json
 from penstock.core.events.events import CallRequested, CallSettled, CallStarted, Record
 from penstock.core.events.flow_events import AgentStarted
-from penstock.core.events.history_events import Erased
-from penstock.core.ids import TaskId
+from penstock.core.events.history_events import Erased, Forked
+from penstock.core.ids import TaskId, undo_id
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.reply import Question
 from penstock.core.task import TaskRecord
@@ -38,8 +38,6 @@ from penstock.store.projections import Projections
 from penstock.tools.invoker import Invoker
 from penstock.tools.spec import ToolSpec
 
-UNDO = "undo"
-"""Begins the ids of undos, and is in the place of their tool."""
 UndoStatus = Literal["ready", "undone", "unclear", "impossible"]
 FindTool = Callable[[str, str], ToolSpec | None]
 """Finds a tool of an agent by the agent's name and the tool's id."""
@@ -148,11 +146,6 @@ class UndoPlan(Struct, frozen=True, kw_only=True):
         return next((each for each in self.calls if call_id in _ids(each)), None)
 
 
-def undo_id(task_id: TaskId, number: int) -> TaskId:
-    """Return the id of the n-th undo of a task."""
-    return TaskId(f"{UNDO}_{task_id}" if number == 1 else f"{UNDO}_{task_id}.{number}")
-
-
 class UndoReader:
     """Reads plans from logs."""
 
@@ -189,7 +182,12 @@ class UndoReader:
 
 
 def planned_calls(records: Sequence[Record], find_tool: FindTool) -> list[PlannedCall]:
-    """Return the calls of a task that had an effect, newest first."""
+    """Return the calls of a task that had an effect, newest first.
+
+    The calls that a fork copied are those of the other task: it takes them back, not its copy.
+    """
+    copied = [number for number, each in enumerate(records, 1) if isinstance(each.event, Forked)]
+    records = records[max(copied, default=0) :]
     settled = {each.path: each for each in records if isinstance(each.event, CallSettled)}
     begun = {each.path: each for each in records if isinstance(each.event, CallStarted)}
     frames = {each.path for each in records if isinstance(each.event, AgentStarted)}

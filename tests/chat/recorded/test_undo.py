@@ -11,7 +11,6 @@ from penstock.chat.recorded.undo import (
     UndoPlan,
     outcomes_of,
     planned_calls,
-    undo_id,
     with_outcome,
 )
 from penstock.core.call import CallPath
@@ -19,8 +18,8 @@ from penstock.core.call_errors import Interrupted, ToolFailed
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, CallStarted, Event, Record
-from penstock.core.events.history_events import Erased
-from penstock.core.ids import CallId, LogId, TaskId
+from penstock.core.events.history_events import Erased, Forked
+from penstock.core.ids import CallId, LogId, TaskId, undo_id
 from penstock.core.stored_changes import Revert
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 
@@ -70,6 +69,14 @@ def plan(*events: tuple[str, Event]) -> list[tuple[str, str, str]]:
     [
         ([("t/1/look#a", settled("look"))], []),
         ([("t/1/do#a", settled("do", revert=BACK))], [("1", "do", "ready")]),
+        (
+            [
+                ("t/1/do#a", settled("do", revert=BACK)),
+                ("", Forked(from_task=TaskId("task_0"), from_log=LogId("conv_0"), seq=1)),
+                ("t/2/do#b", settled("do", revert=BACK)),
+            ],
+            [("3", "do", "ready")],
+        ),
         (
             [("t/1/do#a", started("do")), ("t/1/do#a", settled("do"))],
             [("2", "do", "its tool declares no revert")],
