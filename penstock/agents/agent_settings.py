@@ -227,7 +227,8 @@ _ROWS: dict[str, Kind] = {
 def check_settings(settings: Any, kind: Any) -> None:
     """Check the settings of an agent in a program: their types, and that each can work.
 
-    Numbers may be smaller than those in files, such as a budget of half a second in a test.
+    Numbers may be smaller than those in files, such as a budget of half a second in a test, and
+    whole numbers larger: the program decides how long its own agents work.
 
     Args:
         settings: What the program gave.
@@ -254,9 +255,9 @@ def _wanted(kind: Kind | None, value: Any) -> str:
     if isinstance(kind, Nullable):
         kind = kind.kind
     match kind:
-        case AuthoredInteger(low=low, high=high):
-            is_fine = type(value) is int and min(low, 1) <= value <= high
-            wanted = f"a whole number from {min(low, 1)} to {high:,}"
+        case AuthoredInteger(low=low):
+            is_fine = type(value) is int and value >= min(low, 1)
+            wanted = f"a whole number, {min(low, 1)} or more"
         case Number(low=low, high=high):
             is_fine = type(value) in {int, float} and (0 < value <= high or value == low)
             wanted = f"a number {'above' if low else 'from'} 0 to {high:,}"

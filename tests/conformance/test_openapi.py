@@ -163,7 +163,8 @@ def test_no_request_makes_the_server_break_its_word(tmp_path: Path) -> None:
 
 
 FREE = {
-    *("agentId", "before", "conversationId", "lastEventId", "taskId", "tool", "search"),
+    *("agent", "agentId", "before", "conversationId", "lastEventId", "parent", "search"),
+    *("taskId", "tool", "webhookId"),
     *("exp", "name", "sig", "type"),  # of a signed link
 }
 """Parameters of a query that any text may be."""
@@ -182,7 +183,7 @@ async def test_parameters_with_a_closed_set_of_values_name_them() -> None:
     closed = {each for each in found if "'enum'" in each[2] or "'date-time'" in each[2]}
     assert {name for _, name, _ in found - closed} <= FREE
     sorts = {path: schema for path, name, schema in found if name == "sort"}
-    assert len(sorts) == 6
+    assert len(sorts) == 9
     assert "['updatedAt', 'createdAt', 'title']" in str(sorts)
 
 
