@@ -23,11 +23,13 @@ from collections.abc import Awaitable
 from copy import copy
 from functools import lru_cache
 from hashlib import blake2b
+from operator import itemgetter
 from typing import Any
 
 from penstock.core.call import Call, CallPath, is_below
 from penstock.core.call_errors import Interrupted
 from penstock.core.clock import Moment
+from penstock.core.events.child_events import Join
 from penstock.core.events.events import (
     CallRetried,
     CallSettled,
@@ -229,13 +231,14 @@ class Ledger:
         parked = self.task.waits.parked.get(path)
         return max(1 if parked is None else parked.entries + 1, self.task.entries.get(path, 0))
 
-    def newest_answer(self, path: CallPath) -> QuestionAnswered | None:
-        """Return the newest answer to the call itself or to a question that its code asked."""
+    def arrivals(self, path: CallPath) -> list[QuestionAnswered | Join]:
+        """Return the answers to a call and its code, and its waits that are over, newest first."""
         waits = self.task.waits
-        asked_here = [at for at in waits.answers if at == path or at.rpartition("/")[0] == path]
-        if not asked_here:
-            return None
-        return waits.answers[max(asked_here, key=waits.asked.__getitem__)]
+        arrived: list[tuple[int, QuestionAnswered | Join]] = [
+            *((waits.asked[at], each) for at, each in waits.answers.items() if _is_of(at, path)),
+            *(each for at, each in waits.met.items() if _is_of(at, path)),
+        ]
+        return [each for _, each in sorted(arrived, key=itemgetter(0), reverse=True)]
 
     def answer_to(self, path: CallPath) -> QuestionAnswered | None:
         """Return the answer to the question that this call asked, if there is one.
@@ -307,3 +310,8 @@ class Ledger:
             if tick > last_entry and is_below(inner, path)
         )
         return any(inner not in task.settled for inner in below)
+
+
+def _is_of(place: CallPath, path: CallPath) -> bool:
+    """Return whether a place is that of a call, or of an operation of its code."""
+    return place == path or place.rpartition("/")[0] == path

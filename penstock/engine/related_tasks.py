@@ -32,14 +32,14 @@ def hear(
         relate(task, event)
 
 
-def relate(task: TaskState, event: RunEnded | ChildrenSpawned | WaiterAdded) -> None:
+def relate(task: TaskState, event: RunEnded | ChildrenSpawned | WaiterAdded, tick: int = 0) -> None:
     """Record the end of another task, children of this one, or a task that waits for it.
 
     An end resumes the task if it was all that a call waited for.
     """
     waits = task.own_waits()
     if isinstance(event, RunEnded):
-        if waits.end_run(event.run_id, event.status):
+        if waits.end_run(event.run_id, event.status, tick):
             task.is_suspended = False
         return
     if isinstance(event, WaiterAdded):

@@ -185,9 +185,9 @@ class SessionState:
             case PromptResolved() | SecretGiven() | StateWritten() | HookDecided() | Summarised():
                 task.record_value(event, path)
             case TaskSuspended() | TaskBlocked() | TaskResumed() | WaitExpired():
-                task.suspend_or_block(event)
+                task.suspend_or_block(event, self.tick)
             case RunEnded() | ChildrenSpawned() | WaiterAdded():
-                relate(task, event)
+                relate(task, event, self.tick)
             case HandedOff():
                 task.hand_off(event, self.agents)
             case ReplyRestarted():

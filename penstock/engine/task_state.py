@@ -361,7 +361,7 @@ class TaskState(Struct):
         waits.ask(question, tick)
 
     def suspend_or_block(
-        self, event: TaskSuspended | TaskBlocked | TaskResumed | WaitExpired
+        self, event: TaskSuspended | TaskBlocked | TaskResumed | WaitExpired, tick: int = 0
     ) -> None:
         """Record that the task waits, that this process lacks something, or that neither is so."""
         if isinstance(event, WaitExpired):
@@ -377,4 +377,4 @@ class TaskState(Struct):
             self.blocked_on = event.blocked_on
             return
         # Everything may have arrived before this event was written: then the task does not wait.
-        self.is_suspended = self.own_waits().suspend(event) and not self.cancel_requested
+        self.is_suspended = self.own_waits().suspend(event, tick) and not self.cancel_requested

@@ -53,6 +53,8 @@ class Waits(Struct):
     """Runs and other tasks that have ended, in the order of the log."""
     joins: dict[CallPath, Join] = field(default_factory=dict)
     """Calls that wait for other tasks, including those not written to the log yet."""
+    met: dict[CallPath, tuple[int, Join]] = field(default_factory=dict)
+    """Calls whose wait for other tasks is over, with the session's tick at its end."""
     children: dict[TaskId, bool] = field(default_factory=dict)
     """The children of the task, and whether each is of a batch."""
     spawned: dict[str, tuple[TaskId, str]] = field(default_factory=dict)
@@ -86,16 +88,18 @@ class Waits(Struct):
             self.answers[path] = event
             self.asked[path] = tick
 
-    def suspend(self, event: TaskSuspended) -> bool:
+    def suspend(self, event: TaskSuspended, tick: int = 0) -> bool:
         """Record what the calls wait for. Return False if some of it has already arrived."""
         self.parked.update((call.path, call) for call in event.parked)
         self.awaited.update((run, None) for run in event.runs if run not in self.ended_runs)
         self.joins = {join.path: join for join in event.joins}
-        if any(join.is_met(self.ended_runs) for join in event.joins):
+        met = [join for join in event.joins if join.is_met(self.ended_runs)]
+        self.met.update((join.path, (tick, join)) for join in met)
+        if met:
             return False
         return all(self.awaits(awaited) for awaited in (*event.questions, *event.runs))
 
-    def end_run(self, run_id: TaskId, status: TaskStatus | None = None) -> bool:
+    def end_run(self, run_id: TaskId, status: TaskStatus | None = None, tick: int = 0) -> bool:
         """Record the end of a run or another task. Return whether a call can continue with it."""
         if run_id not in self.ended_runs:
             self.ended_runs[run_id] = status
@@ -103,6 +107,7 @@ class Waits(Struct):
             met = [join for join in self.joins.values() if join.is_met(self.ended_runs)]
             for join in met:
                 del self.joins[join.path]
+                self.met[join.path] = (tick, join)
             self.arrivals += len(met)
             return bool(met)
         del self.awaited[run_id]
@@ -131,5 +136,5 @@ class ToolRecords(Struct):
 
 
 _NOTHING: Any = MappingProxyType({})
-NO_WAITS = Waits(*[_NOTHING] * 12)
+NO_WAITS = Waits(*[_NOTHING] * 13)
 NO_RECORDS = ToolRecords(*[_NOTHING] * 5)

@@ -10,17 +10,22 @@ from penstock.core.call import Call, CallPath, frame_above, tools_on
 from penstock.core.call_errors import Interrupted
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, ErrorDetail
+from penstock.core.events.child_events import Join
 from penstock.core.events.events import (
     CallRetried,
     CallSettled,
     CallStarted,
     NoteEmitted,
+    QuestionAnswered,
     QuestionAsked,
     Record,
     StateWritten,
     TaskResumed,
     TaskStarted,
+    TaskSuspended,
 )
+from penstock.core.events.flow_events import RunEnded
+from penstock.core.ids import TaskId
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.stored_changes import StateChange, StateVerb
 from penstock.core.task import QuestionStatus
@@ -318,18 +323,29 @@ async def test_the_random_seed_of_a_call_is_stable_and_its_own() -> None:
     assert not seeds[0].hex().startswith(ledger.idempotency_key(OUTER))
 
 
-async def test_the_newest_answer_of_a_call_is_to_itself_or_to_a_question_of_its_code() -> None:
+async def test_the_answers_to_a_call_and_to_questions_of_its_code_are_newest_first() -> None:
     ledger = await a_ledger()
+
+    def answers(path: CallPath) -> list[str]:
+        arrivals = ledger.arrivals(path)
+        return [each.question_id for each in arrivals if isinstance(each, QuestionAnswered)]
+
     found = []
     for story in ("?c", "!c", "?b", "!b", "?a !a"):
         await play(ledger, story)
-        newest = ledger.newest_answer(OUTER)
-        found.append(newest and newest.question_id)
-    assert found == [None, None, None, "q_b", "q_a"]
-    inner = ledger.newest_answer(INNER)
-    assert inner
-    assert inner.question_id == "q_b"
-    assert ledger.newest_answer(path_of("z")) is None
+        found.append(answers(OUTER))
+    assert found == [[], [], [], ["q_b"], ["q_a", "q_b"]]
+    assert (answers(INNER), answers(path_of("z"))) == (["q_b", "q_c"], [])
+
+
+async def test_a_wait_for_tasks_that_is_over_arrives_with_the_answers_to_the_call() -> None:
+    ledger = await a_ledger()
+    run, join = TaskId("task_9"), Join(CallPath(f"{OUTER}/task.wait#1"), (TaskId("task_9"),))
+    ledger.add(TaskSuspended(questions=(), runs=(), joins=(join,)))
+    assert ledger.arrivals(OUTER) == []
+    ledger.add(RunEnded(run_id=run))
+    await play(ledger, "?a !a")
+    assert [type(each) for each in ledger.arrivals(OUTER)] == [QuestionAnswered, Join]
 
 
 @pytest.mark.parametrize("attempt", ["~2", "~3"])

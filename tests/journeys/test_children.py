@@ -1,10 +1,12 @@
 """A tool requests child tasks and waits for them: in order, at once, with types, with failures."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import penstock
 from penstock import ChildResult, ChildTask, ToolContext, tool
 from penstock.core.events.child_events import ChildrenSpawned, ChildRequested
 from penstock.core.events.events import TaskStarted
@@ -75,6 +77,22 @@ async def test_children_of_a_chat_answer_in_the_order_in_which_they_are_gathered
     assert (
         started.event.brief == 'Find the pears\n\nFind the pears\n\nInput (JSON):\n{"kind":"pear"}'
     )
+
+
+async def test_the_tool_of_the_page_finds_the_cheapest_shop() -> None:
+    page = (Path(penstock.__file__).parents[1] / "docs/tasks.md").read_text("utf-8")
+    source, names = page.partition("```python\n")[2].partition("```")[0], dict[str, Any]()
+    exec(compile(source, "tasks.md", "exec"), names)  # noqa: S102  what the page says
+    prices = {"Nord": 12.5, "Ost": 9.0, "West": 11.0}
+    script: dict[str, Any] = {
+        f"the price of tea at {shop}.": [call("final_answer", shop=shop, euros=euros)]
+        for shop, euros in prices.items()
+    }
+    script["Where is tea cheap?"] = [call("cheapest", article="tea"), say("At Ost.")]
+    scripted = ScriptedModel(script)
+    async with memory_runtime(model=scripted, tools=[names["cheapest"]]) as runtime:
+        assert (await runtime.chat("Where is tea cheap?")).content == "At Ost."
+    assert "Ost: 9.00 EUR" in str(scripted.requests[-1].messages[-1])
 
 
 async def test_the_prompt_of_a_child_says_what_its_result_is() -> None:

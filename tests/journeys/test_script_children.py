@@ -7,11 +7,13 @@ import pytest
 
 import penstock
 from penstock.chat.requests import NewCall
+from penstock.core.events.events import NoteEmitted
+from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.core.task import TaskStatus
 from penstock.models.scripted import Hold, ScriptedModel, call, say, wait
 from penstock.testing.runtime import MemoryStorage
-from tests.kit.children import until
+from tests.kit.children import until, until_it_is
 from tests.kit.project import ProjectFolder
 from tests.kit.simulated_processes import Stage
 
@@ -111,6 +113,48 @@ async def test_a_batch_is_requested_awaited_and_read_again(project: ProjectFolde
         *("children_spawned", "join_required", False, True),
         [["extractor", "completed", "3 EUR"], ["matcher", "completed", {"price": 4}]],
         *(True, True),
+    ]
+
+
+async def test_a_script_that_resumes_after_a_batch_reads_which_one_it_was(
+    project: ProjectFolder,
+) -> None:
+    body = f"""
+        const resumed = async () => (await flo.task.getContext()).resume_payload ?? null;
+        await flo.task.emitEvent({{ event_type: "entered", payload: await resumed() }});
+        const {{ batch }} = await flo.task.spawnChildren({{ children: [{WORKER}] }} as any);
+        await flo.task.waitForBatch({{ batch_id: batch.batch_id }});
+        const alone = await child("a", "Find the pears");
+        const dependencies = [{{ task_id: alone.task_id, alias: "a" }}];
+        await flo.task.waitForDependencies({{ key: "w", dependencies }});
+        await flo.task.emitEvent({{ event_type: "second", payload: await resumed() }});
+        const answer = await flo.task.waitForUserMessage({{ user_message: "More?" }});
+        return [batch.batch_id, answer.user_message];
+    """
+    project.tool("ask", f"{CHILD}\nexport async function run() {{ {body} }}")
+    stage, held, later = Stage(project, place=MemoryStorage()), Hold(), Hold()
+    script = {"the apples": [wait(held) + say("3")], "the pears": [wait(later) + say("4")]}
+    async with stage.opened(model=ScriptedModel(script)) as runtime:
+        stage.task_id = await runtime.start_call(NewCall(tool_id="ask", input={}))
+        for each in (held, later):
+            await each.reached()
+            await until_it_is(runtime, stage.task_id, TaskStatus.BLOCKED)
+            each.release()
+        await until_it_is(runtime, stage.task_id, TaskStatus.SUSPENDED)
+    reply = await stage.answer({"text": "no"})
+    assert reply.envelope
+    batch_id, text = reply.envelope.output
+    records = await stage.place.log.read(LogId(stage.task_id))
+    notes = [each.event for each in records if isinstance(each.event, NoteEmitted)]
+    batch = {"kind": "batch", "batch_id": batch_id}
+    answered = {"kind": "user_message", "user_message": text}
+    entered = [each for each in notes if each.event_type != "script.diverged"]
+    assert [(each.event_type, each.payload) for each in entered] == [
+        ("entered", None),
+        ("entered", batch),
+        ("second", batch),
+        ("entered", answered),
+        ("second", answered),
     ]
 
 

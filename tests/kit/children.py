@@ -61,3 +61,11 @@ async def until(runtime: Runtime, root: str, status: TaskStatus, count: int) -> 
             if sum(each.status is status for each in tasks.values()) >= count:
                 return
             await clock.sleep(0.005)
+
+
+async def until_it_is(runtime: Runtime, task_id: TaskId, status: TaskStatus) -> None:
+    """Wait until a task has a status."""
+    lists, clock = runtime.parts.storage.projections, runtime.parts.world.clock
+    async with asyncio.timeout(10):
+        while (record := await lists.find_task(task_id)) is None or record.status is not status:
+            await clock.sleep(0.005)

@@ -46,8 +46,8 @@ interface FloTaskContext {
   session_id: string;
   selected_skill_ids: string[];
   call: { call_id: string; tool_id: string; depth: number; entry: number; attempt: number; idempotency_key: string };
-  /** From the second entry on: the newest answer to this call. */
-  resume_payload?: { kind: "user_message" | "timeout" | "approval"; user_message?: string; [key: string]: FloJsonValue | undefined };
+  /** From the second entry on: the newest answer to this call, or the batch whose children have ended. */
+  resume_payload?: { kind: "user_message" | "timeout" | "approval" | "batch"; user_message?: string; batch_id?: string; [key: string]: FloJsonValue | undefined };
 }
 interface FloProfile { profile_id: string; profile_kind: "user" | "builtin"; permissions: string[] }
 interface FloTaskEvent { event_type: string; title?: string; message?: string; level?: "info" | "warning" | "error"; payload?: FloJsonValue }

@@ -18,6 +18,7 @@ from penstock.core.events.events import StateWritten
 from penstock.core.ids import TaskId
 from penstock.core.json_values.json_text import canonical
 from penstock.core.task import TaskStatus
+from penstock.engine.task_state import TaskState
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.arguments import ScriptSchema, items, optional_number, text
@@ -35,6 +36,7 @@ from penstock.tools.tasks.child_tasks import (
 )
 from penstock.tools.tasks.task_values import ALWAYS, TaskValues
 
+WAIT_FOR_BATCH = "task.waitForBatch"
 WAITS, BATCHES = "task.waitForDependencies", "task.batch"
 """Partitions of the values of a task: frozen results by key, and batches by id."""
 Work = Callable[[CallPath], Awaitable[Json]]
@@ -91,7 +93,7 @@ class ChildCalls:
             self._put(BATCHES, batch_id, batch)
             return _results(batch, outcomes)
 
-        return self._once("task.waitForBatch", arguments, waited)
+        return self._once(WAIT_FOR_BATCH, arguments, waited)
 
     def batch_results(self, arguments: Any) -> Answer:
         """Return the results of a batch whose children have ended."""
@@ -196,6 +198,14 @@ class ChildCalls:
         if written is None:
             raise tool_failure("no_such_batch", f"this task has no batch {batch_id!r}")
         return dict(written.value)
+
+
+def batch_of(task: TaskState, join: Join) -> str | None:
+    """Return the id of the batch for which a call waited; None if it waited for other tasks."""
+    if f"/{WAIT_FOR_BATCH}#" not in join.path:
+        return None
+    batches = (each.value for each in task.records.values.values() if each.tool_id == BATCHES)
+    return next((each["batch_id"] for each in batches if _ids(each) == join.runs), None)
 
 
 def _ids(batch: Json) -> tuple[TaskId, ...]:

@@ -12,11 +12,13 @@ from typing import Any
 
 from penstock.core.call import Effect
 from penstock.core.clock import Moment, to_iso
+from penstock.core.events.child_events import Join
 from penstock.core.events.events import NOTE_LEVELS, NoteEmitted, QuestionAnswered, StateWritten
 from penstock.core.ids import QuestionId
 from penstock.core.json_values.json_text import is_larger
 from penstock.core.task import Question, QuestionKind, QuestionStatus
 from penstock.engine.suspend import ask
+from penstock.engine.task_state import TaskState
 from penstock.resources.state import STATE_KEY_BYTES
 from penstock.sandbox.bridge import HostCallResult
 from penstock.tools.invocation import Invocation
@@ -31,6 +33,7 @@ from penstock.tools.scripts.arguments import (
     text,
 )
 from penstock.tools.scripts.host import Answer
+from penstock.tools.scripts.host_children import batch_of
 from penstock.tools.scripts.recording import Recording
 from penstock.tools.tasks.task_values import ALWAYS, MAX_SECONDS, AnyRevision, TaskValues
 
@@ -234,7 +237,7 @@ class ContextCalls:
         self._extra = extra
 
     def context(self, _: Any) -> HostCallResult:
-        """Return the ids of the task and the call; `resume_payload` is the newest answer to it."""
+        """Return the ids of the task and the call; `resume_payload` is what arrived last for it."""
         invocation = self._invocation
         call, ledger = invocation.call, invocation.ledger
         fired = ledger.task.fired
@@ -252,9 +255,10 @@ class ContextCalls:
                 "idempotency_key": invocation.idempotency_key,
             },
         }
-        newest = ledger.newest_answer(call.path)
-        if newest is not None:
-            context["resume_payload"] = _resumed(newest)
+        for arrived in ledger.arrivals(call.path):
+            if (payload := _resumed(arrived, ledger.task)) is not None:
+                context["resume_payload"] = payload
+                break
         return self._recording.fresh(context)
 
     def profile(self, arguments: Any) -> HostCallResult:
@@ -290,12 +294,15 @@ def _result(answered: QuestionAnswered, arguments: Any) -> dict[str, Any]:
     return {"resume_reason": "timeout", "resume_prompt": prompt, **kept}
 
 
-def _resumed(answered: QuestionAnswered) -> dict[str, Any]:
-    """Return the newest answer as `resume_payload` of the context."""
-    answer = answered.answer
+def _resumed(arrived: QuestionAnswered | Join, task: TaskState) -> dict[str, Any] | None:
+    """Return an answer or a batch as `resume_payload`; None for a wait for other tasks."""
+    if isinstance(arrived, Join):
+        batch_id = batch_of(task, arrived)
+        return None if batch_id is None else {"kind": "batch", "batch_id": batch_id}
+    answer = arrived.answer
     payload = answer.get("resume_payload")
     extra = payload if isinstance(payload, dict) else {}
-    if answered.status is not QuestionStatus.ANSWERED:
+    if arrived.status is not QuestionStatus.ANSWERED:
         return {**extra, "kind": "timeout"}
     if "decision" in answer:
         return {"kind": "approval", **answer}
