@@ -155,6 +155,10 @@ SHOWN = {
     "`kill -9` while a tool requests [child tasks](tasks.md) or waits for them, at any write": [
         "journeys/test_children_killed.py::test_a_story_killed_at_any_write_has_each_child_once"
     ],
+    "`kill -9` at any write, effect or delivery of a story with a schedule, children, a timer, "
+    "webhooks and an undo": [
+        "chaos/test_shop.py::test_a_story_of_time_is_survived_at_every_moment"
+    ],
     "several processes see the same due time": [
         f"{TICKER}::test_several_processes_start_one_task_for_each_due_time",
         "promises/test_schedule_claims.py::test_one_due_time_starts_one_task_also_if_it_comes_again",

@@ -42,7 +42,7 @@ from penstock.app.runtime_parts import (
 )
 from penstock.app.settings import Settings, load
 from penstock.app.wiring import assemble
-from penstock.core.clock import SystemClock
+from penstock.core.clock import Clock, SystemClock
 from penstock.core.diagnostics import did_you_mean, errors_of, sort
 from penstock.core.errors import ConfigError, DeclarationError, RuntimeMisuse
 from penstock.core.ids import new_id
@@ -83,6 +83,8 @@ class Additions(Struct, frozen=True, kw_only=True):
     agents: tuple[AnyAgent, ...] = ()
     models: tuple[Model, ...] = ()
     deps: GivenDeps = NO_DEPS
+    clock: Clock = SystemClock()
+    """The clock of this process; every process on one database must agree on the time."""
 
     def check(self, hooks: Sequence[Hooks[Any]]) -> None:
         """Raise ConfigError if a tool, an agent or a hook needs dependencies that it does not get.
@@ -218,7 +220,7 @@ async def _prepared(
     settings: Settings, project: Project, added: Additions
 ) -> AsyncIterator[Runtime]:
     check_strict(settings, project)
-    world = World(SystemClock(), settings.limits, new_id)
+    world = World(added.clock, settings.limits, new_id)
     project_parts = project_parts_of(settings, project, world, added)
     check_tool_ids(added.agents, project_parts.tools.registry)
     check_reverts(added.tools, with_inner(added.agents), project_parts.tools.registry)

@@ -3,10 +3,10 @@
 import json
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,30 +40,31 @@ class Moment:
 class Nursery:
     """The process that servers are forked from."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, speed: int = 1, **settings: Any) -> None:
         self._settings = settings
+        self._speed = speed
+        self._lock = threading.Lock()
         self._process = subprocess.Popen(
             [sys.executable, str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def start(self, directory: Path, moment: Moment | None, by: signal.Signals) -> "Server":
         """Start a server that gets the signal at the moment, or none."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
         spec = {
             "directory": str(directory),
-            "port": port,
             "kind": moment.kind if moment else "",
             "number": moment.number if moment else 0,
             "signal": by.value,
+            "speed": self._speed,
             "settings": self._settings,
         }
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(json.dumps(spec) + "\n")
-        self._process.stdin.flush()
-        return Server(int(self._process.stdout.readline()), port)
+        with self._lock:
+            self._process.stdin.write(json.dumps(spec) + "\n")
+            self._process.stdin.flush()
+            pid, port = self._process.stdout.readline().split()
+        return Server(int(pid), int(port))
 
     def close(self) -> None:
         """End it; the servers are ended by who started them."""

@@ -1,16 +1,19 @@
 """Servers that die at a chosen moment: forked from one process that has everything loaded.
 
-Reads a line of JSON for each server to start, `{"directory", "port", "kind", "number", "signal",
-"settings"}`,
-and answers with its process id. The server sends itself the signal at the moment, which is the n-th
-`commit` of this process (on disk, not yet reported), its n-th `effect` (done, not yet recorded), or
-the n-th `ask` of its model.
+Reads a line of JSON for each server to start, `{"directory", "kind", "number", "signal", "speed",
+"settings"}`, and answers with its process id and its port. The server sends itself the signal at
+the moment, which is the n-th `commit` of this process (on disk, not yet reported), its n-th
+`effect` (done, not yet recorded), or the n-th `ask` of its model. Its clock runs `speed` times as
+fast as that of the machine.
 """
 
 import asyncio
+import gc
 import json
 import os
+import re
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -24,6 +27,7 @@ from penstock.app.opening import Additions, open_project
 from penstock.app.project import load_project
 from penstock.app.runtime import Runtime
 from penstock.app.settings import load
+from penstock.core import clock
 from penstock.core.call import tools_on
 from penstock.core.events.codec import kind_of
 from penstock.core.events.events import Record
@@ -37,12 +41,25 @@ from penstock.tools.python.function import tool
 ERRANDS = {"Run the errand.": "errand", "Do not wait.": "hurried"}
 """Said to the model, it asks for one tool that has all done."""
 EFFECTS, MOMENTS = "effects", "moments"
-LIMITS = {
-    "lease_seconds": 0.6,
-    "sweep_seconds": 0.2,
-    "poll_seconds": 0.05,
-    "shutdown_seconds": 1,
-}
+LIMITS = {"lease_seconds": 0.6, "sweep_seconds": 0.2, "poll_seconds": 0.05}
+BEGIN = clock.SystemClock().now()
+"""When the clocks of all servers agree with that of the machine."""
+
+
+class FastClock(clock.SystemClock):
+    """A clock on which more time passes."""
+
+    def __init__(self, speed: int) -> None:
+        self._speed = speed
+
+    def now(self) -> clock.Moment:
+        return clock.Moment(BEGIN + (super().now() - BEGIN) * self._speed)
+
+    def monotonic(self) -> float:
+        return clock.SystemClock.monotonic() * self._speed
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds / self._speed)
 
 
 class Moment:
@@ -150,7 +167,32 @@ def callbacks(moment: Moment) -> tuple[Any, ...]:
         posted, guarded = await ctx.call("posting"), await ctx.call("guarded")
         return [posted.status.value, posted.output, guarded.status.value]
 
-    return errand, posting, hurried
+    return errand, posting, hurried, *shop(moment)
+
+
+def shop(moment: Moment) -> tuple[Any, ...]:
+    """Return tools that buy and give back, also by children."""
+
+    @tool
+    async def give_back(input: dict[str, str], output: str) -> str:
+        """Give back what was bought."""
+        moment.effect(f"give_back {input['item']}")
+        return f"{output} is given back"
+
+    @tool(revert=give_back)
+    async def buy(item: str) -> str:
+        """Buy something that must not be bought twice."""
+        moment.effect(f"buy {item}")
+        return item
+
+    @tool(effect="none")
+    async def share(ctx: ToolContext) -> list[Any]:
+        """Have two children buy something."""
+        tea = await ctx.spawn("Buy the tea.", key="tea")
+        cup = await ctx.spawn("Buy the cup.", key="cup", after={"tea": tea})
+        return await ctx.gather(tea, cup)
+
+    return give_back, buy, share
 
 
 def script(request: ModelRequest) -> ScriptedReply:
@@ -164,6 +206,9 @@ def script(request: ModelRequest) -> ScriptedReply:
     if errand := ERRANDS.get(request.messages[last].content):
         is_done = last < len(request.messages) - 1
         return say("All ", "is ", "done.") if is_done else call(errand)
+    if (shopping := _shopping(request.messages[last].content)) is not None:
+        made = sum(isinstance(each, AssistantMessage) for each in request.messages[last:])
+        return [*shopping, say("All is done.")][made]
     done = [each for each in request.messages[last:] if isinstance(each, AssistantMessage)]
     match len(done):
         case 0:
@@ -172,6 +217,15 @@ def script(request: ModelRequest) -> ScriptedReply:
             return say("Now ", "people.") + call("guarded") + call("asking")
         case _:
             return say("All ", "is ", "done.")
+
+
+def _shopping(content: str) -> list[ScriptedReply] | None:
+    """Return the calls for a message about the shop: for a child, or for its parent."""
+    if child := re.search(r"Buy the (\w+)", content):
+        return [call("buy", item=child[1])]
+    if content == "Restock.":
+        return [call("share"), call("buy", item="pot") + call("buy", item="pan"), call("asking")]
+    return [] if content == "Nobody answered." else None
 
 
 def _in_a_flow(request: ModelRequest) -> ScriptedReply:
@@ -183,37 +237,41 @@ def _in_a_flow(request: ModelRequest) -> ScriptedReply:
     return call("finish", status="complete", summary="done", files=[], **branch)
 
 
-def serve(spec: dict[str, Any]) -> None:
+def serve(spec: dict[str, Any], bound: socket.socket) -> None:
     """Serve until killed."""
     moment = Moment(spec)
-    directory = Path(spec["directory"])
+    directory, speed = Path(spec["directory"]), spec["speed"]
+    limits = {name: seconds * speed for name, seconds in LIMITS.items()} | {"shutdown_seconds": 1}
 
     @asynccontextmanager
     async def runtime() -> AsyncIterator[Runtime]:
-        settings = load(directory, limits=LIMITS, **spec["settings"])
+        settings = load(directory, limits=limits, **spec["settings"])
         model = ScriptedModel(moment.script)
         agents = (Agent("assistant", model=model),)
-        added = Additions(tools=tools(moment), agents=agents, models=(model,))
+        time = FastClock(speed)
+        added = Additions(tools=tools(moment), agents=agents, models=(model,), clock=time)
         async with open_project(settings, load_project(settings), added) as opened:
             opened.parts.storage.log.listen(moment.committed)
             yield opened
 
-    config = uvicorn.Config(
-        create_application(runtime), port=spec["port"], log_level="warning", lifespan="on"
-    )
-    uvicorn.Server(config).run()
+    app = create_application(runtime)
+    config = uvicorn.Config(app, log_level="warning", lifespan="on", ws="none")
+    uvicorn.Server(config).run([bound])
 
 
 def main() -> None:
     """Fork a server for each line."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    gc.collect()
+    gc.freeze()  # else each server begins with a collection of all that is loaded here
     for line in sys.stdin:
-        pid = os.fork()
-        if not pid:
-            sys.stdin.close()
-            serve(json.loads(line))
-            os._exit(0)
-        print(pid, flush=True)  # noqa: T201  this is the answer
+        with socket.create_server(("127.0.0.1", 0)) as bound:
+            pid = os.fork()
+            if not pid:
+                sys.stdin.close()
+                serve(json.loads(line), bound)
+                os._exit(0)
+            print(pid, bound.getsockname()[1], flush=True)  # noqa: T201  this is the answer
 
 
 if __name__ == "__main__":

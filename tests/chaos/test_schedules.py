@@ -51,6 +51,8 @@ def moments_of(nursery: Nursery, directory: Path) -> list[Moment]:
     with nursery.start(directory, None, signal.SIGKILL) as server:
         create(server)
         wait_until(lambda: is_over(directory), "the schedule to fire")
+        told = directory / "moments"
+        wait_until(lambda: "task_ended" in told.read_text(), "the last write to be reported")
     lines = (line.split(" ", 2) for line in (directory / "moments").read_text().splitlines())
     return [Moment(kind, int(number), label) for kind, number, label in lines]
 
