@@ -33,7 +33,7 @@ BENCHES = {
     "sandbox": "one script: warm, through a thread, at rest, the first of a process",
     "nested": "calls that a script makes: in turn, at once, and whole invocations",
     "flow": "flows of agents: a step, many at once, a plan, a check, the end of a killed run",
-    "tasks": "long logs that are not in memory, 10,000 parked tasks, 10,000 schedules",
+    "tasks": "long cold logs, 10,000 parked tasks, 10,000 schedules, 32 children, replays",
     "cli": "penstock --help",
     "library": "a Python program: imports, typed output, a stream, a map",
     "model": "client CPU of one streamed reply, beside other clients",

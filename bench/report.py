@@ -78,6 +78,8 @@ BARS = (
     Bar("tasks", "wake_ms", 20, "from an answer until its tool runs, ms"),
     Bar("tasks", "schedules_idle_pct", 0.5, "10,000 schedules, idle CPU, %"),
     Bar("tasks", "burst_1000_s", 5, "1,000 schedules due at once, all started, s"),
+    Bar("tasks", "children32_s", 0.15, "a call with 32 children, from it to its outcome, s"),
+    Bar("tasks", "replay_events_s", 2000, "compared events of a replay, each second", higher=True),
     Bar("nested", "nested_us", 150, "a script's call, one after another, µs"),
     Bar("nested", "all_us", 80, "a script's call, 1,000 at once, each, µs"),
     Bar("nested", "inv_per_s", 350, "script invocations/s, five calls each", higher=True),

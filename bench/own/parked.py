@@ -11,6 +11,7 @@ from sqlalchemy import Connection, func, select, text
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
 from penstock.chat.schedules.definition import NewSchedule
+from penstock.core.messages import UserMessage
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.program.opening import open as open_runtime
@@ -29,6 +30,7 @@ _COPIES = {
     "questions": ("question_id", "log_id", "task_id"),
 }
 """The columns with ids in the tables of a conversation."""
+PAY = "Pay."
 PAID: list[float] = []
 """When the tool ran."""
 Waiting = tuple[str, str]
@@ -43,20 +45,21 @@ def pay() -> str:
 
 
 def opened(directory: str) -> AbstractAsyncContextManager[Runtime]:
-    """Open a project whose agent asks for one approval, and answers when it is given."""
+    """Open a project whose agent asks for an approval when it is to pay, and else answers."""
     agent = Agent("bench", model=ScriptedModel(_reply), tools=[pay])
     return open_runtime(directory, agents=[agent])
 
 
 def _reply(request: ModelRequest) -> ScriptedReply:
-    is_new = type(request.messages[-1]).__name__ == "UserMessage"
-    return call("pay") if is_new else say("Done.")
+    newest = request.messages[-1]
+    is_asked = isinstance(newest, UserMessage) and newest.content == PAY
+    return call("pay") if is_asked else say("Done.")
 
 
 async def park(directory: str, count: int) -> list[Waiting]:
     """Park so many tasks: real ones, which are returned, and copies of one of them."""
     async with opened(directory) as runtime:
-        talks = [runtime.chat("Pay.", agent="bench") for _ in range(REAL)]
+        talks = [runtime.chat(PAY, agent="bench") for _ in range(REAL)]
         replies = await asyncio.gather(*talks)
     database = await _database(directory)
     for first in range(0, count - REAL, 2000):
@@ -111,8 +114,8 @@ async def wake_ms(directory: str, waiting: list[Waiting]) -> float:
 
 async def schedule(directory: str, count: int, *, due_in: float | None) -> float:
     """Store so many schedules, due together or once a day; return when they are due."""
-    async with open_runtime(directory, resume=False) as runtime:
-        new = NewSchedule(name="Bench", cron="0 0 * * *", input={"content": "Hello"})
+    async with opened(directory) as runtime:
+        new = NewSchedule(name="Bench", cron="0 0 * * *", agent="bench", input={"content": "Hello"})
         made = await runtime.schedules.create(new)
     database, due = await _database(directory), time.time() + (due_in or 12 * 3600)
     await database.write(lambda connection: _spread(connection, made.schedule_id, count, due))
@@ -128,20 +131,26 @@ def _spread(connection: Connection, schedule_id: str, count: int, due: float) ->
     connection.execute(schedules.insert(), rows)
 
 
-async def burst_seconds(directory: str, due: float, count: int) -> float:
-    """Return how long after their due time the last of these schedules has started its task."""
+async def burst(directory: str, due: float, count: int) -> tuple[float, float]:
+    """Return how long after their due time the last of these schedules has started its task.
+
+    The second number is the CPU time of this process until then.
+    """
     started = select(func.count(), func.max(tasks.c.started_at)).where(
         tasks.c.started_at.is_not(None), tasks.c.schedule_id.is_not(None)
     )
     database = await _database(directory)
     async with opened(directory):
+        await asyncio.sleep(due - time.time())
+        before = time.process_time()
         while True:
             found, newest = await database.read(lambda each: each.execute(started).one())
             if found >= count:
                 break
             await asyncio.sleep(0.1)
+        spent = time.process_time() - before
     await database.close()
-    return float(newest) / 1000 - due
+    return float(newest) / 1000 - due, spent
 
 
 async def _database(directory: str) -> Database:

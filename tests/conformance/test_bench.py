@@ -17,6 +17,8 @@ SSE = {"runs_per_s_200", "cpu_ms_per_run_200", "first_event_p50_ms_200", "synchr
 ALONE = {"runs_per_s_1", "runs_per_s_50", "rss_mib"}
 FOLD = {"cold_10k_ms", "warm_first_event_ms", "new_first_event_ms"}
 FLOW = {"step_us_10", "step_us_1000", "plan_1000_ms", "check_200_ms", "steps_per_s"}
+PARKED = {"start_10k_s", "parked_idle_cpu_pct", "wake_ms", "schedules_idle_pct", "burst_1000_s"}
+TASKS = {*PARKED, "cold_100k_ms", "cold_1m_ms", "children32_s", "replay_events_s"}
 KEYS = [
     ("durable", "raw", {*DURABLE, "bytes_per_call"}),
     ("durable", "penstock", {*DURABLE, "bytes_per_call", "bytes_per_call_300"}),
@@ -27,6 +29,7 @@ KEYS = [
     ("cli", "penstock", {"help_ms"}),
     ("model", "penstock", {"stream_cpu_ms", "stream_share", "paced_share"}),
     ("flow", "penstock", {*FLOW, "resume_1000_s"}),
+    ("tasks", "penstock", TASKS),
     ("nested", "penstock", {"nested_us", "all_us", "inv_per_s"}),
     ("loop", "penstock", {*LOOP, *(f"tool_turn_us_{n}" for n in (10, 100, 300, 1000))}),
 ]
