@@ -19,9 +19,9 @@ from penstock.chat.history import History, TaskMessages
 from penstock.chat.log_follower import LogSource
 from penstock.core.call_errors import NotAvailable
 from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
-from penstock.core.ids import MessageId, ProfileId
+from penstock.core.ids import LogId, MessageId, ProfileId
 from penstock.core.limits import Limits, World
-from penstock.core.profile import Profile
+from penstock.core.profile import ADMIN, Profile
 from penstock.resources.signed_links import Links
 from penstock.server.key_presence import KeyPresence
 from penstock.server.replays import Replays
@@ -175,6 +175,16 @@ def owned(profile: Profile, owner: ProfileId, what: str, log_id: str | None = No
     """Raise NotFound unless the profile owns the object, as if it did not exist."""
     if not profile.owns(owner, log_id):
         raise NotFound(f"there is no {what}")
+
+
+def listed_for(profile: Profile, session_id: LogId | None) -> tuple[ProfileId | None, LogId | None]:
+    """Return the owner and the conversation of the objects that a list shows to a profile.
+
+    An administrator sees those of all profiles, and a link to one conversation shows no other. None
+    means any.
+    """
+    owner = None if profile.holds(ADMIN) else profile.profile_id
+    return owner, LogId(profile.session_id) if profile.session_id else session_id
 
 
 async def find_task_messages(

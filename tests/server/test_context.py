@@ -6,7 +6,7 @@ from starlette.requests import Request
 from penstock.app.settings_sections import ServerSection
 from penstock.core.call_errors import NotAvailable
 from penstock.core.errors import Forbidden, NotFound, NotReady, Unauthenticated
-from penstock.core.ids import BlobId, MessageId, ProfileId, SessionId
+from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, SessionId
 from penstock.core.profile import ADMIN, LOCAL_PROFILE, Profile
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.server.context import (
@@ -16,6 +16,7 @@ from penstock.server.context import (
     admitted,
     allowed,
     find_task_messages,
+    listed_for,
     owned,
 )
 from penstock.testing.runtime import memory_runtime
@@ -24,6 +25,9 @@ from tests.kit.tools import Act, Gate
 
 ANN = Profile(profile_id=ProfileId("ann"), permissions=frozenset({"read"}))
 BOSS = Profile(profile_id=ProfileId("boss"), permissions=frozenset({ADMIN}))
+
+
+GUEST = Profile(permissions=frozenset({"read"}), session_id=SessionId("conv_1"))
 
 
 def asked_by(profile: Profile | None) -> Request:
@@ -48,14 +52,29 @@ def test_objects_of_other_profiles_are_not_found() -> None:
 
 
 def test_a_link_to_one_conversation_reaches_no_other_object() -> None:
-    guest = Profile(permissions=frozenset({"read"}), session_id=SessionId("conv_1"))
     with pytest.raises(NotFound, match="cannot be reached with a link to one conversation"):
-        allowed(asked_by(guest), "read")
-    assert admitted(asked_by(guest), "read") is guest
-    owned(guest, guest.profile_id, "task 't'", "conv_1")
+        allowed(asked_by(GUEST), "read")
+    assert admitted(asked_by(GUEST), "read") is GUEST
+    owned(GUEST, GUEST.profile_id, "task 't'", "conv_1")
     for other in ("conv_2", None):
         with pytest.raises(NotFound):
-            owned(guest, guest.profile_id, "task 't'", other)
+            owned(GUEST, GUEST.profile_id, "task 't'", other)
+
+
+@pytest.mark.parametrize(
+    ("profile", "named", "listed"),
+    [
+        (ANN, None, (ANN.profile_id, None)),
+        (ANN, LogId("conv_2"), (ANN.profile_id, "conv_2")),
+        (BOSS, None, (None, None)),
+        (GUEST, None, (GUEST.profile_id, "conv_1")),
+        (GUEST, LogId("conv_2"), (GUEST.profile_id, "conv_1")),
+    ],
+)
+def test_a_list_has_objects_of_its_reader_only(
+    profile: Profile, named: LogId | None, listed: tuple[str | None, str | None]
+) -> None:
+    assert listed_for(profile, named) == listed
 
 
 async def test_a_server_has_a_context_from_opening_to_draining() -> None:

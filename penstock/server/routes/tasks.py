@@ -1,4 +1,4 @@
-"""Tasks: their status, their events, cancelling, and the questions that they ask people."""
+"""Tasks: lists and trees of them, their status and events, cancelling, forking, undoing."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -18,21 +18,27 @@ from penstock.chat.wire_forms import (
     envelope_part,
     event_part,
     fork_part,
-    question_record,
     task_part,
 )
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, Status
-from penstock.core.errors import BadLastEventId, InvalidRequest, NotFound
+from penstock.core.errors import BadLastEventId, NotFound
 from penstock.core.events.events import (
     Record,
     TaskEnded,
 )
-from penstock.core.ids import LogId, QuestionId, TaskId
-from penstock.core.profile import ADMIN, CHAT, READ, Profile
-from penstock.core.task import QuestionStatus, TaskRecord, TaskStatus
+from penstock.core.ids import LogId, TaskId
+from penstock.core.profile import CHAT, READ, Profile
+from penstock.core.task import TaskRecord, TaskStatus
 from penstock.engine.bus import Live
-from penstock.server.context import ServerContext, admitted, allowed, context_of, owned
+from penstock.server.context import (
+    ServerContext,
+    admitted,
+    allowed,
+    context_of,
+    listed_for,
+    owned,
+)
 from penstock.server.openapi import answers, streams, takes
 from penstock.server.parameters import (
     NO_NUL,
@@ -51,7 +57,6 @@ from penstock.server.streams.sse import EventStream
 from penstock.store.projections import NO_PARENT, TasksOf
 
 router = Router(prefix="/api/tasks", tags=["tasks"])
-questions_router = Router(prefix="/api/questions", tags=["questions"])
 
 _STREAM = "text/event-stream"
 _NAMED = {"type": ["string", "null"], "minLength": 1, "maxLength": 200, "pattern": NO_NUL}
@@ -155,9 +160,10 @@ async def list_tasks(request: Request, query: Annotated[TasksQuery, Query()]) ->
     """Return tasks, newest first; `sort` is createdAt. Children are among them."""
     context, profile = context_of(request), admitted(request, READ)
     query.sorted_by(TASK_SORTS)
+    owner, session_id = listed_for(profile, query.session_id)
     records, total = await context.storage.projections.tasks(
-        profile_id=None if profile.holds(ADMIN) else profile.profile_id,
-        log_id=LogId(profile.session_id) if profile.session_id else query.session_id,
+        profile_id=owner,
+        log_id=session_id,
         of=query.of,
         page=query.page,
     )
@@ -320,74 +326,3 @@ def _moment(time: datetime | None) -> Moment | None:
         return None
     zoned = time if time.tzinfo else time.replace(tzinfo=UTC)
     return Moment(round(1000 * zoned.timestamp()))
-
-
-QUESTION_SORTS = ("createdAt",)
-"""The orders of questions."""
-_TEXT = {"type": ["string", "null"]}
-ANSWER = Form(
-    {
-        "decision": {"enum": ["approve", "reject", None]},
-        "input": {"type": ["object", "null"]},
-        "note": _TEXT,
-        "value": {},
-        "text": _TEXT,
-        "answer": {},
-        "notes": _TEXT,
-        "decide": {"type": ["boolean", "null"]},
-        "cancel": {"type": ["boolean", "null"]},
-        "resume_payload": {},
-    }
-)
-"""The keys of answers; the kind of the question decides which are valid."""
-
-
-class QuestionQuery(PageQuery):
-    """The query of a list of questions."""
-
-    sort: str = sorting(QUESTION_SORTS)
-    status: QuestionStatus | None = None
-    agent_id: str | None = Field(default=None, alias="agentId")
-    session_id: LogId | None = Field(default=None, alias="conversationId")
-
-
-@questions_router.get("", responses=answers("Questions"), response_class=Json)
-async def list_questions(request: Request, query: Annotated[QuestionQuery, Query()]) -> Response:
-    """Return questions, oldest first; `sort` is createdAt."""
-    context, profile = context_of(request), admitted(request, READ)
-    query.sorted_by(QUESTION_SORTS)
-    records, total = await context.storage.projections.questions(
-        profile_id=None if profile.holds(ADMIN) else profile.profile_id,
-        log_id=LogId(profile.session_id) if profile.session_id else query.session_id,
-        agent=query.agent_id,
-        status=query.status,
-        page=query.page,
-    )
-    return page_of("questions", [question_record(each) for each in records], query.page, total)
-
-
-@questions_router.get("/{question_id}", responses=answers("Question"), response_class=Json)
-async def read_question(question_id: str, request: Request) -> Response:
-    """Return one question."""
-    context, profile = context_of(request), admitted(request, READ)
-    record = await context.storage.projections.find_question(QuestionId(question_id))
-    if record is None:
-        raise NotFound(f"there is no question {question_id!r}")
-    owned(profile, record.profile_id, f"question {question_id!r}", record.log_id)
-    return Json(question_record(record))
-
-
-@questions_router.post(
-    "/{question_id}/answer",
-    responses=answers("AnsweredQuestion"),
-    openapi_extra=takes(ANSWER),
-    response_class=Json,
-)
-async def answer_question(question_id: str, request: Request) -> Response:
-    """Answer a question. Repeating the same answer is not an error."""
-    context, profile = context_of(request), admitted(request, READ)
-    body, _ = await read_json(request, context.limits.request_bytes)
-    if not isinstance(body, dict):
-        raise InvalidRequest([{"field": "", "issue": "must be an object"}])
-    answered = await context.runtime.requests.answer(QuestionId(question_id), body, profile=profile)
-    return Json({"question": question_record(answered)})
