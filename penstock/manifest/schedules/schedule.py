@@ -129,32 +129,35 @@ def check_agents(
             node.at("required_labels").warn("labels-not-met", message)
 
 
-class CronField(Struct, frozen=True, kw_only=True):
-    """A cron line of five fields."""
+class DueText(Struct, frozen=True, kw_only=True):
+    """A text that says when a schedule is due: a cron line, or the name of a time zone."""
 
-    expected: str = "a cron line of five fields, or a name such as @daily"
+    expected: str
+    check: str
+    """The name of the function that returns the reason why a text is wrong."""
+    code: str
+    colon: str = ""
+    """What separates the name of the field from the reason."""
 
     def read(self, node: Node) -> str | Invalid:
-        """Return the line."""
+        """Return the text."""
         if not isinstance(node.value, str):
             return node.wrong_type(self.expected)
-        if reason := late("penstock.manifest.schedules.cron:check")(node.value):
-            return node.refuse("bad-cron", f'"{node.name}": {reason}')
+        # Loaded when it is first needed: few projects have schedules.
+        if reason := late(f"penstock.manifest.schedules.cron:{self.check}")(node.value):
+            return node.refuse(self.code, f'"{node.name}"{self.colon} {reason}')
         return node.value
 
 
-class ZoneField(Struct, frozen=True, kw_only=True):
-    """The name of a time zone."""
-
-    expected: str = "an IANA time zone, such as Europe/Berlin"
-
-    def read(self, node: Node) -> str | Invalid:
-        """Return the name."""
-        if not isinstance(node.value, str):
-            return node.wrong_type(self.expected)
-        if reason := late("penstock.manifest.schedules.cron:check_zone")(node.value):
-            return node.refuse("bad-timezone", f'"{node.name}" {reason}')
-        return node.value
+_CRON = DueText(
+    expected="a cron line of five fields, or a name such as @daily",
+    check="check",
+    code="bad-cron",
+    colon=":",
+)
+_ZONE = DueText(
+    expected="an IANA time zone, such as Europe/Berlin", check="check_zone", code="bad-timezone"
+)
 
 
 class ContextField(Struct, frozen=True, kw_only=True):
@@ -267,8 +270,8 @@ FIELDS = (
         Text(expected="a string of 1 to 100000 characters", least=1, most=100_000),
         "The message that is sent.",
     ),
-    _needed("timezone", ZoneField(), "The time zone of the cron line or trigger."),
-    _row("cron_expression", CronField(), "When it is due; or `trigger`."),
+    _needed("timezone", _ZONE, "The time zone of the cron line or trigger."),
+    _row("cron_expression", _CRON, "When it is due; or `trigger`."),
     _row(
         "trigger",
         RecordKind(fields=TRIGGER_FIELDS, build=_trigger),

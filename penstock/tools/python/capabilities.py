@@ -28,12 +28,13 @@ from penstock.core.text import size_text
 from penstock.engine.answers import OTHER
 from penstock.resources.state import State
 from penstock.tools.invocation import Invocation
-from penstock.tools.outputs import given_json, own_copy
+from penstock.tools.outputs import given_json
 from penstock.tools.redaction import check_key, check_value, note_given, redacted_files
 from penstock.tools.tasks.task_values import (
     ALWAYS,
     AnyRevision,
     IfRevision,
+    RecordedReads,
     StateWrite,
     ToolState,
     check_state_key,
@@ -49,41 +50,28 @@ MAX_EVENTS = 1000
 most 32 MiB of payload in the log."""
 
 
-class KeptState:
+class KeptState(RecordedReads):
     """A tool's values of a conversation or a profile, under its own keys or those of its family.
 
     Reads and writes are recorded: a function that runs again reads the same values, and writes
     nothing twice.
     """
 
-    __slots__ = ("_invocation", "_scope")
+    __slots__ = ("_scope",)
 
     def __init__(self, invocation: Invocation, scope: Scope) -> None:
-        self._invocation = invocation
+        super().__init__(invocation)
         self._scope = scope
 
-    async def get(self, key: str, default: Any = None) -> Any:
-        """Return the value, or `default` if there is none or it has expired.
+    @property
+    def _name_of_reads(self) -> str:
+        return f"state.{self._scope.kind}.get"
 
-        Args:
-            key: 1 to 256 characters.
-            default: What to return instead.
-
-        Raises:
-            ValueError: The key is empty or too long.
-        """
-        check_state_key(key)
-        name, state = f"state.{self._scope.kind}.get", self._state
-        path = self._invocation.place(name, {"key": key}, Effect.READ)
-        settled = self._invocation.ledger.find(path)
-        if settled is None:
-            entry = await state.find(self._scope, self._own(key))
-            # The call may have ended while the database was read: it must not record any more.
-            self._invocation.check_running()
-            values = [] if entry is None else [entry.value]
-            settled = self._invocation.record(path, name, Envelope.success(values))
-        values = settled.envelope.output
-        return own_copy(values[0]) if values else default
+    async def _read(self, key: str) -> list[Any]:
+        entry = await self._state.find(self._scope, self._own(key))
+        # The call may have ended while the database was read: it must not record any more.
+        self._invocation.check_running()
+        return [] if entry is None else [entry.value]
 
     async def put(
         self, key: str, value: Any, ttl: float | None = None, *, if_revision: IfRevision = ALWAYS

@@ -7,6 +7,7 @@ that runs again after a crash reads what it read, and writes nothing twice.
 Shown by tests/tools/tasks/test_task_values.py.
 """
 
+from abc import abstractmethod
 from typing import Any
 
 from msgspec import Struct
@@ -76,18 +77,13 @@ class TaskValues:
         )
 
 
-class ToolState:
-    """A tool's values of one task. Each tool has a partition of its own.
+class RecordedReads:
+    """Values of a tool, of which a function that runs again reads the same."""
 
-    Reads and writes are recorded: a function that runs again reads the same values, and writes
-    nothing twice.
-    """
-
-    __slots__ = ("_invocation", "_values")
+    __slots__ = ("_invocation",)
 
     def __init__(self, invocation: Invocation) -> None:
         self._invocation = invocation
-        self._values = TaskValues(invocation.ledger, invocation.edition.world.clock)
 
     async def get(self, key: str, default: Any = None) -> Any:
         """Return the value, or `default` if there is none or it has expired.
@@ -100,16 +96,45 @@ class ToolState:
             ValueError: The key is empty or too long.
         """
         check_state_key(key)
-        invocation = self._invocation
-        path = invocation.place(GET, {"key": key}, Effect.READ)
+        invocation, name = self._invocation, self._name_of_reads
+        path = invocation.place(name, {"key": key}, Effect.READ)
         settled = invocation.ledger.find(path)
         if settled is None:
-            written = self._values.find(invocation.spec.tool_id, key)
-            # A list, because null is a value: no item means that there was none.
-            values = [] if written is None else [written.value]
-            settled = invocation.record(path, GET, Envelope.success(values))
+            values = await self._read(key)
+            settled = invocation.record(path, name, Envelope.success(values))
         values = settled.envelope.output
         return own_copy(values[0]) if values else default
+
+    @property
+    @abstractmethod
+    def _name_of_reads(self) -> str:
+        """The name of a read in the log."""
+
+    @abstractmethod
+    async def _read(self, key: str) -> list[Any]:
+        """Return the value in a list, because null is a value; an empty list if there is none."""
+
+
+class ToolState(RecordedReads):
+    """A tool's values of one task. Each tool has a partition of its own.
+
+    Reads and writes are recorded: a function that runs again reads the same values, and writes
+    nothing twice.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, invocation: Invocation) -> None:
+        super().__init__(invocation)
+        self._values = TaskValues(invocation.ledger, invocation.edition.world.clock)
+
+    @property
+    def _name_of_reads(self) -> str:
+        return GET
+
+    async def _read(self, key: str) -> list[Any]:
+        written = self._values.find(self._invocation.spec.tool_id, key)
+        return [] if written is None else [written.value]
 
     async def put(
         self, key: str, value: Any, ttl: float | None = None, *, if_revision: IfRevision = ALWAYS
