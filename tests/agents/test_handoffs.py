@@ -143,7 +143,9 @@ async def test_a_tool_of_the_project_with_the_name_of_a_hand_off_is_refused() ->
 @pytest.mark.parametrize("output", [str, int])
 async def test_an_agent_with_an_output_may_hand_off_to_others(output: Any) -> None:
     agent: AnyAgent = Agent("triage", output=output, handoffs=[Agent("billing", output=int)])
-    check_handoffs([agent, *agent.handoffs])
+    async with memory_runtime(agents=[agent, *agent.handoffs]) as runtime:
+        known = runtime.requests.known.agents
+        assert [known.get(name).name for name in agent.transfers.values()] == ["billing"]
 
 
 async def test_the_hand_offs_of_an_agent_that_is_added_later_are_checked() -> None:

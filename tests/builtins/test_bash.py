@@ -224,6 +224,9 @@ def test_a_denied_command_names_the_pattern(command: str, pattern: str, matched:
 def test_a_command_without_a_matching_pattern_is_allowed(command: str) -> None:
     """G10."""
     check_denied(G.deny, command, parts(command))
+    more = f"{command}; curl x"
+    with pytest.raises(NotPermitted, match=r'matched "curl x"'):
+        check_denied(G.deny, more, parts(more))
 
 
 def test_a_pattern_may_be_about_the_whole_line() -> None:

@@ -69,10 +69,6 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> 
     assert [each.name for each in tmp_path.iterdir()] == ["taken"]
 
 
-def test_the_engine_is_installed() -> None:
-    check_engine()
-
-
 @pytest.mark.parametrize(
     ("files", "message"),
     [
@@ -88,6 +84,7 @@ def test_a_missing_engine_is_reported_with_the_platform(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[str], message: str
 ) -> None:
     """On an odd platform pip takes the wheel for any machine, which has no engine."""
+    check_engine()  # the one that is installed
     for file in files:
         (tmp_path / file).parent.mkdir()
         (tmp_path / file).touch()

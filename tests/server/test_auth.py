@@ -372,8 +372,10 @@ def test_the_cookie_is_secure_under_https(
 
 @pytest.mark.parametrize("origin", ["http://inner:8000", "https://penstock.example"])
 def test_own_origins_are_the_host_and_the_public_url(origin: str) -> None:
-    Cookies(PUBLIC).check_origin(scope(), Headers(HOST | {"origin": origin}))
-    Cookies(PUBLIC).check_form(scope(), Headers(HOST | {"origin": origin}))
+    for check in (Cookies(PUBLIC).check_origin, Cookies(PUBLIC).check_form):
+        check(scope(), Headers(HOST | {"origin": origin}))
+        with pytest.raises(OriginNotAllowed):
+            check(scope(), Headers(HOST | {"origin": f"{origin}.evil.example"}))
 
 
 def test_a_read_request_can_come_from_any_origin() -> None:

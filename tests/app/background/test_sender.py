@@ -212,7 +212,10 @@ async def test_a_delivery_dies_after_a_day() -> None:
         await here.happen()
         await here.listed(lambda found: found[0].attempts == 1)
         here.clock.advance(GIVE_UP_SECONDS)
-        await here.listed(have("dead", "delivered"), step=1)
+        (dead, behind) = await here.listed(have("dead", "delivered"), step=1)
+        assert (dead.attempts, behind.attempts) == (2, 1)
+        assert dead.problem == "the receiver answered with the status 500"
+        assert here.clock.now() - START >= 1000 * GIVE_UP_SECONDS
 
 
 async def test_what_the_egress_guard_refuses_is_dead_at_once() -> None:

@@ -44,6 +44,8 @@ def test_more_values_than_a_new_file_may_have_are_refused(
 @pytest.mark.parametrize("values", [[], [[]], [[0]] * MAX_CREATED, [[0, 0], [0]]])
 def test_as_many_as_the_limit_are_accepted(values: list[list[int]]) -> None:
     check_values(values, max_columns=2)
+    with pytest.raises(ToolFailed, match="a new file has at most"):
+        check_values([*values, [0, 0, 0]], max_columns=2)
 
 
 def test_an_assignment_is_a_cell_and_a_value() -> None:

@@ -37,6 +37,7 @@ async def test_children_are_cancelled_with_their_parent() -> None:
         }
         await runtime.requests.cancel(root)
         await until(runtime, root, CANCELLED, 2)
+        assert len(await below(runtime, root)) == 2
 
 
 async def test_a_child_that_nothing_waits_for_outlives_a_parent_that_succeeds() -> None:
@@ -59,7 +60,13 @@ async def test_a_child_is_cancelled_with_a_parent_that_fails() -> None:
 
     async with family(plan) as runtime:
         root = await started(runtime, 0)
+        reply = await runtime.requests.wait(root)
+        assert reply
+        assert reply.status is TaskStatus.FAILED
         await until(runtime, root, CANCELLED, 1)
+        assert {key: each.status for key, each in (await below(runtime, root)).items()} == {
+            "first": CANCELLED
+        }
 
 
 async def test_a_task_is_not_cancelled_with_one_that_waits_for_it() -> None:
