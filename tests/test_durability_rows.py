@@ -32,7 +32,7 @@ SHOWN = {
     ],
     "an answer, a cancel and the expiry of a question arrive at the same time": [
         "contracts/test_answers.py::test_one_of_several_simultaneous_events_closes_a_question",
-        "server/routes/test_tasks.py::test_an_answer_after_a_cancel_is_refused",
+        "server/routes/test_questions.py::test_an_answer_after_a_cancel_is_refused",
     ],
     "a row of the database is lost or cannot be read": [
         "journeys/test_damaged_logs.py::test_a_damaged_conversation_affects_no_other",

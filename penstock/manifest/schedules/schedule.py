@@ -4,7 +4,7 @@ A trigger is another way to write a cron line. Checks of agents and skills need 
 `check_schedules` does those. Proof: tests/manifest/schedules/test_schedule.py.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -133,30 +133,31 @@ class DueText(Struct, frozen=True, kw_only=True):
     """A text that says when a schedule is due: a cron line, or the name of a time zone."""
 
     expected: str
-    check: str
-    """The name of the function that returns the reason why a text is wrong."""
+    check: Callable[[str], str]
+    """Return the reason for which a text is refused; empty for a good one."""
     code: str
     colon: str = ""
-    """What separates the name of the field from the reason."""
+    """Separates the name of the field from the reason."""
 
     def read(self, node: Node) -> str | Invalid:
         """Return the text."""
         if not isinstance(node.value, str):
             return node.wrong_type(self.expected)
-        # Loaded when it is first needed: few projects have schedules.
-        if reason := late(f"penstock.manifest.schedules.cron:{self.check}")(node.value):
+        if reason := self.check(node.value):
             return node.refuse(self.code, f'"{node.name}"{self.colon} {reason}')
         return node.value
 
 
 _CRON = DueText(
     expected="a cron line of five fields, or a name such as @daily",
-    check="check",
+    check=lambda text: str(late("penstock.manifest.schedules.cron:check")(text)),
     code="bad-cron",
     colon=":",
 )
 _ZONE = DueText(
-    expected="an IANA time zone, such as Europe/Berlin", check="check_zone", code="bad-timezone"
+    expected="an IANA time zone, such as Europe/Berlin",
+    check=lambda text: str(late("penstock.manifest.schedules.cron:check_zone")(text)),
+    code="bad-timezone",
 )
 
 
