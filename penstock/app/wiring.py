@@ -199,8 +199,10 @@ class Assembly:
 
     @cached_property
     def _child_starter(self) -> ChildStarter:
-        late = (lambda: self._inbox, lambda: self._participants)
-        return ChildStarter(self._storage.log, self._storage.projections, *late, wake=self._wake)
+        at, late = self._storage, (lambda: self._inbox, lambda: self._participants)
+        return ChildStarter(
+            at.log, at.projections, *late, agent_calls=lambda: self._agent_calls, wake=self._wake
+        )
 
     @cached_property
     def _tool_runs(self) -> ToolRuns:

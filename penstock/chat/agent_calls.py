@@ -41,7 +41,7 @@ from penstock.agents.tool_offer import (
 )
 from penstock.agents.turn import open_turns
 from penstock.chat.session import AgentSetup, Participants
-from penstock.core.call import is_below
+from penstock.core.call import CallPath, is_below
 from penstock.core.call_errors import BudgetExceeded, DepthExceeded, ToolFailed
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import (
@@ -59,7 +59,7 @@ from penstock.engine.budget import PartialBudget
 from penstock.engine.bus import Bus
 from penstock.engine.dialogue import Dialogue
 from penstock.engine.ledger import Ledger
-from penstock.engine.task_state import AS_TOOL
+from penstock.engine.task_state import AS_TOOL, TaskState
 from penstock.models.model import Model
 from penstock.tools.hooks.deciding import TaskHooks
 from penstock.tools.hooks.hooks import AgentHooks, scope_of
@@ -69,6 +69,8 @@ from penstock.tools.policy import Caller
 from penstock.tools.resources import AgentRequest
 from penstock.tools.skills import Selection, TaskSkills
 
+OUTER = "outer"
+"""The member of what is stored of an agent: how many agents are around the call that it is for."""
 _FAILURES = (
     *(ModelError, ConfigError, PromptNotResolved, ToolsetFailed),
     *(HookFailed, HookRefused),
@@ -117,7 +119,7 @@ class AgentCalls:
         Raises ToolFailed, BudgetExceeded or DepthExceeded; Suspend if it waits for a person.
         """
         agent, task, held = request.agent, ledger.task, ledger.held
-        outer = sum(is_below(request.path, frame) for frame in task.started_agents)
+        outer = _agents_around(task, request.called_at or request.path)
         if outer >= self._world.limits.run_depth:
             raise DepthExceeded(
                 f"{outer} agents are inside each other already (limits.run_depth); "
@@ -133,7 +135,7 @@ class AgentCalls:
                 request = replace(request, agent=agent)
             model = self._participants.model(agent, started.model if started else None)
             if started is None:
-                await self._start(request, ledger, model)
+                await self._start(request, ledger, model, outer)
             budget = self._budget(request, ledger)
             part = ledger.with_budget(budget)
             outcome = await self._answer(request, part, model, is_new=is_new)
@@ -160,7 +162,7 @@ class AgentCalls:
             active_ms=task.spent.active_ms,
         )
 
-    async def _start(self, request: AgentRequest, ledger: Ledger, model: Model) -> None:
+    async def _start(self, request: AgentRequest, ledger: Ledger, model: Model, outer: int) -> None:
         agent, held, profile = request.agent, ledger.held, request.caller.profile
         invoker, instructions = self._participants.invoker(agent), None
         if agent.instruction_parts is not None:
@@ -175,10 +177,10 @@ class AgentCalls:
         started = AgentStarted(
             agent=agent.name,
             message=request.task,
-            system=system_prompt(agent, instructions=instructions),
+            system=system_prompt(agent, instructions=instructions, additions=request.additions),
             model=model.card.model_id,
             offered=tuple(tool.spec.tool_id for tool in tools),
-            charter={AS_TOOL: True},
+            charter={AS_TOOL: True} if request.called_at is None else {AS_TOOL: True, OUTER: outer},
         )
         ledger.add(started, request.path)
 
@@ -246,7 +248,9 @@ class AgentCalls:
         dialogue, started = ledger.task.agents[request.path], ledger.task.started_agents
         fixed = started[request.path].offered
         choice = agent.settings.skill_choice
-        skills = TaskSkills(self._participants.skills, dialogue, lambda: choice, profile=profile)
+        skills = TaskSkills(
+            self._participants.skills, dialogue, lambda: choice, profile, request.selected
+        )
         return FrameOffers(
             agent,
             invoker,
@@ -254,6 +258,12 @@ class AgentCalls:
             dialogue=dialogue,
             fixed=fixed if agent.settings.tools_enabled else None,
         )
+
+
+def _agents_around(task: TaskState, path: CallPath) -> int:
+    """Return how many agents are around a call; a frame in another place says it of itself."""
+    around = [began for frame, began in task.started_agents.items() if is_below(path, frame)]
+    return len(around) + max((each.charter.get(OUTER, 0) for each in around), default=0)
 
 
 def _caller(

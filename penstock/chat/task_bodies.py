@@ -63,7 +63,7 @@ from penstock.tools.tool import Registry
 
 _NO_TOOLS = frozenset(
     {"ask", "fetch", "task.waitForUserMessage", "task.gather", "task.spawn"}
-    | {"task.waitForDependencies", "task.waitForBatch"}
+    | {"task.waitForDependencies", "task.waitForBatch", "task.runSubagent"}
 )
 """Parts of paths that are not calls of tools: questions of code, and requests of scripts."""
 

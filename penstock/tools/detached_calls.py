@@ -16,7 +16,7 @@ represents the wait, and is settled on disk before the function continues.
 Proof: `tests/tools/test_detached_calls.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from penstock.core.call import Call, CallPath, is_below
 from penstock.core.envelope import Envelope, suspended
@@ -29,6 +29,8 @@ DETACHED = "detached"
 """The path segment of detached calls below a task, and of the mark of a wait below a call."""
 PARTITION = "callTool.detached"
 
+PassOn = Callable[[Call], Awaitable[Envelope]]
+"""Makes a call, and settles it at its path; by default through the invoker."""
 Record = Callable[[Call, Envelope], object]
 """Records the outcome under the caller's own path; the work has a path below the task."""
 
@@ -36,10 +38,13 @@ Record = Callable[[Call, Envelope], object]
 class DetachedCalls:
     """Makes the nested calls of one entry of a tool, with or without `wait`."""
 
-    __slots__ = ("_invocation", "_ledger", "_record", "_values")
+    __slots__ = ("_invocation", "_ledger", "_pass_on", "_record", "_values")
 
-    def __init__(self, invocation: Invocation, record: Record) -> None:
+    def __init__(
+        self, invocation: Invocation, record: Record, pass_on: PassOn | None = None
+    ) -> None:
         self._invocation = invocation
+        self._pass_on = pass_on or invocation.pass_on
         self._ledger = invocation.ledger
         self._record = record
         self._values = TaskValues(invocation.ledger, invocation.edition.world.clock)
@@ -55,7 +60,7 @@ class DetachedCalls:
                     continue  # it was settled or replaced while this caller waited for its turn
                 self._take(call, detached)
                 try:
-                    envelope = await self._invocation.pass_on(detached)
+                    envelope = await self._pass_on(detached)
                 except Suspend:
                     if wait:
                         raise
@@ -64,7 +69,7 @@ class DetachedCalls:
                 if self._invocation.spec.is_ambiguous_when_cut:
                     await self._mark_continued(call)
                 return envelope
-        return await self._invocation.pass_on(call)
+        return await self._pass_on(call)
 
     def _find(self, call: Call, *, wait: bool) -> Call | None:
         """Return the detached call to make or resume; None if the call runs below its caller."""

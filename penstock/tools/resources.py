@@ -59,6 +59,12 @@ class AgentRequest(Struct, frozen=True, kw_only=True):
     caller: Caller
     is_typed: bool = True
     """Return the typed output, and not the text of the answer."""
+    called_at: CallPath | None = None
+    """The place of the call, if the frame has another place."""
+    additions: tuple[str, str] = ("", "")
+    """Texts of its system prompt, before and after those of its skills."""
+    selected: tuple[str, ...] = ()
+    """Skills that are selected for it."""
 
 
 class FlowRequest(Struct, frozen=True, kw_only=True):
@@ -147,6 +153,12 @@ class Children(Protocol):
 
     async def cancel(self, task_id: TaskId, profile: Profile) -> list[TaskId]:
         """Cancel a task and what it spawned, deepest first; return those that had not ended."""
+
+    async def work_here(self, child: ChildRequested, request: AgentRequest, ledger: Ledger) -> str:
+        """Run what a child would do in a frame of the call; return its answer.
+
+        `request` has no agent and no task yet. Raises CallError; lets Signals pass.
+        """
 
 
 class Authoring(Struct, frozen=True, kw_only=True):

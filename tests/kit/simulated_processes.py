@@ -13,6 +13,7 @@ from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Event, NoteEmitted
 from penstock.core.ids import LogId, QuestionId, TaskId, new_id
 from penstock.core.task import QuestionKind
+from penstock.models.scripted import ScriptedModel
 from penstock.testing.clock import FakeClock
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live
@@ -24,8 +25,14 @@ class Stage:
     """A project in a folder with its storage in memory; each opened runtime acts as a process."""
 
     def __init__(
-        self, folder: ProjectFolder, *acts: Act, place: MemoryStorage | None = None, **settings: Any
+        self,
+        folder: ProjectFolder,
+        *acts: Act,
+        place: MemoryStorage | None = None,
+        model: ScriptedModel | None = None,
+        **settings: Any,
     ) -> None:
+        self._model = model
         self.place = place or MemoryStorage(clock=FakeClock())
         chosen = load(folder.root, cache_dir=str(folder.cache), **settings)
         self._project = load_project(chosen, tuple(acts))
@@ -37,6 +44,7 @@ class Stage:
     async def opened(self, **options: Any) -> AsyncIterator[Runtime]:
         """Open a runtime, as a new process does."""
         tools = [*TOOLS, *self._project.tools, *self._acts]
+        options = {"model": self._model} | options
         async with memory_runtime(tools=tools, place=self.place, **options) as runtime:
             yield runtime
 

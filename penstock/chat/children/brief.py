@@ -8,7 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from penstock.agents.agent import AnyAgent
+from penstock.agents.agent import Agent, AnyAgent
+from penstock.agents.handoffs import NO_HANDOFFS
+from penstock.agents.output_contract import contract_of_schema
 from penstock.core.events.child_events import ChildRequested
 from penstock.core.ids import LogId
 from penstock.core.json_values.json_text import compact
@@ -75,6 +77,19 @@ def narrowed(skills: TaskSkills, allowed: Sequence[str] | None) -> NarrowSkills:
         skills.profile,
         skills.named,
         allowed=None if allowed is None else frozenset(allowed),
+    )
+
+
+def for_child(agent: Agent, child: ChildRequested) -> Agent:
+    """Return an agent as it works on a child."""
+    settings = agent.settings
+    most = child.max_turns or settings.max_iterations
+    schema = child.output_schema
+    return agent.__replace__(
+        settings=replace(settings, max_iterations=most, selected_skills=()),
+        contract=None if schema is None else contract_of_schema(schema, agent.output_form),
+        transfers=NO_HANDOFFS,
+        handoffs=(),
     )
 
 

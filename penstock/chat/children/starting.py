@@ -9,9 +9,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from penstock.agents.agent import Agent
 from penstock.agents.tool_offer import offered
-from penstock.chat.children.brief import skills_of_child
+from penstock.chat.agent_calls import AgentCalls
+from penstock.chat.children.brief import additions, brief_text, for_child, skills_of_child
 from penstock.chat.inbox import Inbox
 from penstock.chat.session import Participants
 from penstock.core.call_errors import NotPermitted, ToolFailed, tool_failure
@@ -23,9 +26,11 @@ from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import Profile
 from penstock.core.task import TaskRecord
+from penstock.engine.ledger import Ledger
 from penstock.store.logs.log import Log
 from penstock.store.projections import Page, Projections, TasksOf
 from penstock.tools.policy import Caller
+from penstock.tools.resources import AgentRequest
 
 _PAGE = 200
 Wake = Callable[[LogId], None]
@@ -41,6 +46,7 @@ class ChildStarter:
         inbox: Callable[[], Inbox],
         participants: Callable[[], Participants],
         *,
+        agent_calls: Callable[[], AgentCalls],
         wake: Wake,
     ) -> None:
         self._log = log
@@ -48,6 +54,7 @@ class ChildStarter:
         self._inbox = inbox
         self._wake = wake
         self._participants = participants
+        self._agent_calls = agent_calls
 
     def check(self, child: ChildRequested, caller: Caller) -> None:
         """Raise ToolFailed (the agent, a skill) or NotPermitted (tools) for a child."""
@@ -107,6 +114,20 @@ class ChildStarter:
                 await self._log.send(record.log_id, [request], on_way=self._wake)
                 cancelled.append(record.task_id)
         return cancelled
+
+    async def work_here(self, child: ChildRequested, request: AgentRequest, ledger: Ledger) -> str:
+        """Run what a child would do in a frame of the call; return its answer."""
+        agent = for_child(self._participants().agent(child.agent), child)
+        request = replace(
+            request,
+            agent=agent,
+            task=brief_text(child, {}),
+            is_typed=False,
+            additions=additions(child),
+            selected=child.selected_skills,
+        )
+        answer: str = await self._agent_calls().run(request, ledger)
+        return answer
 
     async def _with_children(self, task_id: TaskId) -> list[TaskRecord]:
         """Return a task and all below it, each after its parent."""

@@ -15,11 +15,9 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from penstock.agents.agent import DEFAULTS, Agent
-from penstock.agents.handoffs import NO_HANDOFFS
 from penstock.agents.loop import BUDGET_EXCEEDED, End, FinalReply
-from penstock.agents.output_contract import contract_of_schema
 from penstock.agents.tool_offer import TaskOffers, caller_for
-from penstock.chat.children.brief import additions, brief_text, narrowed
+from penstock.chat.children.brief import additions, brief_text, for_child, narrowed
 from penstock.chat.children.tree_budget import BudgetKeeper
 from penstock.chat.session import AgentSetup, ChatWork, Participants, profile_of
 from penstock.core.call_errors import BudgetExceeded, ToolTimeout
@@ -37,7 +35,7 @@ from penstock.engine.task_state import TaskState
 from penstock.store.logs.log import Log
 from penstock.store.projections import Projections
 from penstock.tools.policy import Caller
-from penstock.tools.tasks.child_tasks import outcome_of
+from penstock.tools.tasks.child_forms import outcome_of
 
 DEPENDENCY_FAILED = "DEPENDENCY_FAILED"
 _SUCCEEDED = TaskStatus.SUCCEEDED
@@ -122,7 +120,7 @@ class ChildWork(ChatWork):
             agent = self._participants.agent(child.agent)
             if agent.toolsets:
                 agent = await self._equipped(held, task, agent, is_new=is_new)
-            agent = _for_child(agent, child)
+            agent = for_child(agent, child)
         if task.started is None:
             await self._begin_child(held, task, agent)
         end = await super()._run_agent(held, task, agent, is_new=is_new)
@@ -192,16 +190,3 @@ class ChildWork(ChatWork):
 def _request(task: TaskState) -> ChildRequested:
     assert isinstance(task.brief, ChildRequested)  # noqa: S101  the dispatcher chose this body by it
     return task.brief
-
-
-def _for_child(agent: Agent, child: ChildRequested) -> Agent:
-    """Return an agent as it works on a child."""
-    settings = agent.settings
-    most = child.max_turns or settings.max_iterations
-    schema = child.output_schema
-    return agent.__replace__(
-        settings=replace(settings, max_iterations=most, selected_skills=()),
-        contract=None if schema is None else contract_of_schema(schema, agent.output_form),
-        transfers=NO_HANDOFFS,
-        handoffs=(),
-    )

@@ -91,7 +91,8 @@ interface FloSubagentResult {
   output: FloJsonValue;
   output_text: string;
   error?: string;
-  suspension?: FloJsonValue;
+  /** The questions that are open; the same arguments continue the work once they are answered. */
+  suspension?: { question_ids: string[] };
 }
 interface FloDependency { task_id: string; alias: string }
 interface FloDependencies { dependencies?: FloDependency[]; failure_policy?: "require_success" | "all_settled" }
@@ -216,7 +217,7 @@ interface FloTask {
   waitForBatch(request: { batch_id: string }): Promise<FloBatchResults>;
   /** Get the results of a batch whose children have all ended; otherwise it rejects. */
   getBatchResults(request: { batch_id: string }): Promise<FloBatchResults>;
-  /** Not available in this version */
+  /** Run an agent in this call, without a task of its own. If it needs a person, it returns `suspended`; the same arguments later continue it. */
   runSubagent(request: FloChild): Promise<FloSubagentResult>;
   /** Request one child task. The same key in one task is the same child. */
   spawn(request: FloSpawn): Promise<{ task_id: string; key: string; status: string }>;

@@ -1,5 +1,4 @@
 // The last part: publishes `flo`, and removes globals that scripts must not have.
-const CHILD_TASKS = ["runSubagent"];
 const DISPATCHER = ["syncSubjects", "claimDueSubjects", "checkpointSubject", "completeSubject", "failSubject", "releaseSubject"];
 const BROWSER = ["run", "startRequestCapture", "collectCapturedRequests", "stopRequestCapture", "exportState", "importState"];
 
@@ -41,11 +40,11 @@ const floOfScripts = sealed({
     spawnChildren: childCall("spawnChildren", ["children"]),
     waitForBatch: childCall("waitForBatch", ["batch_id"]),
     getBatchResults: childCall("getBatchResults", ["batch_id"]),
+    runSubagent: childCall("runSubagent", WORKER_MEMBERS),
     spawn: childCall("spawn", SPAWN_MEMBERS),
     waitForDependencies: childCall("waitForDependencies", ["key", "dependencies", "condition", "failure_policy"]),
     cancel: childCall("cancel", ["task_id"]),
     limits: freeze({ __proto__: null, maxSpawnChildren: 32 }),
-    ...allLater("task", CHILD_TASKS),
   }),
   fs: sealed({
     __proto__: null,

@@ -51,6 +51,7 @@ function waitForUserMessage(request) {
 
 // ---- child tasks: the host checks what is in the members.
 
+const WORKER_MEMBERS = ["worker_kind", "title", "objective", "input", "selected_skill_ids"];
 const SPAWN_MEMBERS = [
   "key", "title", "objective", "input", "input_schema", "output_schema", "dependencies", "dependency_condition",
   "failure_policy", "selected_skill_ids", "allowed_tools", "max_turns",

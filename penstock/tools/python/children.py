@@ -22,7 +22,8 @@ from penstock.core.task import TaskStatus
 from penstock.core.text import cut, one_line
 from penstock.tools.invocation import Invocation
 from penstock.tools.outputs import given_json, own_copy
-from penstock.tools.tasks.child_tasks import NewChild, Outcome, Spawner
+from penstock.tools.tasks.child_forms import NewChild, Outcome
+from penstock.tools.tasks.child_tasks import Spawner
 
 SPAWN, GATHER = "task.spawn", "task.gather"
 _TITLE = 80

@@ -24,7 +24,7 @@ from penstock.tools.invocation import Invocation
 from penstock.tools.scripts.arguments import ScriptSchema, items, optional_number, text
 from penstock.tools.scripts.host import Answer
 from penstock.tools.scripts.recording import Recording
-from penstock.tools.tasks.child_tasks import (
+from penstock.tools.tasks.child_forms import (
     KEY_CHARACTERS,
     MAX_CHILDREN,
     TITLE_CHARACTERS,
@@ -32,8 +32,8 @@ from penstock.tools.tasks.child_tasks import (
     WORKERS,
     NewChild,
     Outcome,
-    Spawner,
 )
+from penstock.tools.tasks.child_tasks import Spawner
 from penstock.tools.tasks.task_values import ALWAYS, TaskValues
 
 WAIT_FOR_BATCH = "task.waitForBatch"
@@ -70,7 +70,7 @@ class ChildCalls:
             found = f"found {len(children)}: request them in groups"
             message = f"one call requests at most {MAX_CHILDREN} children, {found}"
             raise tool_failure("too_many_children", message)
-        new = [_worker(child, f"children[{place}]") for place, child in enumerate(children)]
+        new = [_at(f"children[{place}]", child) for place, child in enumerate(children)]
 
         async def spawned(path: CallPath) -> Json:
             batch_id, ids = await self._tasks.spawn_all(path, new)
@@ -281,20 +281,25 @@ def _new_child(arguments: Any) -> NewChild:
     )
 
 
-def _worker(child: Any, place: str) -> NewChild:
+def _at(place: str, child: Any) -> NewChild:
     """Return a child of a batch. Raises TypeError with its place."""
     if not isinstance(child, dict):
         raise TypeError(f"{place} must be an object")
     try:
-        return NewChild(
-            worker_kind=_choice(child, "worker_kind", WORKERS, is_required=True),
-            title=text(child, "title", most=TITLE_CHARACTERS),
-            objective=text(child, "objective"),
-            input=child.get("input"),
-            selected_skills=_texts(child, "selected_skill_ids"),
-        )
+        return worker(child)
     except TypeError as error:
         raise TypeError(f"{place}: {error}") from None
+
+
+def worker(child: Any) -> NewChild:
+    """Return a worker of a batch, or one that works in place. Raises TypeError."""
+    return NewChild(
+        worker_kind=_choice(child, "worker_kind", WORKERS, is_required=True),
+        title=text(child, "title", most=TITLE_CHARACTERS),
+        objective=text(child, "objective"),
+        input=child.get("input"),
+        selected_skills=_texts(child, "selected_skill_ids"),
+    )
 
 
 def _dependencies(arguments: Any) -> tuple[Dependency, ...]:

@@ -49,7 +49,7 @@ HOST_CALLS = frozenset(
     | {f"task.{verb}" for verb in ("getState", "putState", "getToolState", "putToolState")}
     | {f"task.{verb}" for verb in ("getProfile", "emitEvent", "waitForUserMessage")}
     | {f"task.{verb}" for verb in ("spawn", "spawnChildren", "waitForBatch", "getBatchResults")}
-    | {f"task.{verb}" for verb in ("waitForDependencies", "cancel")}
+    | {f"task.{verb}" for verb in ("waitForDependencies", "cancel", "runSubagent")}
 )
 """Names under which host calls are recorded. All other names are tools."""
 FLO_ERROR, MISTAKE = "FloError", "TypeError"

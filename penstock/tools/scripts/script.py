@@ -34,6 +34,7 @@ from penstock.tools.scripts.host_resources import (
     VaultCalls,
 )
 from penstock.tools.scripts.host_steps import StepCalls
+from penstock.tools.scripts.host_subagents import SubagentCalls
 from penstock.tools.scripts.host_task import (
     ConfigCalls,
     ContextCalls,
@@ -157,6 +158,7 @@ def _task_calls(
         "task.getProfile": around.profile,
         "task.emitEvent": notes.emit,
         "task.waitForUserMessage": person.wait,
+        "task.runSubagent": SubagentCalls(invocation, recording).run,
         "task.spawn": children.spawn,
         "task.spawnChildren": children.spawn_children,
         "task.waitForBatch": children.wait_for_batch,

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.chat.children.brief import ANY_RESULT, ROLES, TYPED_RESULT, additions, brief_text
 from penstock.core.events.child_events import ChildRequested
-from penstock.tools.tasks.child_tasks import WORKERS
+from penstock.tools.tasks.child_forms import WORKERS
 from tests.kit.child_events import STORED_OF_CHILDREN
 
 PLAIN, FULL = (event for event, *_ in STORED_OF_CHILDREN if isinstance(event, ChildRequested))

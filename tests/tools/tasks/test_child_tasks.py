@@ -1,50 +1,24 @@
-"""Outcomes of tasks, and bounds of what a call says about a child."""
-
-from typing import Any
+"""The child tasks of a call, where the runtime has none, and their places in the tree."""
 
 import pytest
 
-from penstock.core.clock import Moment
-from penstock.core.ids import LogId, ProfileId, TaskId
-from penstock.core.task import TaskRecord, TaskStatus
-from penstock.tools.tasks.child_tasks import Outcome, outcome_of
-
-OUTPUTS: list[tuple[Any, Any]] = [
-    ({"content": "Paris"}, "Paris"),
-    ({"content": ' {"a": [1]} '}, {"a": [1]}),
-    ({"content": "[1, 2]"}, [1, 2]),
-    ({"content": "17"}, "17"),
-    ({"content": '{"a": '}, '{"a": '),
-    ({"content": "[" * 100_000}, "[" * 100_000),
-    ({"content": "seven", "output": {"value": 7}}, 7),
-    ({"envelope": {"status": "success", "output": {"b": 1}}}, {"b": 1}),
-    ({}, ""),
-]
+from penstock.core.call_errors import ToolNotConfigured
+from penstock.testing.invocation import open_workbench
+from penstock.tools.tasks.child_forms import NewChild
+from penstock.tools.tasks.child_tasks import Spawner
+from tests.kit.tools import Act
 
 
-def ended(outcome: Any, status: TaskStatus = TaskStatus.SUCCEEDED) -> TaskRecord:
-    return TaskRecord(
-        task_id=TaskId("task_1"),
-        log_id=LogId("task_1"),
-        kind="child",
-        status=status,
-        profile_id=ProfileId("local"),
-        agent="assistant",
-        created_at=Moment(0),
-        first_seq=1,
-        ended_at=Moment(1000),
-        outcome=outcome,
-    )
+async def test_a_runtime_without_child_tasks_says_so() -> None:
+    bench = await open_workbench(tool := Act("plan"))
+    with pytest.raises(ToolNotConfigured, match="no child tasks"):
+        _ = Spawner(bench.invocation(tool)).port
 
 
-@pytest.mark.parametrize(("outcome", "output"), OUTPUTS)
-def test_the_output_is_typed_or_json_or_the_text(outcome: Any, output: Any) -> None:
-    """wider.md §2.1: a whole reply that is a JSON object or array is a value."""
-    assert outcome_of(ended(outcome)).output == output
-
-
-def test_a_task_that_failed_has_no_output_and_a_reason() -> None:
-    error = {"code": "TIMEOUT", "message": "too long"}
-    outcome = outcome_of(ended({"content": "half", "error": error}, TaskStatus.FAILED))
-    assert (outcome.output, outcome.message) == (None, "too long")
-    assert Outcome.from_wire(outcome.to_wire()) == outcome
+async def test_a_child_is_described_with_its_place_in_the_tree() -> None:
+    bench = await open_workbench(tool := Act("plan"))
+    invocation = bench.invocation(tool)
+    child = Spawner(invocation).described(NewChild(objective="Find it", title="It", key="a"))
+    task_id = invocation.ledger.task.task_id
+    assert (child.parent, child.root, child.depth) == (task_id, task_id, 1)
+    assert (child.title, child.objective, child.key) == ("It", "Find it", "a")
