@@ -158,6 +158,8 @@ class StepCalls:
             done = self._recording.settle(path, SETTLE, None)
             return HostCallResult(value=given_up(step), at_ms=done.at_ms)
         self._write(name, step)
+        # Its pause may be shorter than the 2 ms in which other events of scripts are collected.
+        self._invocation.ledger.held.submit()
         # The retry requests the same paths as the attempt before: only then are writes reused.
         self._invocation.occurrences.go_back(self._counted)
         self._begin(name, attempt := step["failures"] + 1)

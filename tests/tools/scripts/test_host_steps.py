@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from penstock.core.call import Effect
+from penstock.core.events.events import StateWritten
+from penstock.core.ids import LogId
 from penstock.tools.scripts.host_steps import given_up
 from tests.kit.hosts import Asking, asking
 from tests.kit.tools import Act, echo
@@ -104,6 +106,17 @@ async def test_a_failed_step_fails_again_in_a_later_entry() -> None:
     host.begin()
     result = await host.value(START, **STEP, **TWICE)
     assert result == {"status": "failed", "error": BOOM}
+
+
+async def test_a_failure_is_on_its_way_to_the_disk_before_the_retry() -> None:
+    """Else a process that is killed in the retry counts the failed attempt again."""
+    host = await asking()
+    await host.value(START, **STEP, **TWICE)
+    await host.value(SETTLE, **STEP, error=BOOM)
+    task_id = host.bench.ledger.task.task_id
+    stored = [each.event for each in await host.bench.log.read(LogId(task_id))]
+    step = [each.value for each in stored if isinstance(each, StateWritten)][-1]
+    assert step["failures"] == 1
 
 
 async def test_a_failed_step_runs_again_in_a_further_attempt() -> None:
