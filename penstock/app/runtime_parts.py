@@ -50,7 +50,8 @@ from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.erasure import Erasure
 from penstock.store.logs.log import Log
-from penstock.store.logs.outbox import Outbox, Webhook
+from penstock.store.logs.outbox import Outbox
+from penstock.store.logs.webhook import Webhook
 from penstock.store.metrics import Metrics
 from penstock.store.projections import Projections
 from penstock.store.references import Lookup

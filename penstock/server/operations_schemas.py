@@ -18,7 +18,8 @@ from penstock.server.schemas import (
     record,
     ref,
 )
-from penstock.store.logs.outbox import EVENTS, DeliveryStatus
+from penstock.store.logs.outbox import DeliveryStatus
+from penstock.store.logs.webhook import EVENTS
 
 _EVENT = {"enum": list(EVENTS)}
 _WEBHOOK = {

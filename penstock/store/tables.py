@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0015"
+REVISION = "0016"
 """The newest migration. A new database is created with these tables at once, without migrations."""
 
 logs = Table(
@@ -365,6 +365,7 @@ deliveries = Table(
     Column("claimed_until", BigInteger, nullable=False, server_default=text("0")),
     Column("ended_at", BigInteger),
     Column("problem", Text),
+    Column("tried_since", BigInteger),
     Index("deliveries_that_wait", "webhook_id", "status", "next_at"),
     Index("deliveries_of_a_task", "webhook_id", "task_id", "at", "seq"),
     Index("deliveries_of_a_log", "log_id"),
@@ -374,6 +375,7 @@ deliveries = Table(
 """The outbox of webhooks: which event goes to which webhook, and how far that is.
 
 A row names its event and holds nothing of its content, so erasing a message needs no change here.
+`tried_since` is when it was sent again by hand; None means since its event, at `at`.
 """
 
 paused_webhooks = Table(

@@ -8,7 +8,8 @@ from penstock.core.clock import to_iso
 from penstock.core.events.events import QuestionAsked, Record, TaskEnded
 from penstock.core.task import TaskRecord
 from penstock.store.logs.log import Log
-from penstock.store.logs.outbox import Delivery, Webhook
+from penstock.store.logs.outbox import Delivery
+from penstock.store.logs.webhook import Webhook
 from penstock.store.projections import Projections
 
 _CONTENT_OF_QUESTION = ("arguments", "context", "options", "schema", "form")

@@ -35,7 +35,8 @@ from penstock.core.json_values.json_text import compact
 from penstock.resources.egress import Egress, EgressCaller, Redirect, Request
 from penstock.resources.hosts import read_patterns
 from penstock.resources.vault import Vault
-from penstock.store.logs.outbox import ANNOUNCED, Delivery, DeliveryStatus, Outbox, Webhook
+from penstock.store.logs.outbox import ANNOUNCED, Delivery, DeliveryStatus, Outbox
+from penstock.store.logs.webhook import Webhook
 
 log = logging.getLogger(__name__)
 
@@ -50,12 +51,9 @@ LONGEST_PAUSE_SECONDS = 3600.0
 SPREAD = 0.2
 """The share by which a pause is longer or shorter, so that retries do not come together."""
 GIVE_UP_SECONDS = 24 * 3600
-"""How long a delivery is tried."""
-KEPT_SECONDS = 30 * 24 * 3600
-"""How long deliveries stay listed."""
+"""How long a delivery is tried: after its event, or after a person had it sent again."""
 LOOK_SECONDS = 1.0
 """How often the outbox is read while something waits in it."""
-_TIDY_SECONDS = 3600
 _GOOD = range(200, 300)
 _GONE = 410
 _PROBLEM_LETTERS = 300
@@ -98,7 +96,6 @@ class WebhookSender:
         self._running: dict[asyncio.Task[None], str] = {}
         """The attempts, with the webhook of each."""
         self._loop: asyncio.Task[None] | None = None
-        self._tidied: float | None = None
 
     async def check(self) -> None:
         """Raise ConfigError if a webhook has no secret in the vault."""
@@ -134,7 +131,6 @@ class WebhookSender:
             self._news.clear()
             try:
                 is_waiting = await self._start_due()
-                await self._tidy()
             except StoreClosed:
                 return
             except StoreError as error:
@@ -173,12 +169,6 @@ class WebhookSender:
             news.cancel()
             await asyncio.gather(pause, news, return_exceptions=True)
 
-    async def _tidy(self) -> None:
-        now = self._clock.monotonic()
-        if self._tidied is None or now - self._tidied >= _TIDY_SECONDS:
-            self._tidied = now
-            await self._outbox.forget(before=Moment(self._clock.now() - 1000 * KEPT_SECONDS))
-
     async def _deliver(self, delivery: Delivery, webhook: Webhook, until: Moment) -> None:
         """Make one attempt and write its outcome."""
         outcome = await self._attempt(delivery, webhook)
@@ -198,7 +188,8 @@ class WebhookSender:
         after = replace(delivery, attempts=attempts, problem=outcome.problem)
         if outcome.problem is None:
             return replace(after, status=DeliveryStatus.DELIVERED, ended_at=now)
-        if outcome.is_final or now - delivery.at >= 1000 * GIVE_UP_SECONDS:
+        since = delivery.at if delivery.tried_since is None else delivery.tried_since
+        if outcome.is_final or now - since >= 1000 * GIVE_UP_SECONDS:
             return replace(after, status=DeliveryStatus.DEAD, ended_at=now)
         wanted = outcome.pause_seconds
         pause = pause_of(delivery.delivery_id, attempts) if wanted is None else wanted

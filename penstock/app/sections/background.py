@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, Field
 
 from penstock.app.settings_sections import STRICT
-from penstock.store.logs.outbox import Webhook
+from penstock.store.logs.webhook import Webhook
 from penstock.store.upkeep.rules import RetentionPlan, RetentionRule
 
 

@@ -13,7 +13,6 @@ from penstock.cli.project import read_settings
 from penstock.cli.terminal.output import AsJson, note, print_json, say
 from penstock.cli.terminal.render import print_table, when
 from penstock.core.clock import SystemClock
-from penstock.core.errors import NotFound
 from penstock.core.text import count
 from penstock.store.database import open_database
 from penstock.store.logs.outbox import DeliveryStatus, Outbox
@@ -78,13 +77,9 @@ def list_deliveries(
 
 def redeliver(delivery_id: DeliveryId, *, project: ProjectFolder = None) -> None:
     """Send a delivery now, also one that arrived or was given up. A running server sends it."""
-
-    async def work(outbox: Outbox) -> None:
-        await outbox.send_again(delivery_id, now=SystemClock().now())
-        if await outbox.find(delivery_id) is None:
-            raise NotFound(f"there is no delivery {delivery_id!r}; they are kept for 30 days")
-
-    _with_outbox(project, work)
+    ids = {each.webhook.webhook_id for each in read_settings(project).webhooks}
+    now = SystemClock().now()
+    _with_outbox(project, lambda outbox: outbox.send_again(delivery_id, now=now, webhook_ids=ids))
     say(f"{delivery_id} is sent now, or when the next server runs")
 
 

@@ -70,8 +70,7 @@ async def redeliver(delivery_id: str, request: Request) -> Response:
     """Send a delivery now, also one that arrived or was given up; its id stays the same."""
     allowed(request, MANAGE)
     context = context_of(request)
-    outbox = context.kept.outbox
-    await outbox.send_again(delivery_id, now=context.world.clock.now())
-    if (delivery := await outbox.find(delivery_id)) is None:
-        raise NotFound(f"there is no delivery {delivery_id!r}; they are kept for 30 days")
+    ids = {each.webhook_id for each in context.storage.webhooks}
+    now = context.world.clock.now()
+    delivery = await context.kept.outbox.send_again(delivery_id, now=now, webhook_ids=ids)
     return Json(delivery_part(delivery), 202)

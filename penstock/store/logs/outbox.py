@@ -14,7 +14,6 @@ Proof: tests/store/logs/test_outbox.py.
 
 from collections.abc import Collection, Sequence
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -24,50 +23,21 @@ from sqlalchemy import Connection, Row, Select, and_, func, select, tuple_
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from penstock.core.clock import Moment
+from penstock.core.errors import NotFound
 from penstock.core.events.events import QuestionAsked, Record, TaskEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.store.database import Database
+from penstock.store.logs.webhook import QUESTION_ASKED, TASK_ENDED, Webhook
 from penstock.store.projections import Page
 from penstock.store.statements import Statements
 from penstock.store.tables import deliveries, paused_webhooks
 
-TASK_ENDED = "task.ended"
-QUESTION_ASKED = "question.asked"
-EVENTS = (TASK_ENDED, QUESTION_ASKED)
-"""The events that webhooks receive."""
 _NAMES: dict[type, str] = {TaskEnded: TASK_ENDED, QuestionAsked: QUESTION_ASKED}
 ANNOUNCED = frozenset(_NAMES)
 """The kinds of events in the log that become deliveries."""
+KEPT_SECONDS = 30 * 24 * 3600
+"""How long deliveries stay listed."""
 _ID_LETTERS = 26
-_LETTERS_OF_WEBHOOK = 12
-
-
-class Webhook(Struct, frozen=True, kw_only=True):
-    """One receiver."""
-
-    url: str
-    events: tuple[str, ...]
-    vault_key: str
-    """The vault key of the secret that signs its deliveries."""
-    agents: tuple[str, ...] = ("*",)
-    """Patterns of agents."""
-    kinds: tuple[str, ...] = ("*",)
-    """Patterns of kinds of tasks."""
-    has_content: bool = False
-    """Whether deliveries contain answers, outputs and arguments of calls."""
-
-    @property
-    def webhook_id(self) -> str:
-        """The id, derived from the URL: the same in every process."""
-        return f"wh_{sha256(self.url.encode()).hexdigest()[:_LETTERS_OF_WEBHOOK]}"
-
-    def wants(self, event: str, *, kind: str, agent: str) -> bool:
-        """Whether it receives this event of tasks of this kind and agent."""
-        return event in self.events and _fits(kind, self.kinds) and _fits(agent, self.agents)
-
-
-def _fits(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, each) for each in patterns)
 
 
 class OutboxWriter:
@@ -118,6 +88,8 @@ class Delivery(Struct, frozen=True, kw_only=True):
     ended_at: Moment | None = None
     problem: str | None = None
     """Why the last attempt failed."""
+    tried_since: Moment | None = None
+    """When a person had it sent again; None means that it is tried since its event."""
 
     @property
     def event_id(self) -> str:
@@ -196,12 +168,27 @@ class Outbox:
         rows, found = await self._database.read(read)
         return [_delivery(each) for each in rows], found
 
-    async def send_again(self, delivery_id: str, *, now: Moment) -> bool:
-        """Make a delivery due now, whatever its status; False if it is unknown or being sent."""
+    async def send_again(
+        self, delivery_id: str, *, now: Moment, webhook_ids: Collection[str]
+    ) -> Delivery:
+        """Make a delivery due now, whatever its status, with a new day of attempts.
+
+        One that is being sent stays as it is. Raises NotFound if the delivery is unknown, or goes
+        to none of these webhooks: nothing would send it.
+        """
+        found = await self.find(delivery_id)
+        if found is None:
+            raise NotFound(f"there is no delivery {delivery_id!r}; they are kept for 30 days")
+        if found.webhook_id not in webhook_ids:
+            raise NotFound(
+                f"delivery {delivery_id!r} goes to the webhook {found.webhook_id!r}, which is not "
+                "in penstock.toml any more: add its url again, then send it again"
+            )
         free = and_(_is(delivery_id), deliveries.c.claimed_until <= now)
         again = {"status": "pending", "attempts": 0, "next_at": now, "ended_at": None}
-        statement = deliveries.update().where(free).values(again)
-        return await self._database.write(lambda each: each.execute(statement).rowcount == 1)
+        statement = deliveries.update().where(free).values(again | {"tried_since": now})
+        await self._database.write(lambda each: each.execute(statement).rowcount)
+        return await self.find(delivery_id) or found
 
     async def pause(self, webhook_id: str, *, at: Moment, reason: str) -> None:
         """Stop sending to a webhook; its deliveries wait."""
@@ -227,10 +214,19 @@ class Outbox:
             for each in await self._database.read(lambda c: c.execute(query).all())
         }
 
-    async def forget(self, *, before: Moment) -> None:
-        """Delete the deliveries of events before a time, whatever their status."""
-        old = deliveries.delete().where(deliveries.c.at < before)
-        await self._database.write(lambda each: each.execute(old))
+    async def forget(self, *, now: Moment) -> None:
+        """Delete the deliveries of events that are older than KEPT_SECONDS, whatever their status.
+
+        Those that were sent again by hand stay as long again.
+        """
+        since = func.coalesce(deliveries.c.tried_since, deliveries.c.at)
+        before = now - 1000 * KEPT_SECONDS
+        # the first condition reads the index, which has few old rows
+        are_old = (deliveries.c.at < before, since < before)
+        one = select(deliveries.c.delivery_id).where(*are_old).limit(1)
+        if await self._database.read(lambda each: each.execute(one).first()):
+            old = deliveries.delete().where(*are_old)
+            await self._database.write(lambda each: each.execute(old))
 
 
 def _id_of(prefix: str, text: str) -> str:

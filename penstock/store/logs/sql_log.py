@@ -48,11 +48,12 @@ from penstock.store.logs.log_units import (
     append_all,
     blobs_of,
 )
-from penstock.store.logs.outbox import OutboxWriter, Webhook
+from penstock.store.logs.outbox import OutboxWriter
 from penstock.store.logs.owners import is_dead
 from penstock.store.logs.quarantine import Quarantine, QuarantinedLog
 from penstock.store.logs.sql_live_text import SqlLiveText
 from penstock.store.logs.sql_snapshots import SqlSnapshots
+from penstock.store.logs.webhook import Webhook
 from penstock.store.projections import ProjectionWriter
 from penstock.store.references import erased_since, given_for
 from penstock.store.rows import CheckRange, EventRows, ReadPage, Row, head_of

@@ -4,11 +4,11 @@ Guarantees: everything it does can be cut at any point, and the next round does 
 is short: at most `retention.step` logs or 256 KiB of pages, then a pause, so that a turn in between
 waits for one step at most.
 
-How it works. A round begins at the start and then every hour: it removes what interrupted writes
-left, finishes an interrupted erasure, deletes unused bytes and expired media, deletes logs by the
-rules of retention, archives old events, and gives free pages of SQLite back. Several processes may
-sweep one store: each row of `loose_blobs` is claimed by one of them, and a log that another one
-deletes is simply gone.
+How it works. A round begins at the start and then every hour: it deletes old deliveries, also of
+webhooks that were removed; it removes what interrupted writes left, finishes an interrupted
+erasure, deletes unused bytes and expired media, deletes logs by the rules of retention, archives
+old events, and gives free pages of SQLite back. Several processes may sweep one store: each row of
+`loose_blobs` is claimed by one of them, and a log that another one deletes is simply gone.
 
 Proof: tests/store/upkeep/test_sweeper.py, tests/store/test_references.py,
 tests/promises/test_interrupted_erasures.py.
@@ -24,6 +24,7 @@ from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.erasure import Erasure
 from penstock.store.logs.archive import Archive, before_days
+from penstock.store.logs.outbox import Outbox
 from penstock.store.references import LOOSE_SECONDS
 from penstock.store.upkeep.retention import Retention
 from penstock.store.upkeep.rules import KEEP_ALL, RetentionPlan
@@ -76,6 +77,7 @@ class Sweeper:
             await self._clock.sleep(LOOSE_SECONDS)
 
     async def _once(self, before: Moment) -> None:
+        await Outbox(self._database).forget(now=self._clock.now())
         await self._blobs.tidy(before)
         await self._erasure.finish()
         while await self._erasure.sweep(before=before):

@@ -12,7 +12,8 @@ from penstock.core.envelope import Envelope, ErrorDetail
 from penstock.core.events.events import Event, QuestionAsked, Record, TaskEnded
 from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
 from penstock.core.task import Question, QuestionKind, TaskOutput, TaskRecord, TaskStatus
-from penstock.store.logs.outbox import Delivery, DeliveryStatus, Webhook
+from penstock.store.logs.outbox import Delivery, DeliveryStatus
+from penstock.store.logs.webhook import Webhook
 
 LOG, TASK = LogId("conv_1"), TaskId("task_1")
 HOOK = Webhook(url="https://hooks.test", events=("task.ended",), vault_key="k")

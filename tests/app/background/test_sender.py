@@ -24,8 +24,9 @@ from penstock.core.ids import TaskId
 from penstock.resources.egress import EgressCaller, HttpResponse, Redirect, Request
 from penstock.store.blobs import open_blobs
 from penstock.store.database import Database, open_database
-from penstock.store.logs.outbox import Delivery, DeliveryStatus, Outbox, Webhook
+from penstock.store.logs.outbox import Delivery, DeliveryStatus, Outbox
 from penstock.store.logs.sql_log import SqlLog
+from penstock.store.logs.webhook import Webhook
 from penstock.store.projections import Page
 from penstock.store.sql_projections import SqlProjections
 from penstock.store.tables import events
@@ -216,6 +217,20 @@ async def test_a_delivery_dies_after_a_day() -> None:
         assert (dead.attempts, behind.attempts) == (2, 1)
         assert dead.problem == "the receiver answered with the status 500"
         assert here.clock.now() - START >= 1000 * GIVE_UP_SECONDS
+
+
+async def test_a_delivery_that_is_sent_again_has_a_day_of_its_own() -> None:
+    """Its event is older than a day, and the receiver fails once more."""
+    failed = answered(b"", 500)
+    async with world(failed, failed, TAKEN, failed, TAKEN) as here:
+        await here.happen()
+        await here.listed(lambda found: found[0].attempts == 1)
+        here.clock.advance(GIVE_UP_SECONDS)
+        (dead, _) = await here.listed(have("dead", "delivered"), step=1)
+        now, ids = here.clock.now(), [HOOK.webhook_id]
+        await here.outbox.send_again(dead.delivery_id, now=now, webhook_ids=ids)
+        (again, _) = await here.listed(have("delivered", "delivered"), step=60)
+        assert again.attempts == 2
 
 
 async def test_what_the_egress_guard_refuses_is_dead_at_once() -> None:

@@ -1,5 +1,7 @@
 """The sections about webhooks and retention become what their parts take."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -24,3 +26,11 @@ def test_without_a_section_everything_is_kept() -> None:
 def test_a_step_is_neither_empty_nor_endless(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         RetentionSection(**wrong)
+
+
+@pytest.mark.slow("a process that loads the settings")
+def test_settings_load_no_database() -> None:
+    """Commands that open no database read settings, too: SQLAlchemy takes 150 ms to import."""
+    code = "import sys, penstock.app.settings; print('sqlalchemy' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert ran.stdout.strip() == "False"

@@ -45,3 +45,14 @@ def test_what_does_not_exist_is_reported(run: Run) -> None:
     code, _, err = run("webhooks", "redeliver", "dlv_other")
     assert (code, "there is no delivery 'dlv_other'" in err) == (1, True)
     assert run("webhooks", "resume", "wh_other")[1] == "wh_other was not paused\n"
+
+
+def test_a_delivery_to_a_webhook_that_was_removed_is_not_sent_again(
+    hooked: Path, run: Run, run_json: Callable[..., Any]
+) -> None:
+    run("call", "hello", "name=Ann")
+    (delivery,) = run_json("webhooks", "deliveries")["deliveries"]
+    settings = hooked / "penstock.toml"
+    settings.write_text(settings.read_text().replace(TOML, ""))
+    code, _, err = run("webhooks", "redeliver", delivery["id"])
+    assert (code, "not in penstock.toml any more" in err) == (1, True)

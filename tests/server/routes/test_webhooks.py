@@ -91,3 +91,16 @@ async def test_a_delivery_can_be_sent_again(tmp_path: Path) -> None:
         assert (again.status_code, again.json()["id"]) == (httpx2.codes.ACCEPTED, delivery["id"])
         gone = await here.post("/deliveries/dlv_other/redeliver")
         assert gone.status_code == httpx2.codes.NOT_FOUND
+
+
+async def test_a_delivery_to_a_webhook_that_was_removed_is_not_sent_again(tmp_path: Path) -> None:
+    async with operator(tmp_path):
+        pass
+    (tmp_path / "penstock.toml").write_text("")
+    async with penstock.open(tmp_path, resume=False) as runtime:
+        transport = httpx2.ASGITransport(create_application(runtime))
+        async with httpx2.AsyncClient(transport=transport, base_url=HERE) as client:
+            found = (await client.get("/api/webhooks/deliveries")).json()["deliveries"]
+            again = await client.post(f"/api/webhooks/deliveries/{found[0]['id']}/redeliver")
+            assert again.status_code == httpx2.codes.NOT_FOUND
+            assert "not in penstock.toml" in again.json()["error"]["message"]

@@ -9,21 +9,21 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, TextClause, text
 
 from penstock.core.clock import Moment
-from penstock.core.errors import LeaseLost
+from penstock.core.errors import LeaseLost, NotFound
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database, open_database
 from penstock.store.erasure import Erasure
 from penstock.store.logs.log import Lease
 from penstock.store.logs.outbox import (
-    EVENTS,
+    KEPT_SECONDS,
     Delivery,
     DeliveryStatus,
     Outbox,
-    Webhook,
     due_of,
     waiting_for,
 )
 from penstock.store.logs.sql_log import SqlLog
+from penstock.store.logs.webhook import EVENTS, Webhook
 from penstock.store.projections import Page
 from penstock.store.repair import rebuild
 from penstock.testing.clock import FakeClock
@@ -57,6 +57,12 @@ class Store:
     async def settle(self, delivery: Delivery, status: DeliveryStatus) -> bool:
         after = replace(delivery, status=status, attempts=1)
         return await self.outbox.settle(after, until=Moment(self.clock.now() + 30_000))
+
+    async def send_again(
+        self, delivery: Delivery, webhook_ids: Sequence[str] = (HOOK,)
+    ) -> Delivery:
+        now = self.clock.now()
+        return await self.outbox.send_again(delivery.delivery_id, now=now, webhook_ids=webhook_ids)
 
     async def all(self) -> Sequence[Delivery]:
         found, total = await self.outbox.list(page=Page(is_descending=False))
@@ -155,19 +161,41 @@ async def test_a_paused_webhook_gets_nothing_until_it_is_resumed(store: Store) -
 async def test_a_delivery_can_be_sent_again(store: Store) -> None:
     await two_events(store, store.log())
     (first,) = await store.claim()
-    assert not await store.outbox.send_again(first.delivery_id, now=store.clock.now())
+    assert (await store.send_again(first)).tried_since is None, "it is being sent"
     await store.settle(first, DeliveryStatus.DEAD)
-    assert await store.outbox.send_again(first.delivery_id, now=store.clock.now())
+    assert (await store.send_again(first)).tried_since == store.clock.now()
     (again,) = await store.claim()
     assert (again.delivery_id, again.event_id) == (first.delivery_id, first.event_id)
-    assert not await store.outbox.send_again("dlv_unknown", now=store.clock.now())
-    assert await store.outbox.find("dlv_unknown") is None
+
+
+async def test_what_nothing_would_send_is_not_sent_again(store: Store) -> None:
+    """A delivery to a webhook that left penstock.toml would be pending for ever."""
+    await two_events(store, store.log())
+    (first,) = await store.claim()
+    await store.settle(first, DeliveryStatus.DEAD)
+    with pytest.raises(NotFound, match=f"{HOOK}.*not in penstock.toml"):
+        await store.send_again(first, webhook_ids=["wh_other"])
+    with pytest.raises(NotFound, match="no delivery 'dlv_unknown'"):
+        await store.send_again(replace(first, delivery_id="dlv_unknown"))
+    assert (await store.all())[0].status is DeliveryStatus.DEAD
 
 
 async def test_old_deliveries_are_forgotten(store: Store) -> None:
     await two_events(store, store.log())
-    await store.outbox.forget(before=store.clock.now())
+    (first,) = await store.claim()
+    store.clock.advance(KEPT_SECONDS)
+    await store.outbox.forget(now=store.clock.now())
     assert [each.event for each in await store.all()] == ["task.ended"]
+    store.clock.advance(1)
+    (second,) = await store.claim()
+    assert first.delivery_id != second.delivery_id
+    await store.settle(second, DeliveryStatus.DEAD)
+    await store.send_again(second)
+    await store.outbox.forget(now=store.clock.now())
+    assert len(await store.all()) == 1, "it was sent again just now"
+    store.clock.advance(KEPT_SECONDS + 1)
+    await store.outbox.forget(now=store.clock.now())
+    assert await store.all() == []
 
 
 async def test_a_rebuild_of_the_lists_announces_nothing_again(store: Store) -> None:

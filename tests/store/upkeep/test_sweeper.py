@@ -10,11 +10,14 @@ from sqlalchemy import text
 from penstock.core.ids import LogId, TaskId
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
+from penstock.store.logs.outbox import KEPT_SECONDS, Outbox
 from penstock.store.logs.sql_log import SqlLog
+from penstock.store.logs.webhook import EVENTS, Webhook
+from penstock.store.projections import Page
 from penstock.store.upkeep.rules import RetentionPlan, RetentionRule
 from penstock.store.upkeep.sweeper import Sweeper
 from penstock.testing.clock import FakeClock, settle
-from tests.kit.log_entries import ended, message, opened, started
+from tests.kit.log_entries import ended, held, message, opened, started
 
 DAY = 24 * 3600
 PLAN = RetentionPlan(rules=(RetentionRule(of="conversations", days=30),), step=2, pause_seconds=10)
@@ -76,3 +79,20 @@ async def test_without_rules_everything_is_kept(
     await asleep(clock)
     assert await count(database) == 3
     await sweeper.close()
+
+
+async def test_deliveries_of_a_webhook_that_was_removed_are_deleted(
+    database: Database, blobs: Blobs, clock: FakeClock
+) -> None:
+    """No sender knows the webhook any more, so nothing else would."""
+    hook = Webhook(url="https://hooks.test/in", events=EVENTS, vault_key="k")
+    log = SqlLog(database, blobs, clock, webhooks=[hook])
+    await log.append(await held(log), [started(), ended()])
+    outbox = Outbox(database)
+    for seconds, left in ((KEPT_SECONDS, 1), (1, 0)):
+        clock.advance(seconds)
+        sweeper = Sweeper(database, blobs, clock)
+        sweeper.open()
+        await asleep(clock)
+        await sweeper.close()
+        assert (await outbox.list(page=Page()))[1] == left
