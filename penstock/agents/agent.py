@@ -105,6 +105,8 @@ class ChatSettings(Struct, frozen=True, kw_only=True, dict=True):
     """Most working time of one task; time spent waiting for people does not count."""
     question_ttl_seconds: float | None = None
     """How long a question waits before it counts as rejected; None means no limit."""
+    calendar_timezone: str = "UTC"
+    """The time zone of schedules of this agent that name none."""
 
     @cached_property
     def allowance(self) -> Allowance:

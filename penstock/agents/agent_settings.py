@@ -10,7 +10,15 @@ from msgspec.structs import replace
 from penstock.core.errors import ConfigError
 from penstock.manifest.authored_kinds import AuthoredInteger, Names
 from penstock.manifest.fields import Field, Invalid, Kind, Node, quoted, read_fields
-from penstock.manifest.kinds import Boolean, ListOf, Number, OneOf, Text
+from penstock.manifest.kinds import (
+    TIME_ZONE,
+    Boolean,
+    CheckedText,
+    ListOf,
+    Number,
+    OneOf,
+    Text,
+)
 from penstock.models.names import THINKING
 from penstock.models.settings import (
     CACHE_TTLS,
@@ -214,6 +222,7 @@ SETTINGS = (
         Nullable(kind=Number(low=60, high=31_536_000)),
         "Seconds that a question waits for a person.",
     ),
+    _row("calendar_timezone", TIME_ZONE, "The time zone of its schedules that name none."),
 )
 
 
@@ -270,6 +279,8 @@ def _wanted(kind: Kind | None, value: Any) -> str:
         case Names():
             is_fine = isinstance(value, list | tuple) and all(isinstance(x, str) for x in value)
             wanted = "a list of names"
+        case CheckedText():
+            is_fine, wanted = isinstance(value, str) and not kind.check(value), kind.expected
         case _:
             is_fine, wanted = isinstance(value, str), "a text"
     return "" if is_fine else wanted

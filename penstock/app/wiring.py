@@ -37,6 +37,7 @@ from penstock.chat.inbox import Inbox, TaskStarter
 from penstock.chat.log_follower import LogSource
 from penstock.chat.recorded.fork import TaskCopier
 from penstock.chat.recorded.undo import UndoReader
+from penstock.chat.schedules.callbacks import ScheduleCallbacks
 from penstock.chat.schedules.scheduler import SchedulePorts, Scheduler
 from penstock.chat.schedules.ticker import Ticker
 from penstock.chat.schedules.tool_schedules import ToolSchedules
@@ -380,17 +381,18 @@ class Assembly:
     @cached_property
     def _schedules(self) -> Scheduler:
         kept, log, project_parts = self._storage.database_parts, self._storage.log, self._project
-        ports: SchedulePorts | None = None
-        if kept is not None:
-            ports = SchedulePorts(
-                rows=kept.schedules,
-                ticker=Ticker(kept.schedules, log, self._wake, self._world),
-                inbox=self._inbox,
-                log=log,
-                find_agent=project_parts.agents.catalog.get,
-                find_flow=project_parts.flows.library.find,
-                tools=lambda: self._invoker.registry,
-            )
+        if kept is None:
+            return Scheduler(None, self._world, project_parts.local)
+        callbacks = ScheduleCallbacks(
+            inbox=self._inbox,
+            log=log,
+            world=self._world,
+            find_agent=project_parts.agents.catalog.get,
+            find_flow=project_parts.flows.library.find,
+            tools=lambda: self._invoker.registry,
+        )
+        ticker = Ticker(kept.schedules, log, self._wake, self._world)
+        ports = SchedulePorts(rows=kept.schedules, ticker=ticker, callbacks=callbacks)
         return Scheduler(ports, self._world, project_parts.local)
 
     @cached_property

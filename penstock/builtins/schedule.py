@@ -49,7 +49,10 @@ class CreateSchedule:
                     "default": {},
                     "description": "Inputs of the workflow; task: its task in words",
                 },
-                "timezone?": {"type": "string", "description": "Such as Europe/Berlin; else UTC"},
+                "timezone?": {
+                    "type": "string",
+                    "description": "Such as Europe/Berlin; else that of the agent",
+                },
             }
         ),
         effect=Effect.WRITE,

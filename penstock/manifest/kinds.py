@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import check_schema, pointer, remote_refs
+from penstock.core.late import late
 from penstock.core.text import cut
 from penstock.manifest.fields import (
     WRONG,
@@ -271,3 +272,29 @@ def _is_valid(node: Node) -> bool:
             )
             node.at(*fault.path).refuse("bad-schema", message)
     return False
+
+
+class CheckedText(Struct, frozen=True, kw_only=True):
+    """A text with a form of its own, such as a cron line or the name of a time zone."""
+
+    expected: str
+    check: Callable[[str], str]
+    """Return the reason for which a text is refused; empty for a good one."""
+    code: str
+    colon: str = ""
+    """Separates the name of the field from the reason."""
+
+    def read(self, node: Node) -> str | Invalid:
+        """Return the text."""
+        if not isinstance(node.value, str):
+            return node.wrong_type(self.expected)
+        if reason := self.check(node.value):
+            return node.refuse(self.code, f'"{node.name}"{self.colon} {reason}')
+        return node.value
+
+
+TIME_ZONE = CheckedText(
+    expected="an IANA time zone, such as Europe/Berlin",
+    check=lambda text: str(late("penstock.manifest.schedules.cron:check_zone")(text)),
+    code="bad-timezone",
+)

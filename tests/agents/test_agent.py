@@ -27,6 +27,7 @@ from penstock.tools.hooks.hooks import Hooks
         ("tools_enabled", True),
         ("enabled_tools", None),
         ("question_ttl_seconds", None),
+        ("calendar_timezone", "UTC"),
     ],
 )
 def test_the_defaults_are_those_of_the_seed_and_the_api(name: str, value: object) -> None:

@@ -61,6 +61,15 @@ def test_a_number_is_accepted_only_in_its_range(key: str, low: str, high: str) -
         assert f"from {low} to {high}" in said
 
 
+def test_a_time_zone_exists() -> None:
+    given = agent_of(text_of("{calendar_timezone: Europe/Berlin}")).settings
+    assert given.calendar_timezone == "Europe/Berlin"
+    (said,) = said_of(text_of("{calendar_timezone: Europe/Berln}"))
+    assert "did you mean 'Europe/Berlin'" in said
+    with pytest.raises(ConfigError, match="calendar_timezone of ChatSettings must be an IANA"):
+        Agent("a", settings=ChatSettings(calendar_timezone="Mars/Base"))
+
+
 def test_given_settings_extend_the_rest_of_the_file() -> None:
     text = text_of("{max_iterations: 7, tool_permissions: {mail: ask}, budget_tokens: null}")
     assert agent_of(text).settings == ChatSettings(

@@ -40,6 +40,8 @@ from penstock.tools.python.function import tool
 
 ERRANDS = {"Run the errand.": "errand", "Do not wait.": "hurried"}
 """Said to the model, it asks for one tool that has all done."""
+NEWS = "What is new?"
+"""Said to the model, it counts how often it was asked in this conversation."""
 EFFECTS, MOMENTS = "effects", "moments"
 LIMITS = {"lease_seconds": 0.6, "sweep_seconds": 0.2, "poll_seconds": 0.05}
 BEGIN = clock.SystemClock().now()
@@ -83,7 +85,7 @@ class Moment:
     def script(self, request: ModelRequest) -> ScriptedReply:
         """Count what the model is asked."""
         self._count("ask")
-        return script(request)
+        return news(request) or script(request)
 
     def _pass(self, kind: str, label: str) -> None:
         self._write(MOMENTS, f"{kind} {self._counts[kind] + 1} {label}")
@@ -193,6 +195,12 @@ def shop(moment: Moment) -> tuple[Any, ...]:
         return await ctx.gather(tea, cup)
 
     return give_back, buy, share
+
+
+def news(request: ModelRequest) -> ScriptedReply | None:
+    """Count how often the question was asked, if it is asked now."""
+    said = [each.content for each in request.messages if isinstance(each, UserMessage)]
+    return say(f"News {len(said)}.") if said[-1:] == [NEWS] else None
 
 
 def script(request: ModelRequest) -> ScriptedReply:

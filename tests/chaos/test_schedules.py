@@ -10,17 +10,34 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.harness import Moment, Nursery, Server, effects, wait_until
+from tests.chaos.harness import PATIENCE, Moment, Nursery, Server, effects, wait_until
+from tests.chaos.program import NEWS
 
 URL = "/agents/assistant/schedules"
 CALL = {"callback_type": "function", "callback_id": "inner", "input": {"number": 1}}
 SOON = {"name": "Soon", "delay_seconds": 1, **CALL}
+EACH_MINUTE = {
+    "name": "News",
+    "cron_expression": "* * * * *",
+    "callback_type": "message",
+    "input": {"content": NEWS, "conversation": "same"},
+}
+SPEED = 30
+"""A minute of a server takes two seconds."""
 
 
 @pytest.fixture
 def nursery() -> Iterator[Nursery]:
     """Where servers come from."""
     opened = Nursery()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def fast_nursery() -> Iterator[Nursery]:
+    """Where servers with a fast clock come from."""
+    opened = Nursery(speed=SPEED)
     yield opened
     opened.close()
 
@@ -38,8 +55,8 @@ def is_over(directory: Path) -> bool:
     return status == "completed" and set(tasks) <= {"succeeded", "failed"} and bool(tasks)
 
 
-def create(server: Server) -> dict[str, Any]:
-    answer = server.client.post(URL, json=SOON)
+def create(server: Server, given: dict[str, Any] = SOON) -> dict[str, Any]:
+    answer = server.client.post(URL, json=given)
     assert answer.status_code == 201, answer.text
     body: dict[str, Any] = answer.json()
     return body
@@ -77,3 +94,36 @@ def test_a_tick_survives_a_kill_at_each_of_its_writes(nursery: Nursery, tmp_path
             done = effects(directory) if (directory / "effects").exists() else []
             assert done == ["inner 1"] or (ended, done) == ("failed", [])
     assert outcomes["succeeded"] > outcomes["failed"]
+
+
+def answers(server: Server, conversation: str) -> list[str]:
+    """Return what the assistant said in a conversation."""
+    path, query = "/agents/assistant/chat", {"conversationId": conversation}
+    found = server.client.get(path, params=query, timeout=PATIENCE)
+    assert found.status_code == 200, found.text
+    return [each["content"] for each in found.json()["messages"] if each["role"] == "assistant"]
+
+
+@pytest.mark.slow("a schedule over a crash and a restart of a real process")
+def test_answers_of_each_minute_are_in_one_conversation_over_a_restart(
+    fast_nursery: Nursery, tmp_path: Path
+) -> None:
+    """Due times pass also while no process runs.
+
+    Issue: "A schedule that asks the assistant each minute leaves its answers in one conversation,
+    over a restart".
+    """
+    with fast_nursery.start(tmp_path, None, signal.SIGKILL) as first:
+        conversation = create(first, EACH_MINUTE)["conversation_id"]
+        wait_for_answers(first, conversation, 2)
+    before = len(state(tmp_path)[1])
+    with fast_nursery.start(tmp_path, None, signal.SIGKILL) as second:
+        wait_for_answers(second, conversation, before + 2)
+        said = answers(second, conversation)
+        assert said == [f"News {number}." for number in range(1, len(said) + 1)]
+        listed = second.client.get("/agents/assistant/chat/conversations", timeout=PATIENCE)
+        assert [each["id"] for each in listed.json()["conversations"]] == [conversation]
+
+
+def wait_for_answers(server: Server, conversation: str, count: int) -> None:
+    wait_until(lambda: len(answers(server, conversation)) >= count, f"answer {count}")

@@ -89,7 +89,7 @@ class NewSchedule(Struct, frozen=True, kw_only=True):
     `selectedSkillIds` and `context`. Of a workflow: its inputs, and its task as `task`. Of a tool:
     its input."""
     timezone: str | None = None
-    """The zone of `cron`, such as `Europe/Berlin`; None means UTC."""
+    """The zone of `cron`, such as `Europe/Berlin`; None: `calendar_timezone` of the agent, UTC."""
     concurrency: Concurrency = "forbid"
     """`forbid`: a due time is missed while a task of the schedule has not ended."""
     is_paused: bool = False
@@ -177,6 +177,14 @@ class Schedule(Struct, frozen=True, kw_only=True):
         """The profile that its tasks run for."""
         return Profile.from_noted(self.profile_id, self.permissions)
 
+    @property
+    def unknown_zone(self) -> str:
+        """Why its time zone is wrong: this machine may know it no more. Empty if it is fine."""
+        if self.cron is None:
+            return ""
+        problem: str = late("penstock.manifest.schedules.cron:check_zone")(self.timezone)
+        return problem
+
     def upcoming(self, count: int = NEXT_RUNS) -> list[Moment]:
         """Return the next due times; none if it is not active.
 
@@ -185,7 +193,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
         """
         if self.status is not ScheduleStatus.ACTIVE or self.next_run is None or count < 1:
             return []
-        if self.cron is None:
+        if self.cron is None or self.unknown_zone:
             return [self.next_run]
         return [self.next_run, *line_of(self).upcoming(self.next_run, count - 1)]
 
@@ -209,7 +217,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
             "concurrency": self.concurrency,
             "suspension_timeout": self.options.get("suspension_timeout"),
             "status": self.status.value,
-            "reason": self.reason,
+            "reason": self.reason or self.unknown_zone or None,
             "source": self.source,
             "last_status": None if self.last_status is None else self.last_status.value,
             "last_task_id": self.last_task_id,

@@ -6,47 +6,40 @@ change of what runs makes the profile that changes it the owner: else a key with
 with the permissions of another profile. Proof: tests/chat/schedules/test_scheduler.py.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
-from penstock.chat.inbox import Inbox
+from penstock.chat.schedules.callbacks import ScheduleCallbacks
+from penstock.chat.schedules.columns import (
+    KINDS_OF_TIME,
+    TIMES,
+    changed,
+    completed,
+    definition,
+    owned_by,
+    revived,
+    timing,
+)
 from penstock.chat.schedules.definition import (
-    NEW,
-    SAME,
     NewSchedule,
-    Problems,
     Schedule,
     ScheduleStatus,
     check,
-    check_message,
-    first_due,
-    line_of,
-    type_of,
 )
 from penstock.chat.schedules.rows import EVERY_SCHEDULE, SORTS, ScheduleRows, SchedulesOf
 from penstock.chat.schedules.ticker import Ticker
-from penstock.core.call_errors import NotAvailable, ToolNotFound
-from penstock.core.clock import Moment
-from penstock.core.errors import NotFound, ReadOnly
-from penstock.core.events.events import Entry, SessionOpened
-from penstock.core.ids import LogId, ProfileId, SessionId, TaskId
-from penstock.core.json_values.json_text import as_stored
-from penstock.core.json_values.schema import Schema
+from penstock.core.call_errors import NotAvailable
+from penstock.core.errors import ReadOnly
+from penstock.core.ids import ProfileId, TaskId
 from penstock.core.limits import World
 from penstock.core.profile import Profile
-from penstock.store.logs.log import Log
-from penstock.store.projections import Page, plain
-from penstock.tools.tool import Registry
+from penstock.store.projections import Page
 
 API, FILE = "api", "file"
 """The values of `source`."""
-UTC = "UTC"
-_TIMES = frozenset({"cron", "at", "delay_seconds", "timezone"})
-"""The fields that decide when a schedule is due."""
-_KINDS_OF_TIME = _TIMES - {"timezone"}
 _ACTS = frozenset({"callback_type", "callback_id", "input", "suspension_seconds", "resume_prompt"})
 """The fields that decide what runs. The prompt after a wait is a message of the profile, too."""
 
@@ -56,12 +49,7 @@ class SchedulePorts(Struct, frozen=True, kw_only=True):
 
     rows: ScheduleRows
     ticker: Ticker
-    inbox: Inbox
-    log: Log
-    find_agent: Callable[[str], object]
-    """Raises NotFound that names the nearest, as the next does."""
-    find_flow: Callable[[str], object]
-    tools: Callable[[], Registry]
+    callbacks: ScheduleCallbacks
 
 
 class Scheduler:
@@ -107,9 +95,9 @@ class Scheduler:
         """
         ports, now = self._given, self._world.clock.now()
         owner = profile or self._local
-        new = _completed(new)
-        check(new, now, self._check_input)
-        session_id = await self._session_of(new, owner)
+        new = completed(new)
+        check(new, now, ports.callbacks.check)
+        session_id = await ports.callbacks.session_of(new, owner)
         chosen = schedule_id or self._world.new_id("sched")
         row = {
             "schedule_id": chosen,
@@ -122,7 +110,7 @@ class Scheduler:
             "created_at": now,
             "updated_at": now,
         }
-        row |= _definition(new) | _timing(new, now) | _owner(owner)
+        row |= definition(new) | timing(new, ports.callbacks.zone_of(new), now) | owned_by(owner)
         schedule = await ports.rows.add(row)
         ports.ticker.refresh()
         return schedule
@@ -196,20 +184,21 @@ class Scheduler:
         """
         ports, now = self._given, self._world.clock.now()
         before, owner = await self._own(schedule_id), profile or self._local
-        new = _changed(before, changes)
-        times = _TIMES if before.cron is not None else _KINDS_OF_TIME
+        new = changed(before, changes)
+        times = TIMES if before.cron is not None else KINDS_OF_TIME
         is_moved = not times.isdisjoint(changes)
-        checked = new if is_moved else replace(new, cron="@daily", at=None, delay_seconds=None)
-        check(checked, now, self._check_input)
-        values = _definition(new) | {"updated_at": now}
-        if is_moved:
-            values |= _timing(new, now)
+        # Times that stay may be past, or in a zone that is gone: everything else can still change.
+        kept = replace(new, cron="@daily", at=None, delay_seconds=None, timezone=None)
+        check(new if is_moved else kept, now, ports.callbacks.check)
+        values = definition(new) | {"updated_at": now}
+        moved = timing(new, ports.callbacks.zone_of(new), now) if is_moved else {}
         if not _ACTS.isdisjoint(changes):
-            values |= _owner(owner) | {"session_id": await self._session_of(new, owner)}
+            session_id = await ports.callbacks.session_of(new, owner, before)
+            values |= owned_by(owner) | {"session_id": session_id}
         if new.is_paused:
-            values |= {"status": ScheduleStatus.PAUSED.value, "reason": None}
+            values |= {"status": ScheduleStatus.PAUSED.value, "reason": None} | moved
         elif before.status is ScheduleStatus.PAUSED or is_moved:
-            values |= _revived(before, now) | (_timing(new, now) if is_moved else {})
+            values |= revived(before, now, moved)
         await ports.rows.change(schedule_id, values)
         ports.ticker.refresh()
         return await ports.rows.get(schedule_id)
@@ -242,11 +231,12 @@ class Scheduler:
 
         Raises:
             NotFound: There is no such schedule.
+            InvalidRequest: This machine does not know its time zone any more.
         """
         ports, now = self._given, self._world.clock.now()
         schedule = await ports.rows.get(schedule_id)
         if schedule.status is ScheduleStatus.PAUSED:
-            await ports.rows.change(schedule_id, _revived(schedule, now))
+            await ports.rows.change(schedule_id, revived(schedule, now))
             ports.ticker.refresh()
         return await ports.rows.get(schedule_id)
 
@@ -290,110 +280,3 @@ class Scheduler:
         if schedule.source == FILE:
             raise ReadOnly(f"the schedule {schedule_id!r} comes from a file; change the file")
         return schedule
-
-    def _check_input(self, new: NewSchedule) -> Problems:
-        """Return the mistakes in what a schedule starts."""
-        ports, name = self._given, new.callback_id
-        try:
-            ports.find_agent(new.agent)
-            if new.callback_type == "message":
-                ports.find_agent(name)
-                return check_message(new.input, self._world.limits.content_chars)
-            if new.callback_type == "workflow":
-                ports.find_flow(name)
-                task = new.input.get("task", "")
-                wrong = {"field": "/input/task", "issue": "must be a text"}
-                return [] if isinstance(task, str) else [wrong]
-            tool = ports.tools().get(name)
-        except (NotFound, ToolNotFound) as error:
-            return [{"field": "/callback_id", "issue": str(error)}]
-        if not tool.spec.direct_call:
-            issue = f"the tool {name!r} does not allow direct calls"
-            return [{"field": "/callback_id", "issue": issue}]
-        problems = Schema(tool.spec.input_schema).problems(dict(new.input))
-        return [{"field": f"/input{each.path}", "issue": each.message} for each in problems]
-
-    async def _session_of(self, new: NewSchedule, owner: Profile) -> SessionId | None:
-        """Return the conversation of a schedule's messages; open its own one if it wants that."""
-        wanted = new.input.get("conversation", NEW) if new.callback_type == "message" else NEW
-        if wanted == NEW:
-            return None
-        if wanted != SAME:
-            await self._given.inbox.check_session(SessionId(wanted), owner, new.callback_id)
-            return SessionId(wanted)
-        session_id = SessionId(self._world.new_id("conv"))
-        opened = SessionOpened(
-            profile_id=owner.profile_id, agent=new.callback_id, title=new.name.strip()
-        )
-        await self._given.log.send(LogId(session_id), [Entry(opened)])
-        return session_id
-
-
-def _completed(new: NewSchedule) -> NewSchedule:
-    """Return a schedule with its callback named, and its input in stored form."""
-    is_message = new.callback_type == "message"
-    name = new.callback_id or (new.agent if is_message else "")
-    return replace(new, callback_id=name.removeprefix("/"), input=as_stored(new.input))
-
-
-def _changed(schedule: Schedule, changes: Mapping[str, Any]) -> NewSchedule:
-    """Return a stored schedule in the form in which it was asked for, with changes."""
-    given = {name: value for name, value in asdict(schedule).items() if name in _SHARED}
-    waits = schedule.options.get("suspension_timeout") or {}
-    old = NewSchedule(
-        **given,
-        is_paused=schedule.status is ScheduleStatus.PAUSED,
-        suspension_seconds=waits.get("seconds"),
-        resume_prompt=waits.get("resume_prompt", ""),
-    )
-    if not _KINDS_OF_TIME.isdisjoint(changes):  # one kind of time replaces another
-        old = replace(old, cron=None, at=None, delay_seconds=None)
-    return _completed(replace(old, **changes))
-
-
-_SHARED = {*NewSchedule.__struct_fields__} & {*Schedule.__struct_fields__}
-
-
-def _definition(new: NewSchedule) -> dict[str, Any]:
-    """Return the columns that do not depend on the time or the owner."""
-    options: dict[str, Any] = {}
-    if new.suspension_seconds is not None:
-        waits = {"seconds": new.suspension_seconds, "resume_prompt": new.resume_prompt}
-        options["suspension_timeout"] = waits
-    return {
-        "name": plain(new.name.strip()),
-        "callback_type": new.callback_type,
-        "callback_id": new.callback_id,
-        "input": dict(new.input),
-        "concurrency": new.concurrency,
-        "options": options,
-    }
-
-
-def _timing(new: NewSchedule, now: Moment) -> dict[str, Any]:
-    """Return the columns that decide when a schedule is due."""
-    timezone = new.timezone or UTC
-    return {
-        "type": type_of(new).value,
-        "cron": new.cron,
-        "delay_seconds": new.delay_seconds,
-        "timezone": timezone,
-        "next_run": first_due(new, timezone, now),
-        "planned_at": now,
-    }
-
-
-def _owner(profile: Profile) -> dict[str, Any]:
-    """Return the columns with the profile that tasks run for."""
-    noted = profile.noted
-    permissions = None if noted is None else list(noted)
-    return {"profile_id": profile.profile_id, "permissions": permissions}
-
-
-def _revived(schedule: Schedule, now: Moment) -> dict[str, Any]:
-    """Return the columns of a schedule that fires again from now on."""
-    values: dict[str, Any] = {"status": ScheduleStatus.ACTIVE.value, "reason": None}
-    times = {"active_since": now, "planned_at": now, "updated_at": now}
-    if schedule.cron is not None:
-        times["next_run"] = line_of(schedule).next_after(now)
-    return values | times

@@ -4,7 +4,7 @@ A trigger is another way to write a cron line. Checks of agents and skills need 
 `check_schedules` does those. Proof: tests/manifest/schedules/test_schedule.py.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -17,7 +17,9 @@ from penstock.core.late import late
 from penstock.core.limits import KIB
 from penstock.manifest.fields import Field, Invalid, Node, quoted, read_fields
 from penstock.manifest.kinds import (
+    TIME_ZONE,
     Boolean,
+    CheckedText,
     Id,
     Integer,
     ListOf,
@@ -129,35 +131,11 @@ def check_agents(
             node.at("required_labels").warn("labels-not-met", message)
 
 
-class DueText(Struct, frozen=True, kw_only=True):
-    """A text that says when a schedule is due: a cron line, or the name of a time zone."""
-
-    expected: str
-    check: Callable[[str], str]
-    """Return the reason for which a text is refused; empty for a good one."""
-    code: str
-    colon: str = ""
-    """Separates the name of the field from the reason."""
-
-    def read(self, node: Node) -> str | Invalid:
-        """Return the text."""
-        if not isinstance(node.value, str):
-            return node.wrong_type(self.expected)
-        if reason := self.check(node.value):
-            return node.refuse(self.code, f'"{node.name}"{self.colon} {reason}')
-        return node.value
-
-
-_CRON = DueText(
+_CRON = CheckedText(
     expected="a cron line of five fields, or a name such as @daily",
     check=lambda text: str(late("penstock.manifest.schedules.cron:check")(text)),
     code="bad-cron",
     colon=":",
-)
-_ZONE = DueText(
-    expected="an IANA time zone, such as Europe/Berlin",
-    check=lambda text: str(late("penstock.manifest.schedules.cron:check_zone")(text)),
-    code="bad-timezone",
 )
 
 
@@ -271,7 +249,7 @@ FIELDS = (
         Text(expected="a string of 1 to 100000 characters", least=1, most=100_000),
         "The message that is sent.",
     ),
-    _needed("timezone", _ZONE, "The time zone of the cron line or trigger."),
+    _needed("timezone", TIME_ZONE, "The time zone of the cron line or trigger."),
     _row("cron_expression", _CRON, "When it is due; or `trigger`."),
     _row(
         "trigger",

@@ -6,6 +6,7 @@ import httpx2
 import pytest
 
 from penstock.core.clock import to_iso
+from penstock.core.errors import InvalidRequest
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import START, FakeClock
 from penstock.tools.python.function import tool
@@ -246,3 +247,25 @@ async def test_who_changes_what_runs_becomes_the_owner() -> None:
             assert task is not None
             assert task.profile_id == owner
             await server.runtime.parts.engine.launcher.rest()
+
+
+async def test_a_time_zone_that_is_gone_is_named_and_stops_no_list() -> None:
+    """An update of the system removed it: the schedule is listed with the reason."""
+    async with served(clock=FakeClock()) as server:
+        lost, other = await created(server), await created(server, name="Other")
+        rows, place = server.database_parts.schedules, f"{URL}/{lost['id']}"
+        await rows.change(lost["id"], {"timezone": "Mars/Base"})
+        listed = (await server.client.get(URL)).json()["schedules"]
+        shown = {each["id"]: each for each in listed}
+        assert "'Mars/Base'" in shown[lost["id"]]["reason"]
+        assert shown[lost["id"]]["next_runs"] == [lost["next_run"]]
+        assert shown[other["id"]] == other
+        assert (await server.client.get(place)).json() == shown[lost["id"]]
+        paused = await server.client.put(place, json={"status": "paused"})
+        assert paused.json()["status"] == "paused"
+        resumed = await server.client.put(place, json={"status": "active"})
+        assert fields(resumed) == ["/timezone"]
+        with pytest.raises(InvalidRequest, match="Mars/Base"):
+            await server.runtime.schedules.resume(lost["id"])
+        moved = await server.client.put(place, json={"timezone": "UTC", "status": "active"})
+        assert (moved.json()["status"], moved.json()["reason"]) == ("active", None)
