@@ -13,15 +13,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from types import CodeType
-from typing import (
-    Any,
-    Literal,
-    NamedTuple,
-    Protocol,
-    TypeAlias,
-    get_args,
-    runtime_checkable,
-)
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, get_args, runtime_checkable
 
 from msgspec import Struct, to_builtins
 from msgspec.json import encode
@@ -231,6 +223,7 @@ OF_OTHERS = {
     "guardrails": "hooks",
 }
 """Arguments of other frameworks, and ours."""
+_NO_MODELS = (int, float, list, tuple, dict, type)
 
 
 def check_options(given: Mapping[str, Any], known: Iterable[str], settings: type) -> None:
@@ -250,7 +243,7 @@ def check_options(given: Mapping[str, Any], known: Iterable[str], settings: type
             f"found {chosen!r}"
         )
     model = given.get("model")
-    if isinstance(model, int | float | list | tuple | Mapping | type):
+    if isinstance(model, _NO_MODELS):
         raise TypeError(
             "model= takes a name such as 'openai:gpt-5', Fallback('a', 'b'), or an instance of "
             f"your own model class, found {model!r}"

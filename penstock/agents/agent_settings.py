@@ -233,6 +233,9 @@ _ROWS: dict[str, Kind] = {
 }
 
 
+_CHECKED = "is checked"
+
+
 def check_settings(settings: Any, kind: Any) -> None:
     """Check the settings of an agent in a program: their types, and that each can work.
 
@@ -252,11 +255,16 @@ def check_settings(settings: Any, kind: Any) -> None:
             "settings= takes ChatSettings, such as ChatSettings(max_iterations=3), "
             f"found {settings!r}"
         )
+    # Programs give one object to many agents; cached properties are in the same dict.
+    known = vars(settings)
+    if _CHECKED in known:
+        return
     defaults = kind()
     for key in settings.__struct_fields__:
         value = getattr(settings, key)
         if value != getattr(defaults, key) and (wanted := _wanted(_ROWS.get(key), value)):
             raise ConfigError(f"{key} of ChatSettings must be {wanted}; found {value!r}")
+    known[_CHECKED] = True
 
 
 def _wanted(kind: Kind | None, value: Any) -> str:

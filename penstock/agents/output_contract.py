@@ -255,11 +255,14 @@ class OutputForm(Struct, frozen=True):
 ANY_FORM = OutputForm()
 
 
+_MODES = tuple(OutputMode)
+
+
 def read_form(options: Mapping[str, Any]) -> OutputForm:
     """Return the form in the options of an agent. Raises ConfigError if it does not exist."""
     mode = options.get("output_mode", ANY_FORM.mode)
     retries = options.get("output_retries", ANY_FORM.retries)
-    if mode not in list(OutputMode):
+    if mode not in _MODES:
         raise ConfigError(f"output_mode must be one of {', '.join(OutputMode)}; found {mode!r}")
     if type(retries) is not int or retries < 0:
         raise ConfigError(f"output_retries must be a whole number from 0; found {retries!r}")

@@ -217,17 +217,15 @@ class SessionState:
 
     def _apply_elsewhere(self, event: Event, task_id: TaskId | None, at: int) -> None:
         match event:
-            case _ if isinstance(event, OwnEvent):
-                return
+            case TaskStarted() if task_id:
+                self._start(event, task_id, at)
+            case SessionOpened():
+                self.opened, self.agents.first, self.agents.newest = event, event.agent, event.agent
             case MessageReceived() | CallRequested() | FlowRequested() | ChildRequested():
                 self._enqueue(event, task_id or TaskId(""))
             case RunEnded() | WaiterAdded() | CancelRequested() | TaskBlocked() | ScheduleFired():
                 if queued := self.queue.get(task_id or TaskId("")):
                     hear(queued, event)
-            case TaskStarted() if task_id:
-                self._start(event, task_id, at)
-            case SessionOpened():
-                self.opened, self.agents.first, self.agents.newest = event, event.agent, event.agent
             case TaskEnded() if task_id in self.queue:
                 task = self.queue.pop(task_id)
                 task.is_ended, task.ended_as = True, event.status
@@ -237,6 +235,8 @@ class SessionState:
             case SkillsSelected():
                 self._select(event)
             case TaskStarted() | TaskEnded() | Forked():
+                pass
+            case _ if isinstance(event, OwnEvent):
                 pass
             case _:
                 assert_never(event)

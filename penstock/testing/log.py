@@ -300,7 +300,7 @@ class MemoryLog(MemoryProjections):
             record = Record(log_id, seq, at, entry.task_id, entry.path, entry.event)
             records.append(record)
             self.follow(owned, record)
-            if isinstance(record.event, TaskEnded) and record.task_id:
+            if type(record.event) is TaskEnded and record.task_id:
                 self.changes.drop_task(record.task_id)
         written = records[first:]
         for listener in listeners:

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from penstock.core.errors import NotFound, TaskOver
 from penstock.core.events.child_events import ChildRequested
-from penstock.core.events.events import CancelRequested, Entry, Event
+from penstock.core.events.events import CancelRequested, Entry, Event, MessageReceived
 from penstock.core.events.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
@@ -34,6 +34,8 @@ class EndNotifier:
 
     async def notify(self, held: HeldLog, task: TaskState) -> None:
         """Do what follows from the end of a task. Repeating this is harmless."""
+        if task.waits is NO_WAITS and type(task.brief) is MessageReceived:
+            return
         ended = RunEnded(run_id=task.task_id, status=task.ended_as)
         for waiter, log_id in _waiters(task):
             await self._send(log_id, ended, waiter)
