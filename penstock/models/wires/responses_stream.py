@@ -1,8 +1,8 @@
-"""Converts the stream of OpenAI's Responses API to events, and its items to a carry.
+"""Converts the stream of OpenAI's Responses API to events, and to the items of its reply.
 
 Guarantees that a reply counts as complete only after `response.completed` or `.incomplete`, that
 its size is bounded by `Limits.reply_bytes`, and that any bytes lead to events or a ModelError.
-Events that are not known are ignored; items of unknown kinds are kept for the next request.
+Events that are not known are ignored.
 Reasoning is kept as `response.output_item.done` brings it: in `.added` its encrypted content may be
 incomplete. A call whose pieces contradict its last event is an error, because it would run with
 wrong arguments. Proof: tests/models/wires/test_responses_stream.py.
@@ -12,13 +12,19 @@ from collections.abc import Mapping
 from http.client import INTERNAL_SERVER_ERROR, TOO_MANY_REQUESTS
 from typing import Any
 
-from msgspec import Struct, field
-
 from penstock.core.errors import ModelError, ModelUnavailable
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.messages import Usage
 from penstock.models.model import CallDelta, ModelEvent, ReasoningDelta, TextDelta, failure
-from penstock.models.wires.carries import spelled
+from penstock.models.wires.responses_items import (
+    CALL,
+    MESSAGE,
+    REASONING,
+    RESERVED,
+    ReplyItem,
+    carry_parts,
+    contents_of,
+)
 from penstock.models.wires.sse import (
     ServerEvents,
     count_of,
@@ -29,7 +35,6 @@ from penstock.models.wires.sse import (
     text_of,
 )
 
-_MESSAGE, _CALL, _REASONING = "message", "function_call", "reasoning"
 _REFUSED = (
     "invalid_",
     "image_",
@@ -41,24 +46,6 @@ _REFUSED = (
     "context_length",
 )
 """Parts of codes of errors that a second attempt would meet again."""
-_RESERVED = {"", "text", "call"}
-"""Kinds of items that a part of a carry cannot have."""
-
-
-class _Item(Struct):
-    """An item of the reply that is being streamed."""
-
-    kind: str
-    pieces: list[str] = field(default_factory=list)
-    """Text of a message or of reasoning, or the arguments of a call."""
-    call: int = -1
-    call_id: str = ""
-    end: dict[str, Any] | None = None
-    """The whole item, as its last event brings it."""
-
-    @property
-    def text(self) -> str:
-        return "".join(self.pieces)
 
 
 class ResponseStream:
@@ -76,7 +63,7 @@ class ResponseStream:
         """Characters of the reply so far, for an estimate of its tokens."""
         self._sse = ServerEvents(reply_bytes)
         self._last = b""
-        self._items: dict[int, _Item] = {}
+        self._items: dict[int, ReplyItem] = {}
         self._ids: dict[str, int] = {}
         """Indices of items on servers that name items by their ids alone, as llama.cpp does."""
         self._calls = 0
@@ -140,14 +127,7 @@ class ResponseStream:
         """The parts of the carry; None if the reply has none, or ended early."""
         if self._is_void or self.raw_reason != "completed":
             return None
-        items = [self._items[index] for index in sorted(self._items)]
-        parts = [part for item in items if (part := _part(item)) is not None]
-        # The provider refuses a reasoning item without the one that followed it.
-        while parts and parts[-1]["type"] == _REASONING:
-            parts.pop()
-        if all(_can_return(part) for part in parts):
-            return tuple(parts)
-        return tuple([_without_id(part) for part in parts if part["type"] in {"text", "call"}])
+        return carry_parts([self._items[index] for index in sorted(self._items)])
 
     def _take(self, payload: bytes, events: list[ModelEvent]) -> None:
         if self.done or payload == b"[DONE]":
@@ -162,7 +142,7 @@ class ResponseStream:
     def _read(self, event: dict[str, Any], events: list[ModelEvent]) -> None:
         match event.get("type"):
             case "response.output_text.delta":
-                self._say(self._item(event, _MESSAGE), text_of(event.get("delta")), events)
+                self._say(self._item(event, MESSAGE), text_of(event.get("delta")), events)
             case "response.function_call_arguments.delta":
                 self._argue(self._call_of(event), text_of(event.get("delta")), events)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
@@ -172,7 +152,7 @@ class ResponseStream:
             case "response.output_item.done":
                 self._end_item(_placed(event), event.get("item"), events)
             case "response.refusal.delta":
-                self._refuse(self._item(event, _MESSAGE), text_of(event.get("delta")), events)
+                self._refuse(self._item(event, MESSAGE), text_of(event.get("delta")), events)
             case "response.function_call_arguments.done":
                 self._complete(self._call_of(event), event.get("arguments"), events)
             case kind:
@@ -220,7 +200,7 @@ class ResponseStream:
             return place
         return self._ids.setdefault(place, len(self._ids)) if place else -1
 
-    def _item(self, event: Mapping[str, Any], kind: str) -> _Item:
+    def _item(self, event: Mapping[str, Any], kind: str) -> ReplyItem:
         """Return the item that a piece belongs to. A piece may come without its beginning."""
         index = self._index(_placed(event))
         if index < 0:
@@ -228,15 +208,15 @@ class ResponseStream:
             index = max(self._items, default=0)
         item = self._items.get(index)
         if item is None:
-            item = self._items[index] = _Item(kind)
+            item = self._items[index] = ReplyItem(kind)
         elif item.kind != kind or item.end is not None:
             self._is_void = True
-            return _Item(kind)
+            return ReplyItem(kind)
         return item
 
-    def _call_of(self, event: Mapping[str, Any]) -> _Item:
+    def _call_of(self, event: Mapping[str, Any]) -> ReplyItem:
         item = self._items.get(self._index(_placed(event)))
-        if item is None or item.kind != _CALL:
+        if item is None or item.kind != CALL:
             raise ModelUnavailable("the model sent a piece of a call that it never began")
         return item
 
@@ -245,11 +225,11 @@ class ResponseStream:
         if index < 0 or not isinstance(start, dict) or index in self._items:
             self._is_void = True  # doubled or out of place
             return
-        item = self._items[index] = _Item(text_of(start.get("type")))
-        if item.kind == _CALL:
+        item = self._items[index] = ReplyItem(text_of(start.get("type")))
+        if item.kind == CALL:
             self._name(item, start, events)
 
-    def _name(self, item: _Item, start: Mapping[str, Any], events: list[ModelEvent]) -> None:
+    def _name(self, item: ReplyItem, start: Mapping[str, Any], events: list[ModelEvent]) -> None:
         item.call, item.call_id = self._calls, text_of(start.get("call_id"))
         self._calls += 1
         self._thought = None
@@ -265,29 +245,31 @@ class ResponseStream:
         kind = text_of(end.get("type"))
         item = self._items.get(index)
         if item is None:
-            item = self._items[index] = _Item(kind)
-            if kind == _CALL:
+            item = self._items[index] = ReplyItem(kind)
+            if kind == CALL:
                 self._name(item, end, events)
         elif item.kind != kind or item.end is not None:
             self._is_void = True  # doubled or out of place
             return
         item.end = end
-        self._is_void = self._is_void or kind in _RESERVED or (kind == _CALL and not item.call_id)
-        if kind == _CALL:
+        self._is_void = self._is_void or kind in RESERVED or (kind == CALL and not item.call_id)
+        if kind == CALL:
             self._complete(item, end.get("arguments"), events)
             if not item.pieces:
                 self._argue(item, "{}", events)
-        elif kind == _MESSAGE:
+        elif kind == MESSAGE:
             self._add_missing(item, end, events)
-        elif kind == _REASONING and not item.pieces:
-            for number, part in enumerate(_contents(end.get("summary") or end.get("content"))):
+        elif kind == REASONING and not item.pieces:
+            for number, part in enumerate(contents_of(end.get("summary") or end.get("content"))):
                 delta = {"output_index": place, "summary_index": number, "delta": part.get("text")}
                 self._think(delta, events)
 
-    def _add_missing(self, item: _Item, end: Mapping[str, Any], events: list[ModelEvent]) -> None:
+    def _add_missing(
+        self, item: ReplyItem, end: Mapping[str, Any], events: list[ModelEvent]
+    ) -> None:
         """Say what a message has beyond the pieces that came."""
         left = len(item.text)
-        for part in _contents(end.get("content")):
+        for part in contents_of(end.get("content")):
             is_refusal = part.get("type") == "refusal"
             text = text_of(part.get("refusal" if is_refusal else "text"))
             if len(text) > left:
@@ -295,7 +277,7 @@ class ResponseStream:
                 say(item, text[left:], events)
             left = max(left - len(text), 0)
 
-    def _complete(self, item: _Item, whole: Any, events: list[ModelEvent]) -> None:
+    def _complete(self, item: ReplyItem, whole: Any, events: list[ModelEvent]) -> None:
         """Compare the arguments of a call with the pieces that came, and add what is missing."""
         arguments, said = text_of(whole), item.text
         if arguments == said:
@@ -305,19 +287,19 @@ class ResponseStream:
         elif arguments and not _are_equal(arguments, said):
             raise ModelUnavailable("the pieces of a call are not the call that the model ended")
 
-    def _say(self, item: _Item, text: str, events: list[ModelEvent]) -> None:
+    def _say(self, item: ReplyItem, text: str, events: list[ModelEvent]) -> None:
         if text:
             self._thought = None
             item.pieces.append(text)
             self.chars += len(text)
             events.append(TextDelta(text))
 
-    def _refuse(self, item: _Item, text: str, events: list[ModelEvent]) -> None:
+    def _refuse(self, item: ReplyItem, text: str, events: list[ModelEvent]) -> None:
         if text:
             self._refusal.append(text)
             self._say(item, text, events)
 
-    def _argue(self, item: _Item, piece: str, events: list[ModelEvent]) -> None:
+    def _argue(self, item: ReplyItem, piece: str, events: list[ModelEvent]) -> None:
         if piece:
             item.pieces.append(piece)
             self.chars += len(piece)
@@ -330,7 +312,7 @@ class ResponseStream:
         if self._thought is not None and self._thought != summary:
             text = f"\n\n{text}"
         self._thought = summary
-        self._item(event, _REASONING).pieces.append(text)
+        self._item(event, REASONING).pieces.append(text)
         self.chars += len(text)
         events.append(ReasoningDelta(text))
 
@@ -354,47 +336,8 @@ def stream_error(error: Any) -> ModelError:
     return failure(TOO_MANY_REQUESTS if is_limit else INTERNAL_SERVER_ERROR, text)
 
 
-def _part(item: _Item) -> dict[str, Any] | None:
-    """Return an item as a part of the carry."""
-    end = item.end or {}
-    if item.kind == _MESSAGE:
-        named = {name: end[name] for name in ("id", "phase") if text_of(end.get(name))}
-        return {"type": "text", "chars": len(item.text), **named} if item.pieces else None
-    if item.kind != _CALL:
-        return {name: value for name, value in end.items() if value is not None}
-    part: dict[str, Any] = {"type": "call", "index": item.call, "id": item.call_id}
-    if item_id := text_of(end.get("id")):
-        part["item"] = item_id
-    if not _is_usual(item.text):
-        part["arguments"] = item.text
-    return part
-
-
-def _can_return(part: Mapping[str, Any]) -> bool:
-    """Whether the provider knows the part by its content: nothing is stored there."""
-    if part["type"] != _REASONING:
-        return True
-    return bool(part.get("encrypted_content") or part.get("content"))
-
-
-def _without_id(part: dict[str, Any]) -> dict[str, Any]:
-    dropped = "id" if part["type"] == "text" else "item"
-    return {name: value for name, value in part.items() if name != dropped}
-
-
-def _is_usual(arguments: str) -> bool:
-    try:
-        return spelled(arguments, parse_json(arguments))
-    except (ValueError, RecursionError):
-        return True  # the call is refused; a request repeats what is left of it
-
-
 def _are_equal(one: str, other: str) -> bool:
     try:
         return bool(parse_json(one) == parse_json(other))
     except (ValueError, RecursionError):
         return False
-
-
-def _contents(values: Any) -> list[dict[str, Any]]:
-    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
