@@ -8,11 +8,11 @@ from penstock.testing.calls import assert_calls as assert_calls
 from penstock.testing.clock import FakeClock as FakeClock
 from penstock.testing.runtime import MemoryRuntime as MemoryRuntime
 from penstock.testing.runtime import MemoryStorage as MemoryStorage
-from penstock.testing.runtime import SyncMemoryRuntime as SyncMemoryRuntime
 from penstock.testing.runtime import allow_models as allow_models
 from penstock.testing.runtime import memory_runtime as memory_runtime
-from penstock.testing.runtime import memory_runtime_sync as memory_runtime_sync
 from penstock.testing.scripted_test import ScriptedTest as ScriptedTest
+from penstock.testing.sync_runtime import SyncMemoryRuntime as SyncMemoryRuntime
+from penstock.testing.sync_runtime import memory_runtime_sync as memory_runtime_sync
 
 __all__ = [
     "FakeClock",

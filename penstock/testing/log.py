@@ -8,22 +8,16 @@ Relies on one event loop: no method awaits between a check and the change that d
 
 from collections.abc import Awaitable, Collection, Generator, Mapping, Sequence
 
-from msgspec import Struct, field
-
 from penstock.core.clock import Clock, Moment
-from penstock.core.errors import NotFound, SessionBusy, StoreClosed
-from penstock.core.events.child_events import ChildRequested
-from penstock.core.events.codec import encode
+from penstock.core.errors import SessionBusy, StoreClosed
 from penstock.core.events.events import (
     REPEATED,
-    CallRequested,
     Entry,
     Record,
     SessionOpened,
     TaskEnded,
     is_outside,
 )
-from penstock.core.events.flow_events import FlowRequested
 from penstock.core.events.history_events import MessagesErased
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
@@ -41,10 +35,8 @@ from penstock.store.logs.quarantine import (
 from penstock.testing.live_text import MemoryLiveText
 from penstock.testing.projections import MemoryProjections
 from penstock.testing.resources import MemoryChanges
-from penstock.testing.rows import LogOwner
+from penstock.testing.rows import IMMEDIATELY, KeptLog, owner_of
 from penstock.testing.snapshots import MemorySnapshots
-
-_IMMEDIATELY = Moment(0)
 
 
 class MemoryLog(MemoryProjections):
@@ -56,8 +48,8 @@ class MemoryLog(MemoryProjections):
         self._clock = clock
         self._lease_ms = int(1000 * limits.lease_seconds)
         self._quarantine = Quarantine(limits)
-        self._logs: dict[LogId, _Kept] = {}
-        self._in_need: dict[LogId, _Kept] = {}
+        self._logs: dict[LogId, KeptLog] = {}
+        self._in_need: dict[LogId, KeptLog] = {}
         """Logs that need a run, now or later."""
         self._listeners: list[Listener] = []
         self._listeners_of_holders: list[Listener] = []
@@ -92,10 +84,10 @@ class MemoryLog(MemoryProjections):
             raise log_exists(log_id)
         if log is not None and head not in {None, len(log.records)}:
             raise SessionBusy(MOVED_ON)
-        log = log or _Kept(_owned(log_id, entries))
-        self.admit(log.owned, entries, self._clock.now())
+        log = log or KeptLog(owner_of(log_id, entries))
+        self.admission.check(log.owned, entries, self._clock.now())
         self._logs[log_id] = self._in_need[log_id] = log
-        log.wake_at = _IMMEDIATELY
+        log.wake_at = IMMEDIATELY
         records = self._write(log, entries, self._listeners)
         log.outside += [each for each in records if is_outside(each.event)]
         log.held_from += len(records)
@@ -156,7 +148,7 @@ class MemoryLog(MemoryProjections):
             if is_dead(owner):
                 self._write_buried(self._held_by(owner))
 
-    def _bury(self, log: "_Kept", taker: str, now: Moment) -> None:
+    def _bury(self, log: KeptLog, taker: str, now: Moment) -> None:
         held: Sequence[LeaseHistory] = self._held_by(log.owner)
         if not (log.owner and is_dead(log.owner)):
             held = self._quarantine.orphaned(log.standing, held, now, taker)
@@ -167,16 +159,9 @@ class MemoryLog(MemoryProjections):
 
     def _write_buried(self, held: Sequence[LeaseHistory]) -> None:
         for history in self._quarantine.buried(held):
-            buried = self._logs[history.log_id]
-            buried.owner, buried.lease_until = None, 0
-            buried.deaths, buried.cohort, buried.alone = (
-                history.deaths,
-                history.cohort,
-                history.alone,
-            )
-            buried.watch_ms = history.watch_ms
+            self._logs[history.log_id].bury(history)
 
-    def _is_admitted(self, log: "_Kept", now: Moment) -> bool:
+    def _is_admitted(self, log: KeptLog, now: Moment) -> bool:
         if not log.deaths:
             return True
         fewest = 1 if log.deaths >= SUSPECT else SUSPECT
@@ -231,7 +216,7 @@ class MemoryLog(MemoryProjections):
         if log.epoch == lease.epoch and log.owner is not None:
             log.owner = None
             log.deaths *= log.standing.is_stuck
-            log.wake_at = _IMMEDIATELY
+            log.wake_at = IMMEDIATELY
             self._in_need[lease.log_id] = log
 
     async def read(
@@ -244,8 +229,7 @@ class MemoryLog(MemoryProjections):
     ) -> Sequence[Record]:
         """Return at most `limit` events after `after`; none for an unknown log."""
         log = self._logs.get(log_id)
-        records = log.records[after : None if limit is None else after + limit] if log else []
-        return records if size is None else _first(records, size)
+        return log.read(after, limit, size) if log else []
 
     async def check(self, log_id: LogId, *, after: int, until: int) -> None:
         """Do nothing: no event in memory can be missing."""
@@ -284,14 +268,14 @@ class MemoryLog(MemoryProjections):
         log = self._logs.get(log_id)
         return None if log is None or log.owner is None else log.epoch
 
-    def _held(self, lease: Lease) -> "_Kept":
+    def _held(self, lease: Lease) -> KeptLog:
         log = self._logs[lease.log_id]
         if log.epoch != lease.epoch or log.owner is None:
             raise lost(lease.log_id)
         return log
 
     def _write(
-        self, log: "_Kept", entries: Sequence[Entry], listeners: Sequence[Listener]
+        self, log: KeptLog, entries: Sequence[Entry], listeners: Sequence[Listener]
     ) -> list[Record]:
         records, owned, at = log.records, log.owned, self._clock.now()
         log_id, first = owned.log_id, len(records)
@@ -306,67 +290,6 @@ class MemoryLog(MemoryProjections):
         for listener in listeners:
             listener(written)
         return written
-
-
-class _Kept(Struct):
-    """One log: its events and its lease."""
-
-    owned: LogOwner
-    records: list[Record] = field(default_factory=list)
-    outside: list[Record] = field(default_factory=list)
-    owner: str | None = None
-    epoch: int = 0
-    lease_until: int = 0
-    held_from: int = 0
-    deaths: int = 0
-    cohort: int = 0
-    alone: int = 0
-    tried_at: int = 0
-    watch_ms: int = 0
-    known: int = 0
-    """How many events the holder knows of."""
-    wake_at: Moment = _IMMEDIATELY
-
-    @property
-    def standing(self) -> LeaseHistory:
-        """The history of the lease, for decisions about quarantine."""
-        return LeaseHistory(
-            self.owned.log_id,
-            self.owner,
-            self.lease_until,
-            self.held_from == len(self.records),
-            self.deaths,
-            self.cohort,
-            self.alone,
-            self.tried_at,
-            self.watch_ms,
-        )
-
-
-def _owned(log_id: LogId, entries: Sequence[Entry]) -> LogOwner:
-    match entries[0].event:
-        case SessionOpened(profile_id=profile_id, agent=agent):
-            return LogOwner(log_id, profile_id, agent)
-        case CallRequested(profile_id=profile_id):
-            return LogOwner(log_id, profile_id, "")
-        case FlowRequested(profile_id=profile_id, command=command):
-            return LogOwner(log_id, profile_id, command)
-        case ChildRequested(profile_id=profile_id, agent=agent):
-            return LogOwner(log_id, profile_id, agent)
-        case _:
-            raise NotFound(f"there is no log {log_id!r}")
-
-
-def _first(records: Sequence[Record], size: int) -> Sequence[Record]:
-    for number, record in enumerate(records, 1):
-        size -= len(encode(record.event))
-        if size <= 0:
-            return records[:number]
-    return records
-
-
-def _erases(records: Sequence[Record]) -> bool:
-    return any(isinstance(record.event, MessagesErased) for record in records)
 
 
 class _Done:
@@ -398,3 +321,7 @@ class _Lost:
 def _are_repeated(records: Sequence[Record]) -> bool:
     """Whether none of these events is progress of a task."""
     return all(type(each.event) in REPEATED for each in records)
+
+
+def _erases(records: Sequence[Record]) -> bool:
+    return any(isinstance(record.event, MessagesErased) for record in records)

@@ -53,7 +53,7 @@ def penstock_runtime(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator
     model = request.getfixturevalue("scripted") if scripted else None
     marker = request.node.get_closest_marker("penstock_project")
     if marker is None:
-        open_memory: Any = late("penstock.testing.runtime:memory_runtime_sync")
+        open_memory: Any = late("penstock.testing.sync_runtime:memory_runtime_sync")
         storage: Any = late("penstock.testing.runtime:MemoryStorage")
         opening = open_memory(
             model=model, place=storage(clock=request.getfixturevalue("penstock_clock"))

@@ -1,24 +1,16 @@
 """Projections in memory: tasks, sessions and questions, derived from the events of logs.
 
-They pass the contract tests of the SQL projections. `admit` refuses outside events.
+They pass the contract tests of the SQL projections. `admission` refuses outside events.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from penstock.core.clock import Moment
-from penstock.core.errors import (
-    AlreadyAnswered,
-    IdempotencyConflict,
-    NotFound,
-    QuestionClosed,
-    SessionBusy,
-    TaskOver,
-)
-from penstock.core.events import events, history_events
-from penstock.core.events.child_events import CHILD, ChildRequested, WaiterAdded
-from penstock.core.events.events import Entry, Event, Record
-from penstock.core.events.flow_events import FlowRequested, RunEnded
+from penstock.core.events import events
+from penstock.core.events.child_events import CHILD, ChildRequested
+from penstock.core.events.events import Event, Record
+from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.task import (
@@ -30,20 +22,16 @@ from penstock.core.task import (
     TaskStatus,
     tasks_awaited,
 )
-from penstock.store.failures import queue_full, task_exists
-from penstock.store.logs.child_rows import check_parent, check_room
 from penstock.store.projections import (
     ALL_TASKS,
-    AT_WORK,
-    SUPERSEDED,
     Keyed,
     Page,
     SessionSort,
     TasksOf,
 )
+from penstock.testing.admission import Admission
 from penstock.testing.rows import (
     Claim,
-    Coming,
     LogOwner,
     QuestionRow,
     SessionRow,
@@ -59,13 +47,12 @@ class MemoryProjections:
     """Tasks, sessions and questions of logs in memory."""
 
     def __init__(self, limits: Limits, now: Callable[[], Moment]) -> None:
-        self._limits = limits
-        self._idempotency_seconds = limits.idempotency_seconds
         self._now = now
         self._tasks: dict[TaskId, TaskRow] = {}
         self._sessions: dict[LogId, SessionRow] = {}
         self._questions: dict[QuestionId, QuestionRow] = {}
         self._keys: dict[tuple[ProfileId, str | None], Claim] = {}
+        self.admission = Admission(limits, self._tasks, self._questions, self._keys)
         self._follows: dict[type[Any], Callable[[LogOwner, Record, Any], None]] = {
             events.SessionOpened: self._session_opened,
             events.MessageReceived: self._message_received,
@@ -181,32 +168,6 @@ class MemoryProjections:
             and asked.status is QuestionStatus.OPEN
         ]
 
-    def admit(self, log: LogOwner, entries: Sequence[Entry], at: Moment) -> None:
-        """Refuse outside events that the log cannot take, such as a late answer."""
-        coming = Coming(log.queued)
-        for entry in entries:
-            match entry.event:
-                case events.MessageReceived() | events.CallRequested() | FlowRequested() as asked:
-                    self._admit_key(log, asked, at)
-                    self._admit_again(log, asked, coming)
-                    self._admit_task(log, entry, coming)
-                case ChildRequested() as child:
-                    self._admit_child(child, entry)
-                case events.CancelRequested() | RunEnded() | WaiterAdded() if (
-                    entry.task_id not in coming.tasks
-                ):
-                    if self._task_in(log, entry.task_id).ended:
-                        raise TaskOver(f"the task {entry.task_id!r} has ended")
-                    if isinstance(entry.event, events.CancelRequested):
-                        coming.cancelled.add(entry.task_id)
-                case history_events.MessagesErased(of_task=task_id) if task_id not in coming.tasks:
-                    self._task_in(log, task_id)
-                case events.QuestionAnswered() as answer:
-                    self._admit_answer(log, answer, coming)
-                    self._admit_key(log, answer, at)
-                case _:
-                    coming.follow(entry)
-
     def follow(self, log: LogOwner, record: Record) -> None:
         """Apply a written event."""
         follow = self._follows.get(type(record.event))
@@ -219,66 +180,6 @@ class MemoryProjections:
             return False
         asked = self._questions.get(event.question_id)
         return asked is not None and asked.answered is not None
-
-    def _task_in(self, log: LogOwner, task_id: TaskId | None) -> TaskRow:
-        task = self._tasks.get(task_id) if task_id else None
-        if task is None or task.log is not log:
-            raise NotFound(f"there is no task {task_id!r} in {log.log_id!r}")
-        return task
-
-    def _admit_task(self, log: LogOwner, entry: Entry, coming: Coming) -> None:
-        if entry.task_id in self._tasks or entry.task_id in coming.tasks:
-            raise task_exists(entry.task_id)
-        if coming.queued >= self._limits.queued_tasks:
-            raise queue_full(log.log_id, coming.queued)
-        coming.queued += 1
-        coming.tasks.add(entry.task_id)
-
-    def _admit_child(self, child: ChildRequested, entry: Entry) -> None:
-        if entry.task_id in (tasks := self._tasks):
-            raise task_exists(entry.task_id)
-        check_parent(child, tasks[child.parent].end if child.parent in tasks else None)
-        check_room(child, sum(each.root_id == child.root for each in tasks.values()), self._limits)
-
-    def _admit_again(
-        self,
-        log: LogOwner,
-        event: events.MessageReceived | events.CallRequested | FlowRequested,
-        coming: Coming,
-    ) -> None:
-        if not isinstance(event, events.MessageReceived) or event.supersedes is None:
-            return
-        if coming.tasks - coming.ended or any(task.ended is None for task in log.tasks):
-            raise SessionBusy(AT_WORK)
-        if event.supersedes in coming.ended:
-            return
-        superseded = self._tasks.get(event.supersedes)
-        if superseded is None or superseded.log is not log or not superseded.messages:
-            raise SessionBusy(SUPERSEDED)
-
-    def _admit_key(self, log: LogOwner, event: Keyed, at: Moment) -> None:
-        first = self._keys.get((log.profile_id, event.idempotency_key))
-        if first is None or first.at < at - 1000 * self._limits.idempotency_seconds:
-            return
-        same = first.event.request_hash == event.request_hash
-        raise IdempotencyConflict(
-            details={"task_id": first.task_id, "log_id": first.log_id, "same": same}
-        )
-
-    def _admit_answer(self, log: LogOwner, answer: events.QuestionAnswered, coming: Coming) -> None:
-        if answer.question_id in coming.asked:
-            coming.asked.remove(answer.question_id)
-            return
-        asked = self._questions.get(answer.question_id)
-        if asked is None or asked.log is not log:
-            raise NotFound(f"there is no question {answer.question_id!r} in {log.log_id!r}")
-        first = asked.answered or coming.answers.get(answer.question_id)
-        if first is not None and first.status is QuestionStatus.ANSWERED:
-            raise AlreadyAnswered(details={"answer": first.answer})
-        is_open = asked.status is QuestionStatus.OPEN and asked.task_id not in coming.cancelled
-        if first is not None or not is_open:
-            raise QuestionClosed
-        coming.answers[answer.question_id] = answer
 
     def _session_opened(self, log: LogOwner, record: Record, event: events.SessionOpened) -> None:
         self._sessions[log.log_id] = SessionRow(log, event.title, record.at, record.at)

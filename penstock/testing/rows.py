@@ -1,21 +1,23 @@
-"""Mutable rows of tasks, sessions and questions for the projections in memory."""
+"""Mutable rows of logs, tasks, sessions and questions for the log in memory."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
 from penstock.core.clock import Moment
+from penstock.core.errors import NotFound
 from penstock.core.events.child_events import ChildRequested
-from penstock.core.events.codec import to_wire
+from penstock.core.events.codec import encode, to_wire
 from penstock.core.events.events import (
+    CallRequested,
     Entry,
     QuestionAnswered,
-    QuestionAsked,
     Record,
-    TaskEnded,
-    TaskStarted,
+    SessionOpened,
 )
-from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
+from penstock.core.events.flow_events import FlowRequested
+from penstock.core.ids import LogId, ProfileId, SessionId, TaskId
 from penstock.core.task import (
     Missing,
     Question,
@@ -25,7 +27,10 @@ from penstock.core.task import (
     TaskRecord,
     TaskStatus,
 )
+from penstock.store.logs.quarantine import LeaseHistory
 from penstock.store.projections import NO_PARENT, Keyed, TasksOf
+
+IMMEDIATELY = Moment(0)
 
 
 class LogOwner(Struct):
@@ -36,6 +41,58 @@ class LogOwner(Struct):
     agent: str
     tasks: "list[TaskRow]" = field(default_factory=list)
     queued: int = 0
+
+
+class KeptLog(Struct):
+    """A log: its events and its lease."""
+
+    owned: LogOwner
+    records: list[Record] = field(default_factory=list)
+    outside: list[Record] = field(default_factory=list)
+    owner: str | None = None
+    epoch: int = 0
+    lease_until: int = 0
+    held_from: int = 0
+    deaths: int = 0
+    cohort: int = 0
+    alone: int = 0
+    tried_at: int = 0
+    watch_ms: int = 0
+    known: int = 0
+    """How many events the holder knows of."""
+    wake_at: Moment = IMMEDIATELY
+
+    @property
+    def standing(self) -> LeaseHistory:
+        """The history of the lease, for decisions about quarantine."""
+        return LeaseHistory(
+            self.owned.log_id,
+            self.owner,
+            self.lease_until,
+            self.held_from == len(self.records),
+            self.deaths,
+            self.cohort,
+            self.alone,
+            self.tried_at,
+            self.watch_ms,
+        )
+
+    def bury(self, history: LeaseHistory) -> None:
+        """Free the lease of an owner that died, and note what quarantine needs to know."""
+        self.owner, self.lease_until = None, 0
+        self.deaths, self.cohort, self.alone = history.deaths, history.cohort, history.alone
+        self.watch_ms = history.watch_ms
+
+    def read(self, after: int, limit: int | None, size: int | None) -> Sequence[Record]:
+        """Return at most `limit` events after `after`, and none beyond `size` bytes but one."""
+        records = self.records[after : None if limit is None else after + limit]
+        for number, record in enumerate(records, 1):
+            if size is None:
+                break
+            size -= len(encode(record.event))
+            if size <= 0:
+                return records[:number]
+        return records
 
 
 class TaskRow(Struct):
@@ -170,30 +227,6 @@ class QuestionRow(Struct):
         )
 
 
-class Coming(Struct):
-    """The effect of earlier entries in the same `send`."""
-
-    queued: int
-    tasks: set[TaskId | None] = field(default_factory=set)
-    ended: set[TaskId | None] = field(default_factory=set)
-    cancelled: set[TaskId | None] = field(default_factory=set)
-    asked: set[QuestionId] = field(default_factory=set)
-    """Questions that have no answer yet."""
-    answers: dict[QuestionId, QuestionAnswered] = field(default_factory=dict)
-
-    def follow(self, entry: Entry) -> None:
-        """Apply an entry that is always admitted."""
-        match entry.event:
-            case QuestionAsked(question=question):
-                self.asked.add(question.question_id)
-            case TaskStarted():
-                self.queued -= entry.task_id in self.tasks
-            case TaskEnded():
-                self.ended.add(entry.task_id)
-            case _:
-                pass
-
-
 class Claim(Struct, frozen=True):
     """The task that used an Idempotency-Key first."""
 
@@ -213,3 +246,18 @@ def close(task: TaskRow, record: Record) -> None:
 def id_of(record: Record) -> TaskId:
     """Return the task of a record; empty without one."""
     return record.task_id or TaskId("")
+
+
+def owner_of(log_id: LogId, entries: Sequence[Entry]) -> LogOwner:
+    """Return the owner of a new log, by its first entry. Raises NotFound if it opens none."""
+    match entries[0].event:
+        case SessionOpened(profile_id=profile_id, agent=agent):
+            return LogOwner(log_id, profile_id, agent)
+        case CallRequested(profile_id=profile_id):
+            return LogOwner(log_id, profile_id, "")
+        case FlowRequested(profile_id=profile_id, command=command):
+            return LogOwner(log_id, profile_id, command)
+        case ChildRequested(profile_id=profile_id, agent=agent):
+            return LogOwner(log_id, profile_id, agent)
+        case _:
+            raise NotFound(f"there is no log {log_id!r}")

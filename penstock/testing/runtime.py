@@ -1,13 +1,13 @@
 """A complete runtime in memory, for tests of programs that are built on penstock."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Self, Unpack
 
 from msgspec.structs import replace
 
-from penstock.agents.agent import Agent, AnyAgent
+from penstock.agents.agent import AnyAgent
 from penstock.agents.agent_parts import (
     check_tool_ids,
     with_inner,
@@ -33,8 +33,6 @@ from penstock.manifest.handbook import HandbookCatalog
 from penstock.models.model import Model, ModelCard
 from penstock.models.providers import OFFLINE, ModelConfig
 from penstock.models.resolve import ModelRegistry, RegistryWithoutProviders
-from penstock.program.opening import OpeningRuntime
-from penstock.program.sync_runtime import SyncRuntime
 from penstock.resources.dependencies import DepsOptions, GivenDeps, given_deps
 from penstock.resources.egress import Egress
 from penstock.resources.signed_links import Links
@@ -52,7 +50,6 @@ from penstock.tools.skills import NO_SKILLS, Skills
 from penstock.tools.tool import Registry, Tool
 
 KEY = bytes(range(32))
-DepsT = TypeVar("DepsT")
 
 
 class MemoryStorage:
@@ -117,18 +114,6 @@ class MemoryStorage:
             media=MemoryMedia(self.log.changes, self.clock),
             vault=self.vault,
         )
-
-
-class MemoryOptions(TypedDict, total=False):
-    """Options of `memory_runtime_sync`, as `memory_runtime` has them."""
-
-    model: Model | None
-    tools: Iterable[ToolLike]
-    rules: Iterable[Rule]
-    skills: Skills
-    place: MemoryStorage | None
-    hooks: Iterable[Hooks[Any]]
-    overrides: Mapping[Callable[..., Any], Any]
 
 
 class MemoryParts(DepsOptions, total=False):
@@ -299,35 +284,6 @@ async def memory_runtime(
         await runtime.end()
 
 
-class SyncMemoryRuntime(SyncRuntime):
-    """A runtime in memory without async, as `memory_runtime_sync` opens it.
-
-    A test can kill it and open it again, as MemoryRuntime shows.
-    """
-
-    def __init__(self, opening: Awaitable[Runtime]) -> None:
-        super().__init__(opening)
-        assert isinstance(self._runtime, MemoryRuntime)  # noqa: S101  memory_runtime yields it
-        self._killable = self._runtime
-
-    def kill(self, *, after: int = 0) -> None:
-        """Abandon the runtime, as the death of its process does; see `MemoryRuntime.kill`.
-
-        Args:
-            after: How many more writes to the log succeed before that; 0 kills it now.
-        """
-        self._killable.kill(after=after)
-
-    def reopen(self) -> Self:
-        """Open the runtime again on the same storage, as the next process does.
-
-        Returns:
-            The runtime itself.
-        """
-        self._thread.do(self._killable.reopen())
-        return self
-
-
 def _models(model: Model | None, agents: Iterable[AnyAgent], limits: Limits) -> ModelRegistry:
     """Return a registry in which one model answers for every name that an agent uses."""
     if model is not None and not isinstance(getattr(model, "card", 0), ModelCard):
@@ -342,33 +298,6 @@ def _models(model: Model | None, agents: Iterable[AnyAgent], limits: Limits) -> 
     if model is not None:
         models.add(model)
     return models
-
-
-@overload
-def memory_runtime_sync(
-    *, agents: Sequence[Agent[object, Any]] = (), **options: Unpack[MemoryOptions]
-) -> SyncMemoryRuntime: ...
-@overload
-def memory_runtime_sync(
-    *, agents: Sequence[Agent[DepsT, Any]], deps: DepsT, **options: Unpack[MemoryOptions]
-) -> SyncMemoryRuntime: ...
-def memory_runtime_sync(*, agents: Sequence[AnyAgent] = (), **options: Any) -> SyncMemoryRuntime:
-    """Open a runtime in memory for tests without async; see `memory_runtime`.
-
-    Args:
-        agents: Agents in addition to the default one.
-        **options: `model`, `tools`, `place` and the others of `memory_runtime`.
-
-    Returns:
-        The runtime: use it in `with`.
-
-    Example:
-        >>> from penstock.testing import ScriptedModel, memory_runtime_sync, say
-        >>> with memory_runtime_sync(model=ScriptedModel([say("Good morning.")])) as runtime:
-        ...     print(runtime.chat("Hello").output)
-        Good morning.
-    """
-    return SyncMemoryRuntime(OpeningRuntime(memory_runtime(agents=agents, **options)))
 
 
 def allow_models(allowed: bool) -> None:  # noqa: FBT001  as a switch reads

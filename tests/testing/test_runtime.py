@@ -20,8 +20,8 @@ from penstock.testing.runtime import (
     MemoryStorage,
     allow_models,
     memory_runtime,
-    memory_runtime_sync,
 )
+from penstock.testing.sync_runtime import memory_runtime_sync
 from tests.kit.asking import ask
 from tests.kit.assistant import agent
 from tests.kit.questions import go_on, mail
@@ -175,36 +175,6 @@ async def test_a_runtime_that_is_killed_while_it_closes_is_opened_again() -> Non
         assert (await runtime.chat("Hello")).status == "succeeded"
 
 
-@pytest.mark.parametrize("effect", ["read", "write"])
-@pytest.mark.parametrize("is_async", [True, False])
-def test_a_tool_that_kills_its_runtime_was_cut(effect: Any, is_async: bool) -> None:
-    runs: list[int] = []
-
-    @tool(effect=effect)
-    def look() -> str:
-        """Look."""
-        runs.append(1)
-        if len(runs) == 1:
-            runtime.kill()
-        return "seen"
-
-    @tool(effect=effect, id="look")
-    async def late_look() -> str:
-        """Look."""
-        return look()
-
-    model = ScriptedModel({"": [call("look"), say("Done.")]})
-    clerk = Agent("clerk", model=model, tools=[late_look if is_async else look])
-    with memory_runtime_sync(agents=[clerk]) as runtime:
-        run = runtime.start("Look", agent=clerk)
-        with pytest.raises(NotReady, match="the runtime was closed while the task runs"):
-            run.reply()
-        reply = runtime.reopen().attach(run.task_id, agent=clerk).reply()
-    assert len(runs) == (2 if effect == "read" else 1)
-    (made,) = reply.calls
-    assert made.status == ("success" if effect == "read" else "failed")
-
-
 async def test_a_runtime_that_was_not_killed_is_opened_again_with_its_questions() -> None:
     model, tools = ScriptedModel({"": [call("mail", to="ann"), say("Sent.")]}), [mail()]
     async with memory_runtime(model=model, tools=tools) as runtime:
@@ -237,11 +207,3 @@ async def test_nothing_is_left_running() -> None:
 def test_what_is_no_model_object_is_refused(model: Any) -> None:
     with pytest.raises(ConfigError, match="model= takes a model object, such as Scripted"):
         memory_runtime_sync(model=model)
-
-
-def test_a_test_without_async_uses_the_same_runtime() -> None:
-    clerk = Agent("clerk", model="openai:gpt-5", tools=[Act("look")])
-    model = ScriptedModel([call("look", n=1), say("Seen.")])
-    with memory_runtime_sync(model=model, agents=[clerk]) as runtime:
-        reply = runtime.chat("Look", agent=clerk)
-    assert (reply.output, [each.tool for each in reply.calls]) == ("Seen.", ["look"])

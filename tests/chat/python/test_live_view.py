@@ -22,7 +22,8 @@ from penstock.chat.python.run_events import RESTARTED
 from penstock.core.envelope import Envelope
 from penstock.core.reply import Question, ToolCall
 from penstock.models.scripted import ScriptedModel, say
-from penstock.testing.runtime import memory_runtime, memory_runtime_sync
+from penstock.testing.runtime import memory_runtime
+from penstock.testing.sync_runtime import memory_runtime_sync
 
 WHERE = Question(id="q_1", kind="choice", text="Where to?", options=("Oslo", "Home"))
 DONE = ToolCall(id="tc_1", tool="area", input={}, envelope=Envelope.success(6))
