@@ -32,7 +32,7 @@ class ReplyItem(Struct):
 
     @property
     def text(self) -> str:
-        """What has arrived of its text or its arguments."""
+        """Its text or its arguments, as far as they have arrived."""
         return "".join(self.pieces)
 
 
@@ -48,7 +48,7 @@ def carry_parts(items: Sequence[ReplyItem]) -> tuple[dict[str, Any], ...]:
 
 
 def contents_of(values: Any) -> list[dict[str, Any]]:
-    """Return the objects in the content of an item; none if it is no list."""
+    """Return the objects in the content of an item; none if it is not a list."""
     return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
 
 
