@@ -21,7 +21,7 @@ from penstock.core.call import Effect
 from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.scopes import FilePath
-from penstock.core.stored_changes import FileChange, WorkspaceChange
+from penstock.core.stored.changes import FileChange, WorkspaceChange
 from penstock.resources.workspace import Workspace, inside
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import URI, builtin, list_of, place, read_place

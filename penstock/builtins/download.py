@@ -6,7 +6,7 @@ from penstock.core.call import Effect
 from penstock.core.call_errors import OutputTooLarge, ToolNotConfigured, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
-from penstock.core.stored_changes import WorkspaceChange
+from penstock.core.stored.changes import WorkspaceChange
 from penstock.resources.egress import EgressCaller, HttpResponse, Request
 from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation

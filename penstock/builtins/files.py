@@ -7,7 +7,7 @@ from penstock.core.call import Effect
 from penstock.core.call_errors import not_utf8, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.json_values.schema import Problem
-from penstock.core.stored_changes import WorkspaceChange
+from penstock.core.stored.changes import WorkspaceChange
 from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import TEXT, URI, builtin, place, whole

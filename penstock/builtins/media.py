@@ -12,7 +12,7 @@ from penstock.core.call_errors import ToolNotConfigured, quota, tool_failure
 from penstock.core.clock import Moment, to_iso
 from penstock.core.envelope import Json
 from penstock.core.ids import BlobId, MediaId
-from penstock.core.stored_changes import MediaChange, WorkspaceChange
+from penstock.core.stored.changes import MediaChange, WorkspaceChange
 from penstock.resources.signed_links import LinkLabel
 from penstock.store.blobs import Blobs
 from penstock.tools.invocation import Invocation

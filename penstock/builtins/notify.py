@@ -17,7 +17,7 @@ from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json
 from penstock.core.json_values.json_text import compact, parse_json
 from penstock.core.json_values.schema import Problem
-from penstock.core.stored_changes import MediaChange
+from penstock.core.stored.changes import MediaChange
 from penstock.resources.channels import (
     SECRETS,
     Channel,

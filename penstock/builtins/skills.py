@@ -16,7 +16,7 @@ from penstock.core.envelope import Json
 from penstock.core.events.events import SkillsSelected
 from penstock.core.json_values.json_text import compact
 from penstock.core.json_values.schema import Problem
-from penstock.core.stored_changes import WorkspaceChange
+from penstock.core.stored.changes import WorkspaceChange
 from penstock.manifest.files import TOO_LARGE, UnreadReason, read_bounded
 from penstock.manifest.handbook import HandbookCatalog
 from penstock.manifest.skill import Resource, SkillManifest

@@ -191,6 +191,8 @@ class Limits:
     """A value of the State, as JSON."""
     state_entries: int = 100_000
     """Values of the State in one scope."""
+    dispatcher_subjects: int = 100_000
+    """Subjects of one dispatcher of `flo.dispatcher`, for each profile."""
     read_bytes: int = 16 * MIB
     """A file that a script reads completely."""
     file_bytes: int = 64 * MIB

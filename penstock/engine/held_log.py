@@ -41,7 +41,7 @@ from penstock.core.events.events import (
 from penstock.core.events.history_events import MessagesErased
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import World
-from penstock.core.stored_changes import Change
+from penstock.core.stored.changes import Change
 from penstock.engine.session_state import SessionState
 from penstock.store.logs.log import Lease, Log
 

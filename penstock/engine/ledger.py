@@ -43,7 +43,7 @@ from penstock.core.events.events import (
 )
 from penstock.core.ids import ProfileId
 from penstock.core.json_values.json_text import canonical
-from penstock.core.stored_changes import Change
+from penstock.core.stored.changes import Change
 from penstock.core.task import Question, QuestionStatus
 from penstock.engine.budget import Budget
 from penstock.engine.held_log import HeldLog

@@ -18,7 +18,7 @@ from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError
 from penstock.core.ids import BlobId, MediaId, ProfileId
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import (
+from penstock.core.stored.changes import (
     MediaChange,
     StateChange,
     StateEntry,
@@ -29,7 +29,10 @@ from penstock.resources.cipher import Cipher, Sealed
 from penstock.resources.state import PAGE_ENTRIES, StatePage, page_of
 from penstock.resources.vault import SecretListing, by_place, check_secret, may_be, not_there
 from penstock.resources.workspace import DirectoryEntry, WorkspaceFile, child_of, inside
-from penstock.store.changes import (
+from penstock.store.database import Database
+from penstock.store.statements import Statements
+from penstock.store.tables import files, media, secrets, state
+from penstock.store.values.changes import (
     Changes,
     entry_at,
     entry_of,
@@ -37,9 +40,6 @@ from penstock.store.changes import (
     of_scope,
     starts_with,
 )
-from penstock.store.database import Database
-from penstock.store.statements import Statements
-from penstock.store.tables import files, media, secrets, state
 
 
 class SqlVault:

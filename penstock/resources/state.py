@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from penstock.core.envelope import Json
 from penstock.core.scopes import Scope
-from penstock.core.stored_changes import StateChange, StateEntry, StateOutcome, StateVerb
+from penstock.core.stored.changes import StateChange, StateEntry, StateOutcome, StateVerb
 
 STATE_KEY_BYTES = 512
 """Maximum size of a key in bytes."""

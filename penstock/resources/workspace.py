@@ -16,7 +16,7 @@ from penstock.core.clock import Moment
 from penstock.core.ids import BlobId, ProfileId
 from penstock.core.limits import Limits
 from penstock.core.scopes import FilePath, Scope, ScopeKind, parents
-from penstock.core.stored_changes import FileChange, MediaChange, WorkspaceChange
+from penstock.core.stored.changes import FileChange, MediaChange, WorkspaceChange
 from penstock.store.blobs import Blobs
 
 MAX_CHILDREN = 1000

@@ -32,7 +32,6 @@ from penstock.core.events.history_events import MessagesErased
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.store import erased_events
 from penstock.store.blobs import Blobs
-from penstock.store.changes import drop_log, drop_profile, loosen
 from penstock.store.database import Database
 from penstock.store.logs.archive import Archive
 from penstock.store.logs.log_units import SendUnit, drafts_of
@@ -77,6 +76,7 @@ from penstock.store.tables import (
     tasks,
     web_links,
 )
+from penstock.store.values.changes import drop_log, drop_profile, loosen
 
 ErasedListener = Callable[[LogId], None]
 IsKept = Callable[[LogId, Connection], bool]

@@ -39,10 +39,10 @@ from penstock.core.ids import (
 from penstock.core.profile import ADMIN, Profile
 from penstock.core.task import FLOW
 from penstock.store.blobs import Blobs
-from penstock.store.changes import drop_expired, loosen, put_for
 from penstock.store.database import Database
 from penstock.store.projections import plain
 from penstock.store.tables import events, files, logs, loose_blobs, media, questions, tasks
+from penstock.store.values.changes import drop_expired, loosen, put_for
 
 
 class RunRequest(Struct, frozen=True):

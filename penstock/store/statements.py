@@ -336,6 +336,11 @@ class Statements:
         "AND key = ?"
     )
     """value, revision, expires_at, kind, scope_id, key."""
+    keys_between = (
+        "SELECT key FROM state WHERE kind = ? AND scope_id = ? AND key >= ? AND key < ? "
+        "ORDER BY key LIMIT ?"
+    )
+    """kind, scope_id, low, high, limit -> the keys."""
     drop_value = "DELETE FROM state WHERE kind = ? AND scope_id = ? AND key = ?"
     """kind, scope_id, key."""
     drop_expired = "DELETE FROM state WHERE kind = ? AND scope_id = ? AND expires_at <= ?"

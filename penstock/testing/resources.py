@@ -18,7 +18,7 @@ from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId, MediaId, ProfileId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.scopes import Scope, ScopeKind, parents
-from penstock.core.stored_changes import (
+from penstock.core.stored.changes import (
     Change,
     FileChange,
     MediaChange,
@@ -28,10 +28,11 @@ from penstock.core.stored_changes import (
     WorkspaceChange,
     changed,
 )
+from penstock.core.stored.subjects import SubjectChange, dispatched
 from penstock.resources.state import StatePage, page_of
 from penstock.resources.vault import SecretListing, by_place, check_secret, not_there
 from penstock.resources.workspace import DirectoryEntry, WorkspaceFile, child_of, inside
-from penstock.store.changes import check_room, put_for, refused, with_outcome
+from penstock.store.values.changes import Outcome, check_room, put_for, refused, with_outcome
 
 
 class FileEntry(Struct, frozen=True):
@@ -77,7 +78,7 @@ class MemoryChanges:
             self.given_up += put_for(change)
         return Entry(event, entry.task_id, entry.path)
 
-    def make(self, change: Change, at: Moment) -> StateOutcome | None:
+    def make(self, change: Change, at: Moment) -> Outcome | None:
         """Apply a change, or raise CallError and change nothing."""
         match change:
             case StateChange():
@@ -95,6 +96,8 @@ class MemoryChanges:
             case MediaChange():
                 self.media[change.media_id] = change
                 return None
+            case SubjectChange(scope=scope):
+                return dispatched(change, MemoryShelf(self.contents(scope).state), at, self.limits)
             case _:
                 assert_never(change)
 
@@ -147,6 +150,32 @@ class MemoryChanges:
             raise is_directory(change.path)
         if change.path in files and not change.replaces:
             raise tool_failure("exists", f"there is a file {change.path!r} already")
+
+
+class MemoryShelf:
+    """The texts of one dispatcher in memory."""
+
+    def __init__(self, values: dict[str, StateEntry]) -> None:
+        self._values = values
+
+    def find(self, key: str) -> str | None:
+        """Return the text under a key."""
+        entry = self._values.get(key)
+        return None if entry is None else entry.text
+
+    def put(self, key: str, text: str) -> None:
+        """Store a text."""
+        self._values[key] = StateEntry(key=key, text=text, revision="")
+
+    def drop(self, key: str) -> None:
+        """Remove a text."""
+        self._values.pop(key, None)
+
+    def between(self, low: str, high: str, limit: int) -> Sequence[str]:
+        """Return the first keys of a range."""
+        first, end = low.encode(), high.encode()
+        inside = [key for key in self._values if first <= key.encode() < end]
+        return sorted(inside, key=str.encode)[:limit]
 
 
 class MemoryState:

@@ -30,7 +30,7 @@ from penstock.core.ids import QuestionId
 from penstock.core.json_values.json_text import JSON_DEPTH, compact, is_larger
 from penstock.core.json_values.schema import Problem, json_problems
 from penstock.core.limits import World
-from penstock.core.stored_changes import Revert
+from penstock.core.stored.changes import Revert
 from penstock.core.task import Question, QuestionKind, QuestionStatus
 from penstock.core.text import cut, size_text
 from penstock.engine.ledger import Ledger

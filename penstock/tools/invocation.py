@@ -22,7 +22,7 @@ from penstock.core.events.events import CallSettled, NoteEmitted, QuestionAnswer
 from penstock.core.ids import CallId, QuestionId
 from penstock.core.limits import World
 from penstock.core.messages import StoredFile
-from penstock.core.stored_changes import Change
+from penstock.core.stored.changes import Change
 from penstock.core.task import FREE, Question, QuestionForm, QuestionKind
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.engine.suspend import ask

@@ -32,7 +32,7 @@ from penstock.core.events.events import NoteEmitted, SecretGiven
 from penstock.core.ids import TaskId
 from penstock.core.messages import StoredFile
 from penstock.core.scopes import Scope
-from penstock.core.stored_changes import Change, MediaChange, WorkspaceChange
+from penstock.core.stored.changes import Change, MediaChange, WorkspaceChange
 from penstock.core.task import Option, QuestionForm
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger

@@ -30,6 +30,7 @@ LIMITS = Limits(
     lease_seconds=3,
     state_value_bytes=100,
     state_entries=3,
+    dispatcher_subjects=4,
     file_bytes=10,
     task_bytes=25,
     session_bytes=50,

@@ -5,7 +5,7 @@ from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId, MediaId
-from penstock.core.stored_changes import MediaChange
+from penstock.core.stored.changes import MediaChange
 from penstock.resources.workspace import Media
 from penstock.store.logs.log import Log
 from penstock.testing.clock import START, FakeClock

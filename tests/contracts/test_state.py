@@ -10,7 +10,7 @@ from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Entry
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import StateChange, StateOutcome, StateVerb
+from penstock.core.stored.changes import StateChange, StateOutcome, StateVerb
 from penstock.resources.state import State
 from penstock.store.logs.log import Log
 from penstock.testing.clock import START, FakeClock

@@ -8,7 +8,7 @@ from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import FileChange, WorkspaceChange
+from penstock.core.stored.changes import FileChange, WorkspaceChange
 from penstock.resources.workspace import Files, WorkspaceFile
 from penstock.store.logs.log import Log
 from penstock.testing.clock import START, FakeClock

@@ -17,7 +17,7 @@ from penstock.core.events.history_events import Summarised
 from penstock.core.events.schedule_events import ScheduleFired, WaitExpired
 from penstock.core.ids import BlobId, MessageId, ProfileId, ScheduleId, TaskId
 from penstock.core.messages import Carry, StoredFile, Usage
-from penstock.core.stored_changes import Revert
+from penstock.core.stored.changes import Revert
 from penstock.core.task import TaskOutput, TaskStatus
 
 STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (

@@ -22,7 +22,7 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.ids import TaskId
-from penstock.core.stored_changes import WorkspaceChange
+from penstock.core.stored.changes import WorkspaceChange
 from penstock.core.task import TaskStatus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import TaskState

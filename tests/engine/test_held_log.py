@@ -21,7 +21,7 @@ from penstock.core.events.events import (
 )
 from penstock.core.ids import TaskId
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import StateChange, StateVerb
+from penstock.core.stored.changes import StateChange, StateVerb
 from penstock.engine.held_log import MOMENT_SECONDS, HeldLog
 from penstock.engine.session_state import SessionState, fold
 from penstock.store.logs.log import Lease

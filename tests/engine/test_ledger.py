@@ -27,7 +27,7 @@ from penstock.core.events.events import (
 from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import TaskId
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import StateChange, StateVerb
+from penstock.core.stored.changes import StateChange, StateVerb
 from penstock.core.task import QuestionStatus
 from penstock.engine.ledger import Ledger, Occurrences
 from penstock.testing.clock import FakeClock, settle

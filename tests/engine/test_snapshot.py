@@ -84,7 +84,7 @@ def test_the_size_of_a_snapshot_does_not_grow_with_the_log() -> None:
 
 NOT_FOLDED = {
     *("core/call_errors.py", "core/clock.py", "core/diagnostics.py", "core/errors.py"),
-    *("core/foreign_code.py", "core/ids.py", "core/limits.py", "core/stored_changes.py"),
+    *("core/foreign_code.py", "core/ids.py", "core/limits.py", "core/stored/changes.py"),
     *("core/exhaustion.py", "core/profile.py", "core/late.py"),
     "store/logs/log.py",
     "store/logs/quarantine.py",

@@ -97,7 +97,6 @@ async def test_a_wrong_argument_is_a_type_error_and_the_script_continues(
 
 
 REFUSALS = {
-    "any(flo).dispatcher.releaseSubject({})": "NOT_AVAILABLE",
     "any(flo).browser.run({})": "NOT_AVAILABLE",
     "flo.vault.get({ scope: 'profile', key: 'other' })": "VAULT_DENIED",
     "flo.vault.get({ scope: 'shared', scope_id: 'x', key: 'token' })": "VAULT_NOT_FOUND",

@@ -20,7 +20,7 @@ from penstock.core.events.history_events import MessagesErased
 from penstock.core.ids import ArtifactId, BlobId, LogId, MediaId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import (
+from penstock.core.stored.changes import (
     Change,
     FileChange,
     MediaChange,

@@ -15,10 +15,10 @@ from penstock.core.events.events import Entry, Event, TaskEnded, TaskStarted
 from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
-from penstock.store.changes import FORBID
 from penstock.store.database import Database, open_database
 from penstock.store.repair import rebuild
 from penstock.store.tables import schedules, tasks
+from penstock.store.values.changes import FORBID
 from penstock.testing.clock import FakeClock
 from tests.kit.log_entries import message, opened
 from tests.kit.server import in_memory

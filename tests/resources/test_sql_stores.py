@@ -9,7 +9,7 @@ from sqlalchemy import select
 from penstock.core.call_errors import VaultNotFound
 from penstock.core.errors import ConfigError
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import StateChange, StateVerb
+from penstock.core.stored.changes import StateChange, StateVerb
 from penstock.resources.cipher import Cipher
 from penstock.resources.sql_stores import SqlState, SqlVault
 from penstock.store.database import Database, open_database

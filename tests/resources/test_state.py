@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.limits import Limits
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import StateChange, StateVerb
+from penstock.core.stored.changes import StateChange, StateVerb
 from penstock.resources.state import read_change, read_key, read_limit, result_of
 
 ANN = Scope(ScopeKind.PROFILE, "ann")

@@ -19,16 +19,16 @@ from penstock.core.ids import BlobId, LogId, MediaId, MessageId, ProfileId, Task
 from penstock.core.limits import Limits
 from penstock.core.messages import StoredFile
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import FileChange, MediaChange, WorkspaceChange
+from penstock.core.stored.changes import FileChange, MediaChange, WorkspaceChange
 from penstock.store.blobs import Blobs, Disk
 from penstock.store.bucket import open_bucket
-from penstock.store.changes import Changes
 from penstock.store.database import Database
 from penstock.store.erasure import Erasure
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.references import NAMING, erased_since, files_of, named_in, waiter_of
 from penstock.store.statements import Statements
 from penstock.store.upkeep.sweeper import Sweeper
+from penstock.store.values.changes import Changes
 from penstock.testing.clock import FakeClock
 from tests.kit.cancelled_put import cancelled_put
 from tests.kit.log_entries import opened

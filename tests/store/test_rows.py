@@ -12,9 +12,8 @@ from penstock.core.errors import LeaseLost, NameTaken, StoreCorrupt
 from penstock.core.events.events import Entry, MessageReceived, NoteEmitted, Record
 from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import FileChange, StateChange, StateVerb, WorkspaceChange
+from penstock.core.stored.changes import FileChange, StateChange, StateVerb, WorkspaceChange
 from penstock.store.blobs import Blobs
-from penstock.store.changes import loosen
 from penstock.store.database import Database
 from penstock.store.erasure import Erasure
 from penstock.store.logs.log_units import EventDrafts, drafts_of
@@ -31,6 +30,7 @@ from penstock.store.rows import (
 from penstock.store.sql_projections import SqlProjections
 from penstock.store.statements import Statements
 from penstock.store.tables import events, loose_blobs
+from penstock.store.values.changes import loosen
 from penstock.testing.clock import FakeClock, settle
 from tests.kit.log_entries import ANN, CHAT, ONE, asked, held, message, opened, settled, started
 

@@ -9,7 +9,7 @@ from penstock.core.events.events import NoteEmitted, SecretGiven
 from penstock.core.ids import BlobId, TaskId
 from penstock.core.messages import StoredFile
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import FileChange, WorkspaceChange
+from penstock.core.stored.changes import FileChange, WorkspaceChange
 from penstock.core.task import FREE, Option, QuestionForm
 from penstock.resources.redact import Redactor
 from penstock.testing.clock import FakeClock

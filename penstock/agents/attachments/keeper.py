@@ -25,7 +25,7 @@ from penstock.core.ids import BlobId, MediaId
 from penstock.core.limits import Limits, World
 from penstock.core.messages import StoredFile
 from penstock.core.profile import Profile
-from penstock.core.stored_changes import MediaChange
+from penstock.core.stored.changes import MediaChange
 from penstock.core.text import cut, one_line, size_text
 from penstock.resources.egress import Egress, EgressCaller, Request
 from penstock.resources.workspace import Media

@@ -48,7 +48,7 @@ from penstock.core.events.flow_events import (
 from penstock.core.events.hook_events import HookDecided
 from penstock.core.ids import TaskId
 from penstock.core.limits import World
-from penstock.core.stored_changes import Change
+from penstock.core.stored.changes import Change
 from penstock.engine.held_log import HeldLog
 from penstock.engine.session_state import SessionState
 from penstock.store.logs.log import Lease, Log

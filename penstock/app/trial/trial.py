@@ -26,7 +26,7 @@ from penstock.core.ids import TaskId, new_id
 from penstock.core.limits import World
 from penstock.core.profile import LOCAL
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import StateChange, StateVerb
+from penstock.core.stored.changes import StateChange, StateVerb
 from penstock.resources.state import entry_to_wire
 from penstock.tools.scripts.script import ScriptTool
 from penstock.tools.tool import Registry, Tool

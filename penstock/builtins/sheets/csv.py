@@ -28,7 +28,7 @@ from penstock.core.call_errors import ToolFailed, tool_failure
 from penstock.core.envelope import Json
 from penstock.core.json_values.json_text import compact
 from penstock.core.scopes import FilePath
-from penstock.core.stored_changes import WorkspaceChange
+from penstock.core.stored.changes import WorkspaceChange
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import URI, builtin, place
 

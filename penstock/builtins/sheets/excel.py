@@ -21,7 +21,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.json_values.schema import Problem
 from penstock.core.late import late
 from penstock.core.scopes import FilePath
-from penstock.core.stored_changes import WorkspaceChange
+from penstock.core.stored.changes import WorkspaceChange
 from penstock.tools.failures import invalid
 from penstock.tools.invocation import Invocation
 from penstock.tools.python.builtin import URI, builtin, fields_of, list_of, place, whole

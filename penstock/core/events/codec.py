@@ -76,7 +76,7 @@ from penstock.core.events.schedule_events import ScheduleFired, WaitExpired
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Carry, StoredFile, Usage
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import Revert
+from penstock.core.stored.changes import Revert
 from penstock.core.task import (
     Missing,
     MissingKind,

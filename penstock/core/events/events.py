@@ -33,7 +33,7 @@ from penstock.core.ids import (
 )
 from penstock.core.messages import NOTHING_SPENT, Carry, StoredFile, Usage
 from penstock.core.scopes import Scope
-from penstock.core.stored_changes import Change, Revert
+from penstock.core.stored.changes import Change, Revert
 from penstock.core.task import Missing, Question, QuestionStatus, TaskOutput, TaskStatus
 
 

@@ -131,6 +131,8 @@ interface FloSubject {
   updated_at: string;
 }
 type FloSubjectAt = { dispatcher_id: string; subject_key: string; revision: number };
+/** `retryable` is false by default, `continuable` true. */
+type FloSubjectError = Pick<FloStructuredError, "code" | "message"> & Partial<FloStructuredError>;
 type FloNewSubject = { subject_key: string; cursor?: FloJsonValue; meta?: FloJsonValue; next_due_at?: string };
 type FloBrowserCommand = { command: "goto" | "reload" | "fill" | "click" | "press" | "select" | "wait_for" | "extract" | "evaluate" | "screenshot"; [key: string]: FloJsonValue };
 interface FloBrowserResult { current_url?: string; text?: string; attribute?: string; value?: FloJsonValue; screenshot_base64?: string }
@@ -233,19 +235,19 @@ interface FloFiles {
   readBytes(path: string): Promise<Uint8Array<ArrayBuffer>>;
 }
 
-/** Subjects that are due. */
+/** Work that is due at times, in subjects that one task at a time leases. */
 interface FloDispatcher {
-  /** Not available in this version */
+  /** Add subjects: due at once, or at `next_due_at`. Subjects that exist take what is given, unless a task has a lease of them. */
   syncSubjects(request: { dispatcher_id: string; subjects: FloNewSubject[] }): Promise<{ dispatcher: FloJsonValue; subjects: FloSubject[] }>;
-  /** Not available in this version */
+  /** Lease subjects that are due, at most 10 or `limit`; a lease that is over is due, too. One task at a time has a subject. */
   claimDueSubjects(request: { dispatcher_id: string; lease_ms: number; limit?: number }): Promise<{ subjects: FloSubject[] }>;
-  /** Not available in this version */
+  /** Store how far the work is; with `lease_ms` the lease begins again. */
   checkpointSubject(request: FloSubjectAt & { cursor?: FloJsonValue; meta?: FloJsonValue; lease_ms?: number }): Promise<FloSubject>;
-  /** Not available in this version */
+  /** End the work on a subject. It is due again at `next_due_at`, or when `syncSubjects` says so. */
   completeSubject(request: FloSubjectAt & { cursor?: FloJsonValue; meta?: FloJsonValue; next_due_at?: string }): Promise<FloSubject>;
-  /** Not available in this version */
-  failSubject(request: FloSubjectAt & { cursor?: FloJsonValue; meta?: FloJsonValue; error: FloStructuredError; next_due_at?: string; retry_after_ms?: number }): Promise<FloSubject>;
-  /** Not available in this version */
+  /** End the work with an error. It is due again at `next_due_at`, after `retry_after_ms`, or after 1 minute, 2, 4 … at most an hour. */
+  failSubject(request: FloSubjectAt & { cursor?: FloJsonValue; meta?: FloJsonValue; error: FloSubjectError; next_due_at?: string; retry_after_ms?: number }): Promise<FloSubject>;
+  /** Give a lease back; the subject stays due. */
   releaseSubject(request: FloSubjectAt): Promise<FloSubject>;
 }
 

@@ -1,5 +1,4 @@
 // The last part: publishes `flo`, and removes globals that scripts must not have.
-const DISPATCHER = ["syncSubjects", "claimDueSubjects", "checkpointSubject", "completeSubject", "failSubject", "releaseSubject"];
 const BROWSER = ["run", "startRequestCapture", "collectCapturedRequests", "stopRequestCapture", "exportState", "importState"];
 
 const floOfScripts = sealed({
@@ -53,7 +52,15 @@ const floOfScripts = sealed({
       read: ({ attachment }, attachments) => attachments[attachment],
     })),
   }),
-  dispatcher: sealed({ __proto__: null, ...allLater("dispatcher", DISPATCHER) }),
+  dispatcher: sealed({
+    __proto__: null,
+    syncSubjects: dispatcherCall("syncSubjects", ["subjects"]),
+    claimDueSubjects: dispatcherCall("claimDueSubjects", ["lease_ms", "limit"]),
+    checkpointSubject: dispatcherCall("checkpointSubject", [...LEASED, "cursor", "meta", "lease_ms"]),
+    completeSubject: dispatcherCall("completeSubject", [...LEASED, "cursor", "meta", "next_due_at"]),
+    failSubject: dispatcherCall("failSubject", [...LEASED, "cursor", "meta", "error", "next_due_at", "retry_after_ms"]),
+    releaseSubject: dispatcherCall("releaseSubject", LEASED),
+  }),
   browser: sealed({ __proto__: null, ...allLater("browser", BROWSER) }),
   ToolError,
   FloError,

@@ -62,6 +62,16 @@ function childCall(name, known) {
   return asking((request) => ask(`task.${name}`, given(members(request, of, known), known, of)));
 }
 
+// ---- dispatcher: the host checks what is in the members.
+
+const LEASED = ["subject_key", "revision"];
+
+function dispatcherCall(name, more) {
+  const of = `flo.dispatcher.${name}`;
+  const known = ["dispatcher_id", ...more];
+  return asking((request) => ask(`dispatcher.${name}`, given(members(request, of, known), known, of)));
+}
+
 // ---- step: work that runs once per task. The host stores its state.
 
 let stepOpen = null;

@@ -32,12 +32,12 @@ from sqlalchemy import Connection, select
 from penstock.core.clock import Clock, Moment
 from penstock.core.ids import BlobId, LogId, TaskId
 from penstock.store.blobs import Blobs
-from penstock.store.changes import loosen
 from penstock.store.database import Database
 from penstock.store.references import erased_at, release_erased
 from penstock.store.rows import body_at, packed, unpacked
 from penstock.store.statements import Statements
 from penstock.store.tables import events, logs, loose_blobs
+from penstock.store.values.changes import loosen
 
 ARCHIVED = frozenset(
     {"agent_began", "call_settled", "call_started", "flow_notified", "note_emitted"}

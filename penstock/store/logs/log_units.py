@@ -44,12 +44,12 @@ from penstock.core.events.events import (
 from penstock.core.events.flow_events import FlowRequested
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.store.blobs import Blobs
-from penstock.store.changes import Changes, drop_task, loosen
 from penstock.store.logs.child_rows import admit_child
 from penstock.store.logs.outbox import ANNOUNCED, OutboxWriter
 from penstock.store.projections import HAVE_CONSEQUENCES, ProjectionWriter
 from penstock.store.rows import Row
 from penstock.store.statements import Statements
+from penstock.store.values.changes import Changes, drop_task, loosen
 
 MOVED_ON = "something came into this conversation meanwhile; read it again"
 _NOBODY = ""

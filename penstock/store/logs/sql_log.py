@@ -27,7 +27,6 @@ from penstock.core.errors import AlreadyAnswered, LeaseLost, StoreError
 from penstock.core.events.events import Entry, QuestionAnswered, Record, TaskEnded, is_outside
 from penstock.core.ids import BlobId, LogId
 from penstock.store.blobs import Blobs
-from penstock.store.changes import Changes, loosen
 from penstock.store.database import Database
 from penstock.store.logs.lease_units import (
     AcquireLease,
@@ -58,6 +57,7 @@ from penstock.store.projections import ProjectionWriter
 from penstock.store.references import erased_since, given_for
 from penstock.store.rows import CheckRange, EventRows, ReadPage, Row, head_of
 from penstock.store.statements import Statements
+from penstock.store.values.changes import Changes, loosen
 from penstock.store.writer import Work, refused
 
 _ALL = 2**62

@@ -22,7 +22,7 @@ from penstock.core.json_values.schema import Schema
 from penstock.core.limits import KIB
 from penstock.core.messages import StoredFile
 from penstock.core.scopes import Scope, ScopeKind, parse_path
-from penstock.core.stored_changes import Change, StateChange, StateVerb, WorkspaceChange
+from penstock.core.stored.changes import Change, StateChange, StateVerb, WorkspaceChange
 from penstock.core.task import Option, QuestionForm
 from penstock.core.text import size_text
 from penstock.engine.answers import OTHER

@@ -15,7 +15,7 @@ from msgspec import Struct
 from penstock.core.call import CallPath, Effect
 from penstock.core.call_errors import CallError, StateDenied
 from penstock.core.scopes import FilePath, Scope, ScopeKind, parse_path
-from penstock.core.stored_changes import StateChange, StateVerb
+from penstock.core.stored.changes import StateChange, StateVerb
 from penstock.manifest.bindings import StateBinding, VaultKey
 from penstock.resources.redact import Redactor
 from penstock.resources.state import (

@@ -32,7 +32,8 @@ from penstock.core.call_errors import BudgetExceeded, CallError
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.events.events import CallSettled, NoteEmitted
 from penstock.core.json_values.json_text import compact
-from penstock.core.stored_changes import TYPE_ERROR, Change
+from penstock.core.stored.changes import TYPE_ERROR, Change
+from penstock.core.stored.subjects import SubjectVerb
 from penstock.core.text import size_text
 from penstock.sandbox.bridge import HostCallResult, Refusal
 from penstock.tools.invocation import Invocation, WentWell, succeeded
@@ -49,6 +50,7 @@ HOST_CALLS = frozenset(
     | {f"task.{verb}" for verb in ("getState", "putState", "getToolState", "putToolState")}
     | {f"task.{verb}" for verb in ("getProfile", "emitEvent", "waitForUserMessage")}
     | {f"task.{verb}" for verb in ("spawn", "spawnChildren", "waitForBatch", "getBatchResults")}
+    | {f"dispatcher.{verb}" for verb in SubjectVerb}
     | {f"task.{verb}" for verb in ("waitForDependencies", "cancel", "runSubagent")}
 )
 """Names under which host calls are recorded. All other names are tools."""

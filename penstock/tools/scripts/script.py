@@ -25,6 +25,7 @@ from penstock.tools.scripts.bindings import Bindings
 from penstock.tools.scripts.host import Host, HostCall
 from penstock.tools.scripts.host_calls import ToolCalls
 from penstock.tools.scripts.host_children import ChildCalls
+from penstock.tools.scripts.host_dispatcher import DispatcherCalls
 from penstock.tools.scripts.host_fetch import FetchCalls, NetAccess
 from penstock.tools.scripts.host_resources import (
     FileCalls,
@@ -192,6 +193,7 @@ def _resource_calls(
             "state.append": state.append,
             "state.delete": state.delete,
         }
+        table |= DispatcherCalls(invocation, recording).table()
     if resources.files is not None:
         table["fs.readBytes"] = FileCalls(invocation, recording).read_bytes
     if resources.egress is not None:

@@ -20,7 +20,7 @@ from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, CallStarted, Event, Record
 from penstock.core.events.history_events import Erased, Forked
 from penstock.core.ids import CallId, LogId, TaskId, undo_id
-from penstock.core.stored_changes import Revert
+from penstock.core.stored.changes import Revert
 from penstock.tools.spec import ANY_INPUT, ToolSpec
 
 TASK = TaskId("task_1")

@@ -9,7 +9,6 @@ from sqlalchemy import Connection, text
 
 from penstock.core.ids import BlobId
 from penstock.store.blobs import Blobs, open_blobs
-from penstock.store.changes import loosen
 from penstock.store.database import Database
 from penstock.store.logs.owners import this_process
 from penstock.store.logs.sql_log import SqlLog
@@ -21,6 +20,7 @@ from penstock.store.upkeep.health import (
     skew,
     stuck_leases,
 )
+from penstock.store.values.changes import loosen
 from penstock.testing.clock import FakeClock, settle
 from tests.kit.log_entries import CHAT, held, note
 

@@ -17,8 +17,8 @@ from tests.kit.tools import Act
 
 NO_OBJECT = [None, 1, "x", [], [1], True]
 LATER = [
-    "task.runSubagent",
-    "dispatcher.claimDueSubjects",
+    "task.other",
+    "browser.startRequestCapture",
     "browser.run",
     "toString",
     "",

@@ -11,21 +11,22 @@ from penstock.core.clock import Moment
 from penstock.core.ids import BlobId, MediaId, ProfileId
 from penstock.core.limits import Limits
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import (
+from penstock.core.stored.changes import (
     FileChange,
     MediaChange,
     StateChange,
     StateVerb,
     WorkspaceChange,
 )
+from penstock.core.stored.subjects import SubjectChange, SubjectVerb
 from penstock.store.blobs import Blobs
-from penstock.store.changes import Changes
 from penstock.store.database import Database
 from penstock.store.erasure import Erasure
 from penstock.store.logs.sql_log import SqlLog
 from penstock.store.repair import rebuild
 from penstock.store.statements import Statements
 from penstock.store.tables import files, loose_blobs, scopes, state
+from penstock.store.values.changes import Changes
 from penstock.testing.clock import START, FakeClock
 from tests.kit.log_entries import CHAT, ONE, ended, held, started
 
@@ -126,6 +127,21 @@ async def test_bytes_of_media_stay_until_they_expire(
             assert await blobs.exists(both)
     await erasure.sweep()
     assert (await blobs.exists(both), await blobs.exists(other)) == (False, True)
+
+
+async def test_a_profile_that_is_erased_takes_its_dispatchers_along(
+    database: Database, erasure: Erasure
+) -> None:
+    near = Scope(ScopeKind.PROFILE, "annette").part("dispatcher/mail")
+    for scope in (ANN, ANN.part("dispatcher/mail"), near):
+        changes = Changes(Statements(database.dialect), Limits())
+        subjects = ({"subject_key": "a"},)
+        change = SubjectChange(
+            verb=SubjectVerb.SYNC, scope=scope, dispatcher_id="mail", task_id=ONE, subjects=subjects
+        )
+        await database.write(partial(changes.make, change=change, at=Moment(START)))
+    await erasure.erase_profile(ProfileId("ann"))
+    assert await owners(database) == {near.id}
 
 
 async def test_a_rebuild_of_the_lists_leaves_state_and_files(

@@ -10,8 +10,8 @@ How it works. A change first writes the row of its scope, which locks it: change
 one after the other, so the checks of sizes and revisions hold until the commit. Several files are
 one change, in a savepoint: if one is refused, none is written.
 
-Proof: tests/store/test_changes.py, tests/contracts/test_state.py and test_workspace.py,
-tests/promises/test_schedule_claims.py.
+Proof: tests/store/values/test_changes.py, tests/contracts/test_state.py, test_workspace.py and
+test_subjects.py, tests/promises/test_schedule_claims.py.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -38,7 +38,7 @@ from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.limits import Limits
 from penstock.core.scopes import Scope, ScopeKind, parents
-from penstock.core.stored_changes import (
+from penstock.core.stored.changes import (
     Change,
     FileChange,
     MediaChange,
@@ -48,6 +48,7 @@ from penstock.core.stored_changes import (
     WorkspaceChange,
     changed,
 )
+from penstock.core.stored.subjects import SubjectChange, SubjectOutcome, dispatched
 from penstock.store.statements import Statements
 from penstock.store.tables import (
     files,
@@ -62,6 +63,7 @@ from penstock.store.tables import (
     tasks,
     web_links,
 )
+from penstock.store.values.shelf import SqlShelf
 
 FORBID = "forbid"
 """The value of `concurrency` that allows a schedule one task at a time."""
@@ -69,6 +71,10 @@ _LOOSEN = text(
     "INSERT INTO loose_blobs (blob_id, at) VALUES (:blob_id, :at) "
     "ON CONFLICT (blob_id) DO UPDATE SET at = excluded.at"
 )
+
+
+Outcome = StateOutcome | SubjectOutcome
+"""The result of a change for the call that made it."""
 
 
 class Changes:
@@ -96,7 +102,7 @@ class Changes:
             loosen(connection, put_for(change), at)
         return Entry(event, entry.task_id, entry.path)
 
-    def make(self, connection: Connection, change: Change, at: Moment) -> StateOutcome | None:
+    def make(self, connection: Connection, change: Change, at: Moment) -> Outcome | None:
         """Write a change, or raise CallError and change nothing."""
         match change:
             case StateChange():
@@ -116,6 +122,10 @@ class Changes:
             case MediaChange():
                 keep_media(connection, change, at)
                 return None
+            case SubjectChange(scope=scope):
+                cursor = connection.connection.cursor()
+                self._take(cursor, scope)
+                return dispatched(change, SqlShelf(self._sql, cursor, scope), at, self._limits)
             case _:
                 assert_never(change)
 
@@ -221,13 +231,13 @@ def put_for(change: Change) -> Collection[BlobId]:
             return {each.blob_id for each in files if each.blob_id is not None}
         case MediaChange(blob_id=blob_id):
             return [blob_id]
-        case StateChange():
+        case StateChange() | SubjectChange():
             return []
         case _:
             assert_never(change)
 
 
-def with_outcome(event: CallSettled, outcome: StateOutcome | None) -> CallSettled:
+def with_outcome(event: CallSettled, outcome: Outcome | None) -> CallSettled:
     """Return the record of a call whose change was written."""
     if outcome is None:
         return event
@@ -276,8 +286,10 @@ def drop_log(connection: Connection, log_id: LogId, at: Moment) -> None:
 
 def drop_profile(profile_id: ProfileId, at: Moment, connection: Connection) -> None:
     """Delete what a profile has apart from its logs, and all keys and links that give access."""
-    kind = ScopeKind.PROFILE.value
-    drop_scopes(connection, and_(scopes.c.kind == kind, scopes.c.scope_id == profile_id), at)
+    kind, part = ScopeKind.PROFILE.value, f"{profile_id}/"
+    parts = func.substr(scopes.c.scope_id, 1, len(part)) == part
+    own_scopes = or_(scopes.c.scope_id == profile_id, parts)
+    drop_scopes(connection, and_(scopes.c.kind == kind, own_scopes), at)
     connection.execute(
         secrets.delete().where(of_scope(secrets, Scope(ScopeKind.PROFILE, profile_id)))
     )

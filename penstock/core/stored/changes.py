@@ -16,6 +16,7 @@ from penstock.core.ids import BlobId, MediaId, ProfileId
 from penstock.core.json_values.json_text import compact
 from penstock.core.limits import Limits
 from penstock.core.scopes import Scope
+from penstock.core.stored.subjects import SubjectChange
 
 
 class StateVerb(StrEnum):
@@ -85,7 +86,7 @@ class MediaChange(Struct, frozen=True, kw_only=True):
     expires_at: Moment
 
 
-Change = StateChange | WorkspaceChange | MediaChange
+Change = StateChange | WorkspaceChange | MediaChange | SubjectChange
 
 
 TYPE_ERROR = "TYPE_ERROR"

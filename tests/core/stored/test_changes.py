@@ -8,7 +8,7 @@ from hypothesis import given
 from penstock.core.call_errors import ToolFailed
 from penstock.core.limits import Limits
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored_changes import StateChange, StateEntry, StateVerb, changed, merge_patch
+from penstock.core.stored.changes import StateChange, StateEntry, StateVerb, changed, merge_patch
 from penstock.testing.clock import START
 from tests.kit.json_values import FEW, json_values
 

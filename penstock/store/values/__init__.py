@@ -1,0 +1,1 @@
+"""Writes of calls to the database: values, files, media, subjects of dispatchers."""
