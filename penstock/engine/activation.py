@@ -41,6 +41,7 @@ from penstock.engine.session_state import StateCache
 from penstock.engine.suspend import expire, next_expiry, withdraw
 from penstock.engine.task_body import (
     MissingParts,
+    QueueEnds,
     TaskBody,
     TaskStop,
     cancelled,
@@ -71,6 +72,7 @@ class Activations:
         self._held: dict[LogId, HeldLog] = {}
         self._stops: dict[LogId, TaskStop] = {}
         """Of the tasks that run here."""
+        self._queue_ends = QueueEnds(body.notify)
         self._leases = Leases(log, owner)
         self._keeper = LeaseKeeper(self._held, world.limits.lease_seconds / RENEWALS)
         self.folds = ColdFolds(log)
@@ -312,7 +314,7 @@ class Activations:
     async def _work(self, held: HeldLog, task: TaskState) -> None:
         """Run the body of one task. Its errors end here: the task fails, the log continues."""
         _resume(held, task)
-        _end_queued(held)
+        self._queue_ends.end(held)
         stop = TaskStop(task.task_id, asyncio.current_task())
         try:
             if not (task.cancel_requested or (held.recovers and self._gives_up(held, task))):
@@ -350,12 +352,13 @@ class Activations:
         """Stop the task if it runs. When none runs, `_until_done` ends those that are cancelled."""
         if (stop := self._stops.get(held.state.log_id)) is not None:
             stop(task_id)
-            _end_queued(held)
+            self._queue_ends.end(held)
 
     async def _notify(self, held: HeldLog, task: TaskState) -> None:
-        """Notify the run's waiters if the task has ended."""
-        if task.is_ended:
+        """Notify the waiters of the task if it has ended, and of those that ended in the queue."""
+        if task.is_ended and not any(each is task for each in held.state.aside):
             await self._body.notify(held, task)
+        await self._queue_ends.notify(held)
 
     async def _fail(self, held: HeldLog, task: TaskState) -> None:
         """End the task with an internal error."""
@@ -385,15 +388,3 @@ def _resume(held: HeldLog, task: TaskState) -> None:
     """Add TaskResumed, unless this activation is the first for the task."""
     if task.started is not None and not held.begins:
         held.add(TaskResumed(crashed=held.recovers), task.task_id)
-
-
-def _end_queued(held: HeldLog) -> None:
-    """End cancelled tasks in the queue while another task runs. They never started."""
-    current = held.state.current
-    if current is None or current.is_ended or current.is_suspended:
-        return
-    cancelled_tasks = [task for task in held.state.queue.values() if task.cancel_requested]
-    for task in cancelled_tasks:
-        held.add(cancelled(task), task.task_id)
-    if cancelled_tasks:
-        held.submit()

@@ -20,9 +20,10 @@ import logging
 from collections.abc import Callable, Sequence
 
 from penstock.core.events.events import Record
+from penstock.core.events.history_events import MessagesErased
 from penstock.core.ids import LogId
 from penstock.core.limits import MIB
-from penstock.engine.session_state import SNAPSHOT_EVENTS, SessionState, catch_up, erases
+from penstock.engine.session_state import SNAPSHOT_EVENTS, SessionState, catch_up
 from penstock.engine.snapshot import fold_version, from_snapshot, is_at_rest, to_snapshot
 from penstock.store.logs.log import Log, StoredState
 
@@ -54,7 +55,7 @@ class ColdFolds:
         # `read` is the newest event read before a restart: an erase up to there is already known.
         state, read = (SessionState(log_id), head) if start is None else (start, start.seq)
         while part := await self._part(state):
-            if state.seq and erases([record for record in part if record.seq > read]):
+            if state.seq and _erases(part, read):
                 state, read = SessionState(log_id), part[-1].seq
                 continue
             catch_up(state, part)
@@ -102,3 +103,8 @@ class ColdFolds:
         return await self._log.read(
             state.log_id, after=state.seq, limit=_MAX_EVENTS, size=_MAX_SIZE
         )
+
+
+def _erases(records: Sequence[Record], read: int) -> bool:
+    """Whether an event that is not read yet erased something."""
+    return any(each.seq > read and type(each.event) is MessagesErased for each in records)

@@ -87,6 +87,7 @@ class SessionState:
     __slots__ = (
         *("__weakref__", "is_short", "is_stale", "omits", "saved"),
         "agents",
+        "aside",
         "current",
         "last_at",
         "log_id",
@@ -115,6 +116,8 @@ class SessionState:
         """
         self.queue: dict[TaskId, TaskState] = {}
         """Tasks that wait for the current one, oldest first."""
+        self.aside: list[TaskState] = []
+        """Tasks that ended in the queue while others wait for their ends."""
         self.current: TaskState | None = None
         self.messages = MessageList()
         self.past: list[MessageList] = []
@@ -229,6 +232,8 @@ class SessionState:
             case TaskEnded() if task_id in self.queue:
                 task = self.queue.pop(task_id)
                 task.is_ended, task.ended_as = True, event.status
+                if self.current is not None and task.waits.waiters:
+                    self.aside.append(task)
                 self.current = self.current or task
             case HandedBack():
                 self.agents.hand_back()
@@ -365,7 +370,7 @@ class StateCache:
         log_id, first = records[0].log_id, records[0].seq
         if first == 1:  # a new log: these records are all of it, so nothing has to be read
             self.keep(fold(log_id, records))
-        elif erases(records):
+        elif MessagesErased in [type(record.event) for record in records]:
             self.forget(log_id)
         elif (state := self._kept.get(log_id)) and state.seq == first - 1:
             catch_up(state, records)
@@ -393,8 +398,3 @@ class StateCache:
 
     def _is_here(self, log_id: LogId) -> bool:
         return log_id in self._kept or log_id in self._held
-
-
-def erases(records: Sequence[Record]) -> bool:
-    """Whether one of the events erased something."""
-    return MessagesErased in [type(record.event) for record in records]

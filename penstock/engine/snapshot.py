@@ -11,8 +11,9 @@ exist. `fold_version` is a digest over the source of every module that the fold 
 change of any of them makes each older snapshot worthless, without a number to keep.
 
 Relies on: nothing reads the calls of a task after its end, except the runs that it waited for; a
-task with such runs, or with children, gets no snapshot. The store keeps the bytes with a
-checksum, and deletes them with what is erased (`store/logs/sql_snapshots`).
+task with such runs, or with children, gets no snapshot, nor does a queue in which a task has more
+than its request. The store keeps the bytes with a checksum, and deletes them with what is erased
+(`store/logs/sql_snapshots`).
 
 Shown by tests/engine/test_snapshot.py, at every cut of recorded and generated logs.
 """
@@ -50,6 +51,7 @@ from penstock.engine.dialogue import (
 )
 from penstock.engine.session_state import SessionState
 from penstock.engine.task_state import TaskState
+from penstock.engine.waits import NO_WAITS
 
 FOLD_SOURCES = (
     "core/call.py",
@@ -175,6 +177,9 @@ _SAME = tuple(each.name for each in fields(_Messages) if each.name != "entries")
 def is_at_rest(state: SessionState) -> bool:
     """Whether the state is one between two tasks, which a snapshot can hold."""
     current = state.current
+    queued = state.queue.values()
+    if state.aside or any(each.fired or each.waits is not NO_WAITS for each in queued):
+        return False
     if current is None or state.session_id != state.log_id:  # a child has one task, and ends
         return current is None and state.session_id == state.log_id
     waits = current.waits

@@ -113,6 +113,53 @@ class TaskStop(Struct):
             raise asyncio.CancelledError  # the launcher is stopping as well
 
 
+class QueueEnds:
+    """Ends cancelled tasks in the queue while another task runs, and notifies their waiters.
+
+    The one that runs may take hours, so a waiter is notified beside it. The fold keeps the ended
+    tasks that others wait for in `aside`: after a crash the next holder notifies their waiters.
+    """
+
+    def __init__(self, notify: Callable[[HeldLog, TaskState], Awaitable[None]]) -> None:
+        self._notify = notify
+        self._beside: dict[LogId, asyncio.Task[None]] = {}
+        """The notifications beside the work on a log."""
+
+    def end(self, held: HeldLog) -> None:
+        """End cancelled tasks in the queue while another task runs. They never started."""
+        current, log_id = held.state.current, held.state.log_id
+        if current is None or current.is_ended or current.is_suspended:
+            return
+        cancelled_tasks = [task for task in held.state.queue.values() if task.cancel_requested]
+        for task in cancelled_tasks:
+            held.add(cancelled(task), task.task_id)
+        if cancelled_tasks:
+            held.submit()
+        if held.state.aside and log_id not in self._beside:
+            self._beside[log_id] = beside = asyncio.create_task(self._notify_all(held))
+            held.when_left(beside.cancel)
+            beside.add_done_callback(lambda each: self._forget(log_id, each))
+
+    async def notify(self, held: HeldLog) -> None:
+        """Return when the waiters of all tasks that ended in the queue are notified."""
+        if (beside := self._beside.get(held.state.log_id)) is not None:
+            await asyncio.wait([beside])
+        await self._notify_all(held)
+
+    def _forget(self, log_id: LogId, beside: asyncio.Task[None]) -> None:
+        """Drop a notification. What stopped it stops the activation, too, which reports it."""
+        self._beside.pop(log_id, None)
+        if not beside.cancelled():
+            beside.exception()
+
+    async def _notify_all(self, held: HeldLog) -> None:
+        aside = held.state.aside
+        while aside:
+            await held.commit()
+            await self._notify(held, aside[0])
+            del aside[0]
+
+
 def internal_error(message: str) -> ErrorDetail:
     """Return the error of a task that failed through a fault of the runtime."""
     return ErrorDetail(code=PenstockError.code, message=message, continuable=False)

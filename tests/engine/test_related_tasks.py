@@ -6,16 +6,18 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.core.events.child_events import ChildrenSpawned, Dependency, WaiterAdded
-from penstock.core.events.events import CancelRequested
+from penstock.core.events.events import CancelRequested, TaskEnded, TaskStarted
 from penstock.core.events.flow_events import RunEnded
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.engine.related_tasks import hear, may_start, relate
+from penstock.engine.session_state import SessionState
 from penstock.engine.task_state import TaskState
 from tests.kit.child_events import STORED_OF_CHILDREN
+from tests.kit.session_events import LOG, message
 
 CHILD: Any = STORED_OF_CHILDREN[0][0]
-ONE, TWO = TaskId("task_1"), TaskId("task_2")
+ONE, TWO, THREE = TaskId("task_1"), TaskId("task_2"), TaskId("task_3")
 WAITING = replace(CHILD, dependencies=(Dependency(TWO, "first"),))
 
 
@@ -45,3 +47,18 @@ def test_children_and_waiters_are_known() -> None:
     assert task.waits.children == {TWO: False, "task_3": True}
     assert task.waits.spawned == {"a": (TWO, "ab")}
     assert task.waits.waiters == {TWO: "task_2"}
+
+
+def test_a_task_that_ended_in_the_queue_is_known_while_others_wait_for_it() -> None:
+    """After a crash between its end and the notification the next holder finds it here."""
+    state = SessionState(LOG)
+    for task_id in (ONE, TWO, THREE):
+        state.apply(message(), task_id, None, 0)
+    state.apply(TaskStarted(), ONE, None, 0)
+    state.apply(WaiterAdded(waiter=TaskId("task_9"), waiter_log=LogId("task_9")), TWO, None, 0)
+    for task_id in (TWO, THREE):
+        state.apply(CancelRequested(), task_id, None, 0)
+        state.apply(TaskEnded(status=TaskStatus.CANCELLED), task_id, None, 0)
+    assert [(each.task_id, each.ended_as) for each in state.aside] == [(TWO, TaskStatus.CANCELLED)]
+    assert state.current is not None
+    assert state.current.task_id == ONE

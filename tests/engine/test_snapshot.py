@@ -8,6 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock
+from penstock.core.events.child_events import WaiterAdded
+from penstock.core.events.events import Event
+from penstock.core.events.schedule_events import ScheduleFired
+from penstock.core.ids import LogId, ScheduleId, TaskId
 from penstock.engine.session_state import catch_up, fold
 from penstock.engine.snapshot import FOLD_SOURCES, is_at_rest, to_snapshot
 from tests.kit.long_logs import LongLog, check_every_cut, restored
@@ -61,6 +65,20 @@ def test_a_task_at_work_is_no_place_for_a_snapshot(deeds: list[str]) -> None:
         log.do(deed)
     assert not is_at_rest(log.state)
     assert is_at_rest(log.do("end").state)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ScheduleFired(schedule_id=ScheduleId("sched_1"), name="News", suspension_seconds=60),
+        WaiterAdded(waiter=TaskId("task_9"), waiter_log=LogId("task_9")),
+    ],
+)
+def test_a_queued_task_that_is_more_than_its_request_is_no_place_for_one(event: Event) -> None:
+    state = LongLog().do("say").do("start").do("end").do("say").state
+    assert is_at_rest(state)
+    state.apply(event, next(iter(state.queue)), None, 0)
+    assert not is_at_rest(state)
 
 
 def test_half_a_character_waits_for_the_text_of_the_log() -> None:

@@ -5,7 +5,7 @@ import pytest
 from penstock import ToolContext
 from penstock.app.runtime import Runtime
 from penstock.chat.recorded.fork import ForkRequest
-from penstock.chat.requests import NewCall
+from penstock.chat.requests import NewCall, NewMessage
 from penstock.core.errors import InvalidRequest
 from penstock.core.events.child_events import ChildrenSpawned
 from penstock.core.ids import LogId, TaskId
@@ -83,6 +83,26 @@ async def test_a_task_is_not_cancelled_with_one_that_waits_for_it() -> None:
         await runtime.requests.cancel((await below(runtime, root))["after"].task_id)
         await until(runtime, root, CANCELLED, 1)
         assert (await below(runtime, root))["first"].status is RUNNING
+
+
+async def test_a_task_that_is_cancelled_in_the_queue_is_reported_while_another_one_works() -> None:
+    queued = ""
+
+    async def plan(ctx: ToolContext) -> object:
+        last = await ctx.spawn("Now add them", key="last", after={"q": queued}, settled=True)
+        return await ctx.gather(last)
+
+    async with family(plan) as runtime:
+        works = await runtime.requests.send(NewMessage(content="Hang"))
+        waits = NewMessage(content="Go", session_id=works.session_id)
+        queued = (await runtime.requests.send(waits)).task_id
+        root = await started(runtime, 0)
+        await until(runtime, root, TaskStatus.BLOCKED, 1)
+        await runtime.requests.cancel(queued)
+        reply = await runtime.requests.wait(root, seconds=10)
+        assert reply
+        assert reply.status is TaskStatus.SUCCEEDED
+        assert (await runtime.requests.wait(works.task_id, seconds=0)) is None
 
 
 FORKED = TaskId("task_plan")
