@@ -13,6 +13,7 @@ from penstock.agents.agent_settings import check_settings
 from penstock.agents.catalog import ModelSelector
 from penstock.app.runtime_parts import RuntimeParts, Storage
 from penstock.app.trial.replay_answers import Answers
+from penstock.app.trial.replay_children import ReplayChildren
 from penstock.app.wiring import Assembly
 from penstock.chat.session import Participants
 from penstock.chat.task_bodies import TaskDispatcher
@@ -36,6 +37,7 @@ from penstock.resources.egress import Egress, EgressCaller, HttpResponse, Reques
 from penstock.store.blobs import Blobs, Memory
 from penstock.tools.invocation import Invocation
 from penstock.tools.invoker import Invoker
+from penstock.tools.resources import Callbacks
 from penstock.tools.tool import Registry, Tool
 
 _UNKNOWN_PROVIDER = "recorded"
@@ -73,6 +75,13 @@ class ReplayAssembly(Assembly):
         return _RecordedInvoker(
             self._answers, real.registry, real.rules, self._resources, world=self._world
         )
+
+    @cached_property
+    def _callbacks(self) -> Callbacks:
+        """Return the functions that tools call, which write no task."""
+        found = super()._callbacks
+        assert found.children is not None  # noqa: S101  every assembly has them
+        return replace(found, children=ReplayChildren(found.children, self._answers.log), runs=None)
 
     @cached_property
     def _participants(self) -> Participants:
