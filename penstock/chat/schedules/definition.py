@@ -28,6 +28,8 @@ from penstock.core.text import cut
 NAME_CHARS = 200
 MAX_SECONDS = 31_536_000
 """The longest delay and suspension timeout: a year."""
+MAX_YEAR = 9999
+"""In UTC a later time may be in the year 10000, which no form of a time can show."""
 CONTEXT_BYTES = 32 * KIB
 NEW, SAME = "new", "same"
 """The conversation of a message: one for each task, or one for all tasks of the schedule."""
@@ -341,6 +343,8 @@ def _check_time(new: NewSchedule, now: Moment) -> Problems:
         problems.append(_problem("/next_run", "must have a time zone, such as +01:00 or Z"))
     elif new.at is not None and _moment(new.at) <= now:
         problems.append(_problem("/next_run", f"must be in the future; it is {to_iso(now)} now"))
+    elif new.at is not None and new.at.year >= MAX_YEAR:
+        problems.append(_problem("/next_run", f"must be before the year {MAX_YEAR}"))
     if new.delay_seconds is not None and not 1 <= new.delay_seconds <= MAX_SECONDS:
         issue = f"must be 1 to {MAX_SECONDS}, found {new.delay_seconds}"
         problems.append(_problem("/delay_seconds", issue))

@@ -195,7 +195,8 @@ class Scheduler:
         if not _ACTS.isdisjoint(changes):
             session_id = await ports.callbacks.session_of(new, owner, before)
             values |= owned_by(owner) | {"session_id": session_id}
-        if new.is_paused:
+        is_over = before.status is ScheduleStatus.COMPLETED and not is_moved
+        if new.is_paused and not is_over:
             values |= {"status": ScheduleStatus.PAUSED.value, "reason": None} | moved
         elif before.status is ScheduleStatus.PAUSED or is_moved:
             values |= revived(before, now, moved)

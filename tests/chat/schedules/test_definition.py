@@ -1,6 +1,6 @@
 """What new schedules must be like, and which due time fires next."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -23,6 +23,8 @@ HOUR = 60 * MINUTE
 NINE = START
 """2026-11-21T09:00:00Z."""
 AT = datetime.fromtimestamp(START / 1000, UTC)
+WEST = timezone(timedelta(hours=-12))
+"""The year 9999 ends there when the year 10000 has begun in UTC."""
 
 
 def new(**more: Any) -> NewSchedule:
@@ -56,6 +58,7 @@ def test_the_first_due_time_is_after_now(more: dict[str, Any], due: int) -> None
         ({"timezone": "Mars/Base"}, "/timezone", "IANA"),
         ({"at": AT}, "/next_run", "in the future"),
         ({"at": datetime(2030, 1, 1)}, "/next_run", "time zone"),  # noqa: DTZ001
+        ({"at": datetime.max.replace(tzinfo=WEST)}, "/next_run", "before the year 9999"),
         ({"delay_seconds": 0}, "/delay_seconds", "1 to 31536000"),
         ({"delay_seconds": 31_536_001}, "/delay_seconds", "1 to 31536000"),
         ({"concurrency": "maybe"}, "/concurrency", "forbid or allow"),

@@ -74,6 +74,22 @@ async def test_a_schedule_of_a_file_is_read_only_but_can_run_and_pause() -> None
         assert (await runtime.schedules.pause(schedule_id)).status is ScheduleStatus.PAUSED
 
 
+async def test_a_schedule_that_is_over_is_not_paused_and_so_not_resumed() -> None:
+    """It would be active without a due time."""
+    clock = FakeClock()
+    async with in_memory(clock=clock) as runtime:
+        once = NewSchedule(name="Once", delay_seconds=5, input={"content": "Hi"})
+        schedule_id = (await runtime.schedules.create(once)).schedule_id
+        clock.advance(5)
+        assert runtime.schedules.ticker is not None
+        await runtime.schedules.ticker.look()
+        for is_paused in (True, False):
+            schedule = await runtime.schedules.change(schedule_id, {"is_paused": is_paused})
+            assert (schedule.status, schedule.next_run) == (ScheduleStatus.COMPLETED, None)
+        later = {"delay_seconds": 5, "is_paused": True}
+        assert (await runtime.schedules.change(schedule_id, later)).status is ScheduleStatus.PAUSED
+
+
 async def test_erasing_a_profile_deletes_its_schedules() -> None:
     async with in_memory(clock=FakeClock()) as runtime:
         ann = Profile.named("ann", "chat")
