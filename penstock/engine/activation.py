@@ -314,7 +314,7 @@ class Activations:
     async def _work(self, held: HeldLog, task: TaskState) -> None:
         """Run the body of one task. Its errors end here: the task fails, the log continues."""
         _resume(held, task)
-        self._queue_ends.end(held)
+        self._end_queued(held)
         stop = TaskStop(task.task_id, asyncio.current_task())
         try:
             if not (task.cancel_requested or (held.recovers and self._gives_up(held, task))):
@@ -352,13 +352,19 @@ class Activations:
         """Stop the task if it runs. When none runs, `_until_done` ends those that are cancelled."""
         if (stop := self._stops.get(held.state.log_id)) is not None:
             stop(task_id)
+            self._end_queued(held)
+
+    def _end_queued(self, held: HeldLog) -> None:
+        """End cancelled tasks in the queue. A plain turn has none, and enters no other file."""
+        if held.state.queue:
             self._queue_ends.end(held)
 
     async def _notify(self, held: HeldLog, task: TaskState) -> None:
         """Notify the waiters of the task if it has ended, and of those that ended in the queue."""
         if task.is_ended and not any(each is task for each in held.state.aside):
             await self._body.notify(held, task)
-        await self._queue_ends.notify(held)
+        if held.state.aside:
+            await self._queue_ends.notify(held)
 
     async def _fail(self, held: HeldLog, task: TaskState) -> None:
         """End the task with an internal error."""

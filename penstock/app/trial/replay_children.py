@@ -13,8 +13,9 @@ from penstock.core.events.child_events import ChildRequested
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import Profile
 from penstock.core.task import TaskRecord
+from penstock.engine.ledger import Ledger
 from penstock.tools.policy import Caller
-from penstock.tools.resources import Children
+from penstock.tools.resources import AgentRequest, Children
 
 
 class ReplayChildren(Children):
@@ -43,6 +44,10 @@ class ReplayChildren(Children):
     async def cancel(self, task_id: TaskId, profile: Profile) -> list[TaskId]:
         """Raise Cancel."""
         raise self._stop(f"{task_id} would be cancelled")
+
+    async def work_here(self, child: ChildRequested, request: AgentRequest, ledger: Ledger) -> str:
+        """Run what a child would do in a frame of the call: its models and tools are replayed."""
+        return await self._real.work_here(child, request, ledger)
 
     def _stop(self, what: str) -> Cancel:
         log = self._log

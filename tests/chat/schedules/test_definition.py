@@ -24,7 +24,7 @@ NINE = START
 """2026-11-21T09:00:00Z."""
 AT = datetime.fromtimestamp(START / 1000, UTC)
 WEST = timezone(timedelta(hours=-12))
-"""The year 9999 ends there when the year 10000 has begun in UTC."""
+"""The end of the year 9999 there is in the year 10000 in UTC."""
 
 
 def new(**more: Any) -> NewSchedule:
