@@ -60,19 +60,31 @@ def test_a_run_reads_the_files_in_which_it_may_select_tests(
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments"),
+    ("text", "arguments", "advice"),
     [
-        ("pytestmark = getattr(pytest.mark, 'cha' + 'os')\ndef test_a(): ...", ["-m", "not chaos"]),
+        (
+            "pytestmark = getattr(pytest.mark, 'cha' + 'os')\ndef test_a(): ...",
+            ["-m", "not chaos"],
+            "say so in its file",
+        ),
         (
             "@pytest.mark.parametrize('at', ['post' + 'gres'])\ndef test_a(at): ...",
             ["-k", "not postgres"],
+            "say so in its file",
+        ),
+        (
+            "@pytest.fixture\ndef postgres(): ...\n"
+            "@pytest.fixture\ndef url(postgres): ...\n"
+            "def test_a(url): ...",
+            [],
+            "uses 'postgres': put that word into its name",
         ),
     ],
-    ids=["mark", "name"],
+    ids=["mark", "name", "server"],
 )
 @pytest.mark.slow("runs pytest in a process of its own")
-def test_a_test_of_a_part_whose_file_does_not_say_so_is_refused(
-    text: str, arguments: list[str], tests: Path
+def test_a_test_of_a_part_whose_file_or_name_does_not_say_so_is_refused(
+    text: str, arguments: list[str], advice: str, tests: Path
 ) -> None:
     (tests / "test_hidden.py").write_text(f"import pytest\n{text}")
     command = ["-m", "pytest", "-q", "-p", "tests.kit.unread", *arguments, "tests/test_hidden.py"]
@@ -85,4 +97,4 @@ def test_a_test_of_a_part_whose_file_does_not_say_so_is_refused(
         env={"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "say so in its file" in ended.stderr
+    assert advice in ended.stderr

@@ -6,8 +6,9 @@ To import all files and to make their 24,000 tests takes 6 s of CPU in each work
 its tests, `-m programs` and `-k postgres` if neither its text nor such a conftest.py has the word.
 Whatever else a run asks for is left to pytest.
 
-Relies on: a test of a part says so in its own file, or in a conftest.py. Each run checks that for
-all tests which it reads, those of other parts too, before pytest deselects them.
+Relies on: a test of a part says so in its own file, or in a conftest.py, and one that uses the
+server of Postgres has that word in its name. Each run checks this for all tests which it reads,
+those of other parts too, before pytest deselects them.
 Proof: `tests/conformance/test_unread.py`, and `tests/test_makefile.py` for the Makefile.
 """
 
@@ -20,6 +21,8 @@ import pytest
 PARTS = ("programs", "alone", "peers", "chaos", "conformance")
 WORDS = {part: rf"\bmark\.{part}\b" for part in PARTS} | {"postgres": r"(?i)postgres|database_url"}
 WHOLE = re.compile(r"^pytestmark = .*(\n[ \])].*)*", re.MULTILINE)
+SERVER = "postgres"
+"""The fixture that starts Postgres, which takes 2 s of each worker that uses it."""
 TERM = re.compile(r"(not )?(\w+)")
 
 
@@ -38,10 +41,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     asked = {word for _, word in terms(config.option.keyword)} & WORDS.keys()
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
+        if uses_server(item) and "programs" not in marks and SERVER not in item.name:
+            raise pytest.UsageError(f"{item.nodeid} uses {SERVER!r}: put that word into its name")
         named = set() if "programs" in marks else {word for word in asked if word in item.name}
         for word in named | (marks & WORDS.keys()):
             if not mentions(item.path, word):
                 raise pytest.UsageError(f"{item.nodeid} is one of {word!r}: say so in its file")
+
+
+def uses_server(item: pytest.Item) -> bool:
+    """Return whether a test asks for the server of Postgres by its fixtures."""
+    return SERVER in getattr(item, "fixturenames", ())
 
 
 def terms(expression: str) -> list[tuple[bool, str]]:

@@ -391,7 +391,7 @@ async def test_a_file_in_use_is_reported_and_overwritten_by_the_next_call(
     assert files_of(sqlite)["penstock.db-wal"] == b""
 
 
-async def test_scrub_does_nothing_for_databases_without_files(postgres_url: str) -> None:
+async def test_scrub_does_nothing_in_memory_and_on_postgres(postgres_url: str) -> None:
     for url in ("sqlite://", postgres_url):
         database = await open_database(url)
         assert await database.scrub()

@@ -160,7 +160,7 @@ class Cut(Blobs):
         raise self.error
 
 
-async def test_a_move_that_fails_leaves_the_source_open_and_can_be_repeated(
+async def test_a_move_to_postgres_that_fails_leaves_the_source_open_and_can_be_repeated(
     source: str, postgres_url: str, blobs: Blobs
 ) -> None:
     with pytest.raises(StoreFull):
@@ -207,7 +207,7 @@ async def test_a_target_that_differs_at_the_end_is_refused(
     await check_works(source, blobs)
 
 
-async def test_a_log_that_grows_after_a_move_is_whole(
+async def test_a_log_that_grows_after_a_move_to_postgres_is_whole(
     source: str, postgres_url: str, blobs: Blobs, clock: FakeClock
 ) -> None:
     await moved(source, postgres_url, blobs)

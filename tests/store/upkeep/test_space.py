@@ -83,7 +83,7 @@ def make_old(file: Path) -> None:
         connection.execute("VACUUM")
 
 
-async def test_only_a_file_of_sqlite_has_pages(postgres_url: str) -> None:
+async def test_memory_and_postgres_have_no_pages(postgres_url: str) -> None:
     for url in ("sqlite://", postgres_url):
         database = await open_database(url)
         assert await space_of(database) is None
