@@ -1,6 +1,7 @@
 """Logs of many tasks that a test chooses, and states as plain data that can be compared."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -196,12 +197,23 @@ def check_every_cut(records: Sequence[Record]) -> int:
     return compared
 
 
+ATOMS = {str, int, float, bool, type(None)}
+
+
 def _plain(value: Any) -> Any:
+    if type(value) in ATOMS:
+        return value
     if isinstance(value, Struct):
-        names = [each.name for each in fields(value) if each.name != "gone"]
-        return {"type": type(value).__name__} | {it: _plain(getattr(value, it)) for it in names}
+        compared = _compared(type(value))
+        return {"type": type(value).__name__} | {it: _plain(getattr(value, it)) for it in compared}
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [type(value).__name__, *map(_plain, value)]
     return value
+
+
+@cache
+def _compared(struct: type[Struct]) -> list[str]:
+    """Return the fields that are compared; msgspec resolves the hints of all for each look."""
+    return [each.name for each in fields(struct) if each.name != "gone"]
