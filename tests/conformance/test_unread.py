@@ -73,9 +73,7 @@ def test_a_run_reads_the_files_in_which_it_may_select_tests(
             "say so in its file",
         ),
         (
-            "@pytest.fixture\ndef postgres(): ...\n"
-            "@pytest.fixture\ndef url(postgres): ...\n"
-            "def test_a(url): ...",
+            "@pytest.fixture\ndef postgres(): ...\ndef test_a(postgres): ...",
             [],
             "uses 'postgres': put that word into its name",
         ),

@@ -35,6 +35,7 @@ def test_unmarked_passes_none_through() -> None:
     assert unmarked(None) is None
 
 
+@pytest.mark.usefixtures("new_garbage")
 @pytest.mark.parametrize("is_passed_over", [False, True])
 async def test_an_unretrieved_failure_is_reported_unless_it_is_consumed(
     *, is_passed_over: bool

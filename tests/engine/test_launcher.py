@@ -177,6 +177,7 @@ async def test_a_blocked_log_resumes_at_the_next_sweep_once_its_need_is_met() ->
         assert running.activations.blocked == 0
 
 
+@pytest.mark.usefixtures("new_garbage")
 async def test_a_blocked_log_keeps_names_in_memory_and_no_state() -> None:
     """Else its text would be here beyond the cache of states, and after it was erased."""
     async with opened() as running:

@@ -235,6 +235,7 @@ def lines_run(work: Callable[[], None]) -> int:
     return count
 
 
+@pytest.mark.usefixtures("new_garbage")
 def test_an_event_costs_the_same_at_ten_and_at_ten_thousand() -> None:
     state = folded(message(), TaskStarted())
 

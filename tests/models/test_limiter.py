@@ -255,6 +255,7 @@ async def test_runtimes_of_one_event_loop_share_the_limiter_of_a_model() -> None
         assert other.try_enter(1) is not None
 
 
+@pytest.mark.usefixtures("new_garbage")
 def test_loops_share_no_limiter_and_keep_none() -> None:
     limits, clock = RequestLimits(max_concurrent=1), SystemClock()
 

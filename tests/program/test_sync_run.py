@@ -103,6 +103,7 @@ def test_threads_that_close_at_once_all_return_and_work_that_waits_fails() -> No
             waiting.result(timeout=5)
 
 
+@pytest.mark.usefixtures("new_garbage")
 def test_garbage_collection_in_the_thread_ends_an_iteration_without_waiting() -> None:
     thread, ended = LoopThread(), list[str]()
 

@@ -91,6 +91,7 @@ async def test_pages_of_unlisted_origins_cannot_use_the_api() -> None:
         assert "access-control-allow-origin" not in response.headers
 
 
+@pytest.mark.usefixtures("new_garbage")
 async def test_a_runtime_is_opened_and_closed_with_the_server() -> None:
     states = []
 

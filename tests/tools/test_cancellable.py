@@ -46,6 +46,7 @@ async def reported() -> AsyncIterator[list[str]]:
     loop.set_exception_handler(None)
 
 
+@pytest.mark.usefixtures("new_garbage")
 async def test_tasks_of_a_tool_that_was_left_behind_are_not_reported_as_lost(
     reported: list[str],
 ) -> None:
@@ -73,6 +74,7 @@ async def fail_and_cancel_at_once() -> None:
         await work
 
 
+@pytest.mark.usefixtures("new_garbage")
 async def test_a_failure_at_the_moment_of_a_cancel_is_not_reported_as_lost(
     reported: list[str],
 ) -> None:
