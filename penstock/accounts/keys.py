@@ -8,21 +8,22 @@ nothing, although the key still lists it. Shown by tests/accounts/test_keys.py.
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from msgspec import Struct
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, func, or_, select
 from sqlalchemy.exc import IntegrityError
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import InvalidRequest, NameTaken, NotFound, Unauthenticated
 from penstock.core.ids import ProfileId, SessionId, new_secret
-from penstock.core.profile import APPROVE, CHAT, READ, Profile
+from penstock.core.profile import APPROVE, CHAT, LOCAL, READ, Profile
 from penstock.manifest.permissions import BUILTIN, PermissionCatalog, unknown_permissions
 from penstock.store.database import Database
-from penstock.store.tables import keys, sign_ins
+from penstock.store.tables import keys, schedules, sign_ins
 
 PREFIX = "pk_"
 NEW_KEY = (READ, CHAT, APPROVE)
@@ -105,19 +106,19 @@ class Keys:
             lambda connection: [self._record(row) for row in connection.execute(statement)]
         )
 
-    async def revoke(self, name: str) -> None:
-        """Revoke a key. Raises NotFound, which names the nearest one."""
-        now = self._clock.now()
-        same = keys.c.name == name
-        statement = (
-            keys.update().where(same).values(revoked_at=func.coalesce(keys.c.revoked_at, now))
-        )
-        count = await self._database.write(
-            lambda connection: connection.execute(statement).rowcount
-        )
-        if not count:
+    async def revoke(self, name: str) -> int:
+        """Revoke a key, and pause the active schedules that it made, in one transaction.
+
+        With the last valid key of a profile, the schedules that models made for the profile are
+        paused, too: which key the conversation was opened with is not known.
+
+        Returns how many schedules were paused. Raises NotFound, which names the nearest one.
+        """
+        paused = await self._database.write(partial(_revoke, name, self._clock.now()))
+        if paused is None:
             names = [each.name for each in await self.list()]
             raise NotFound(f"there is no key {name!r}.{did_you_mean(name, names)}")
+        return paused
 
     async def exist(self) -> bool:
         """Return whether a key was ever created; from then on every request needs one."""
@@ -146,7 +147,10 @@ class Keys:
             await self._database.write(lambda connection: connection.execute(used))
         counted = frozenset(record.permissions).difference(record.stale)
         return Profile(
-            profile_id=record.profile_id, permissions=counted, session_id=record.session_id
+            profile_id=record.profile_id,
+            permissions=counted,
+            session_id=record.session_id,
+            key_name=record.name,
         )
 
     def _check(self, permissions: Sequence[str]) -> None:
@@ -177,6 +181,32 @@ class Keys:
             session_id=row.session_id,
             stale=unknown_permissions(permissions, self.catalog),
         )
+
+
+def _revoke(name: str, now: Moment, connection: Connection) -> int | None:
+    """Revoke a key and pause its schedules; return how many, or None if there is no such key."""
+    same = keys.c.name == name
+    revoked = keys.update().where(same).values(revoked_at=func.coalesce(keys.c.revoked_at, now))
+    row = connection.execute(revoked.returning(keys.c.profile_id)).first()
+    if row is None:
+        return None
+    active = schedules.update().where(schedules.c.status == "active")
+    values = {"status": "paused", "updated_at": now}
+    reason = f"the key {name!r} that made it was revoked"
+    made = active.where(schedules.c.key_name == name).values(values | {"reason": reason})
+    count = connection.execute(made).rowcount
+    lasts = or_(keys.c.expires_at.is_(None), keys.c.expires_at > now)
+    valid = select(keys.c.name).where(keys.c.revoked_at.is_(None), lasts)
+    others = valid.where(keys.c.profile_id == row.profile_id)
+    if row.profile_id == LOCAL or connection.execute(others.limit(1)).first() is not None:
+        return count
+    reason = f"the last key of its profile {row.profile_id!r} was revoked"
+    of_profile = active.where(
+        schedules.c.profile_id == row.profile_id,
+        schedules.c.key_name.is_(None),
+        schedules.c.source != "file",
+    )
+    return count + connection.execute(of_profile.values(values | {"reason": reason})).rowcount
 
 
 def url_safe(secret: bytes) -> str:

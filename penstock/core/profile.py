@@ -34,6 +34,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     """Whether it has every permission, including those of tools."""
     session_id: SessionId | None = None
     """The only conversation that it may use; None means all of its own."""
+    key_name: str | None = None
+    """The name of the API key of the request; None if it came without one."""
 
     @classmethod
     def named(cls, name: str, *permissions: str) -> "Profile":

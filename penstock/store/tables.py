@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0016"
+REVISION = "0017"
 """The newest migration. A new database is created with these tables at once, without migrations."""
 
 logs = Table(
@@ -202,7 +202,7 @@ schedules = Table(
     *[Column(name, Text, nullable=False) for name in ("agent", "name", "type", "timezone")],
     *[Column(name, Text, nullable=False) for name in ("callback_type", "callback_id")],
     *[Column(name, Text, nullable=False) for name in ("concurrency", "source", "profile_id")],
-    *[Column(name, Text) for name in ("cron", "session_id", "reason", "last_task_id")],
+    *[Column(name, Text) for name in ("cron", "session_id", "reason", "key_name", "last_task_id")],
     Column("status", Text, nullable=False),
     Column("input", JSON, nullable=False),
     Column("options", JSON, nullable=False),
@@ -218,7 +218,7 @@ schedules = Table(
 
 `next_run` is the due time that the next tick starts a task for; None if there is none. `planned_at`
 is when it was computed: a time in the future means that the clock went back. Failures in a row are
-counted from `active_since`. `options` holds what is rarely set: see `chat/schedules/definition.py`.
+counted from `active_since`. `key_name`, `options`: as in `Schedule` (chat/schedules/definition.py).
 """
 
 keys = Table(
@@ -375,7 +375,7 @@ deliveries = Table(
 """The outbox of webhooks: which event goes to which webhook, and how far that is.
 
 A row names its event and holds nothing of its content, so erasing a message needs no change here.
-`tried_since` is when it was sent again by hand; None means since its event, at `at`.
+`tried_since`: see `Delivery`.
 """
 
 paused_webhooks = Table(

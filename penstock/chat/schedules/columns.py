@@ -82,7 +82,8 @@ def owned_by(profile: Profile) -> dict[str, Any]:
     """Return the columns with the profile that tasks run for."""
     noted = profile.noted
     permissions = None if noted is None else list(noted)
-    return {"profile_id": profile.profile_id, "permissions": permissions}
+    key = {"key_name": profile.key_name}
+    return {"profile_id": profile.profile_id, "permissions": permissions, **key}
 
 
 def revived(

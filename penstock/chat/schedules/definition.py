@@ -149,6 +149,8 @@ class Schedule(Struct, frozen=True, kw_only=True):
     """The profile that its tasks run for."""
     permissions: tuple[str, ...] | None
     """The permissions of its tasks; None means all."""
+    key_name: str | None = None
+    """The API key that made it, or changed what runs; None for programs, files and models."""
     session_id: SessionId | None
     """The conversation of its messages; None if each message begins one."""
     status: ScheduleStatus

@@ -47,6 +47,8 @@ class SchedulesOf(Struct, frozen=True, kw_only=True):
     source: str | None = None
     profile_id: ProfileId | None = None
     """The profile that its tasks run for."""
+    workflow: str | None = None
+    """The command of the flow that it runs."""
     search: str = ""
     """A part of the name."""
 
@@ -231,6 +233,9 @@ def _conditions(of: SchedulesOf) -> list[ColumnElement[bool]]:
         (schedules.c.profile_id, of.profile_id),
     )
     conditions = [column == value for column, value in pairs if value is not None]
+    if of.workflow is not None:
+        runs = (schedules.c.callback_type == "workflow", schedules.c.callback_id == of.workflow)
+        conditions += [*runs, schedules.c.status != ScheduleStatus.COMPLETED.value]
     if of.search:
         name = func.lower(schedules.c.name)
         conditions.append(name.contains(plain(of.search).lower(), autoescape=True))

@@ -29,10 +29,10 @@ from penstock.chat.schedules.definition import (
     ScheduleStatus,
     check,
 )
-from penstock.chat.schedules.rows import EVERY_SCHEDULE, SORTS, ScheduleRows, SchedulesOf
+from penstock.chat.schedules.rows import EVERY_SCHEDULE, NEAREST, SORTS, ScheduleRows, SchedulesOf
 from penstock.chat.schedules.ticker import Ticker
 from penstock.core.call_errors import NotAvailable
-from penstock.core.errors import ReadOnly
+from penstock.core.errors import NameTaken, ReadOnly
 from penstock.core.ids import ProfileId, TaskId
 from penstock.core.limits import World
 from penstock.core.profile import Profile
@@ -240,6 +240,26 @@ class Scheduler:
             await ports.rows.change(schedule_id, revived(schedule, now))
             ports.ticker.refresh()
         return await ports.rows.get(schedule_id)
+
+    async def check_unused(self, workflow: str) -> None:
+        """Raise NameTaken if a schedule runs this flow.
+
+        Args:
+            workflow: The command of the flow.
+
+        Raises:
+            NameTaken: The message and its details name the schedules.
+        """
+        if self._ports is None:
+            return
+        found, total = await self._ports.rows.list(SchedulesOf(workflow=workflow))
+        if found:
+            named = ", ".join(f"{each.schedule_id} ({each.name})" for each in found[:NEAREST])
+            more = f" and {total - NEAREST} more" if total > NEAREST else ""
+            raise NameTaken(
+                f'"/{workflow}" runs by the schedules {named}{more}: delete or change them first',
+                details={"schedules": [each.schedule_id for each in found]},
+            )
 
     async def run(self, schedule_id: str) -> TaskId:
         """Start a task of a schedule now, also of a paused one. Its due times stay the same.

@@ -83,9 +83,11 @@ def list_keys(*, project: ProjectFolder = None, as_json: AsJson = False) -> None
 
 
 def revoke_key(name: KeyName, *, project: ProjectFolder = None) -> None:
-    """Revoke a key. From now on, requests with it are refused."""
-    _with_keys(project, lambda keys: keys.revoke(name))
+    """Revoke a key. Requests with it are refused, and the schedules that it made are paused."""
+    paused = _with_keys(project, lambda keys: keys.revoke(name))
     say(f"{name} is revoked")
+    if paused:
+        note(f"{count(paused, 'schedule')} of it paused; penstock schedules list shows them")
 
 
 COMMANDS = {"create": create_key, "list": list_keys, "revoke": revoke_key}

@@ -142,9 +142,12 @@ async def replace_flow(name: str, request: Request) -> Response:
     "/flows/{name}", status_code=204, responses=answers(None, 204), response_class=Response
 )
 async def delete_flow(name: str, request: Request) -> Response:
-    """Delete a flow of the project; its runs remain."""
+    """Delete a flow of the project; its runs remain. 409 while a schedule runs it."""
     context, _ = context_of(request), allowed(request, MANAGE)
-    remove_flow(await file_of(flows_of(context.flows), name))
+    file = await file_of(flows_of(context.flows), name)
+    check_local(file)
+    await context.chat.schedules.check_unused(file.command)
+    remove_flow(file)
     await asyncio.to_thread(_authoring_of(context.flows).rediscover)
     return Response(status_code=204)
 

@@ -1,10 +1,14 @@
 """`penstock keys`."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import penstock
+from penstock import NewSchedule
 
 
 def test_a_key_is_shown_once_and_listed_without_itself(
@@ -43,6 +47,24 @@ def test_a_revoked_key_stays_in_the_list(
     assert run_json("keys", "create", "ann")["key"].startswith("pk_")
     assert run("keys", "revoke", "ann") == (0, "ann is revoked\n", "")
     assert run_json("keys", "list")["keys"][0]["revoked_at"]
+
+
+def test_a_revoked_key_pauses_the_schedules_that_it_made(
+    project: Path, run: Callable[..., tuple[int, str, str]]
+) -> None:
+    async def schedule() -> None:
+        async with penstock.open(project, resume=False) as runtime:
+            parts = runtime.parts.storage.database_parts
+            assert parts is not None
+            profile = await parts.keys.profile(await parts.keys.create("ann"))
+            new = NewSchedule(name="News", cron="@daily", input={"content": "Hi"})
+            await runtime.schedules.create(new, profile)
+
+    asyncio.run(schedule())
+    code, out, err = run("keys", "revoke", "ann")
+    assert (code, out) == (0, "ann is revoked\n")
+    assert err == "1 schedule of it paused; penstock schedules list shows them\n"
+    assert "paused" in run("schedules", "list")[1]
 
 
 def test_a_taken_name_is_refused_and_a_missing_one_is_suggested(

@@ -160,6 +160,28 @@ async def test_a_flow_is_replaced_and_removed_and_its_runs_stay(tmp_path: Path) 
         assert kept["runId"] == run["runId"]
 
 
+async def test_a_flow_that_a_schedule_runs_is_not_removed(tmp_path: Path) -> None:
+    """Spec: "Deleting a flow that a schedule uses: 409 with the schedules"."""
+    schedules = "/api/agents/assistant/schedules"
+    runs = {"name": "Nightly", "callback_type": "workflow", "callback_id": "look"}
+    async with flow_server(tmp_path) as server:
+        made = await server.client.post(schedules, json=runs | {"cron_expression": "@daily"})
+        other = {"name": "Hi", "callback_type": "message", "input": {"content": "Hi"}}
+        await server.client.post(schedules, json=other | {"cron_expression": "@daily"})
+        schedule_id = made.json()["id"]
+        refused = await server.client.delete("/api/flows/look")
+        error = refused.json()["error"]
+        assert (refused.status_code, error["code"]) == (409, "NAME_TAKEN")
+        assert f'"/look" runs by the schedules {schedule_id} (Nightly)' in error["message"]
+        assert error["details"] == {"schedules": [schedule_id]}
+        paused = {"status": "paused"}
+        await server.client.put(f"{schedules}/{schedule_id}", json=paused)
+        assert (await server.client.delete("/api/flows/look")).status_code == 409
+        assert (await server.client.get("/api/flows/look")).status_code == 200
+        await server.client.delete(f"{schedules}/{schedule_id}")
+        assert (await server.client.delete("/api/flows/look")).status_code == 204
+
+
 async def test_writing_or_removing_a_flow_notifies_plugins(tmp_path: Path) -> None:
     """§20: `flow_rediscovered {agents, flows, diagnostics}`, "also after §15 writes"."""
     collected: list[Sequence[str]] = []
