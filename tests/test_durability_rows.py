@@ -161,7 +161,7 @@ SHOWN = {
     ],
     "several processes see the same due time": [
         f"{TICKER}::test_several_processes_start_one_task_for_each_due_time",
-        "promises/test_schedule_claims.py::test_one_due_time_starts_one_task_also_if_it_comes_again",
+        "store/values/test_due_times.py::test_one_due_time_starts_one_task_also_if_it_comes_again",
     ],
     "no process runs while a schedule is due": [
         f"{TICKER}::test_what_was_due_while_nothing_ran_fires_once_or_is_missed"

@@ -201,6 +201,8 @@ class Limits:
     """All files of a task."""
     session_bytes: int = 2048 * MIB
     """All files of a conversation."""
+    undo_bytes: int = 256 * MIB
+    """Replaced files that a conversation keeps for undos; above it the oldest are deleted."""
     fetch_ms: int = 30_000
     """How long a request to another server may take, including redirects."""
     fetch_request_bytes: int = 16 * MIB

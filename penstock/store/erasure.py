@@ -76,7 +76,7 @@ from penstock.store.tables import (
     tasks,
     web_links,
 )
-from penstock.store.values.changes import drop_log, drop_profile, loosen
+from penstock.store.values.changes import drop_kept, drop_log, drop_profile, loosen
 
 ErasedListener = Callable[[LogId], None]
 IsKept = Callable[[LogId, Connection], bool]
@@ -133,6 +133,7 @@ class Erasure:
             for earlier, bodies in earlier_tasks.items():
                 blobs |= erased_events.overwrite(connection, (log_id, earlier), bodies, part)
             drop_uploads(log_id, blobs, connection)
+            drop_kept(connection, log_id, due)  # they may contain what is erased
             release_erased(connection, blobs, due)
 
         await self._database.write(unit, order=log_id)

@@ -55,7 +55,7 @@ from penstock.core.task import (
 from penstock.store.failures import queue_full, task_exists
 from penstock.store.rows import blocked_on, child_row
 from penstock.store.statements import Statements
-from penstock.store.values.changes import claim_due_time
+from penstock.store.values.due_times import claim_due_time
 
 
 class Page(Struct, frozen=True, kw_only=True):

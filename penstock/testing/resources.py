@@ -19,20 +19,30 @@ from penstock.core.ids import BlobId, MediaId, ProfileId, TaskId
 from penstock.core.limits import Limits
 from penstock.core.scopes import Scope, ScopeKind, parents
 from penstock.core.stored.changes import (
+    BEFORE,
     Change,
     FileChange,
     MediaChange,
+    Replaced,
     StateChange,
     StateEntry,
     StateOutcome,
     WorkspaceChange,
     changed,
+    name_of,
 )
 from penstock.core.stored.subjects import SubjectChange, dispatched
 from penstock.resources.state import StatePage, page_of
 from penstock.resources.vault import SecretListing, by_place, check_secret, not_there
 from penstock.resources.workspace import DirectoryEntry, WorkspaceFile, child_of, inside
-from penstock.store.values.changes import Outcome, check_room, put_for, refused, with_outcome
+from penstock.store.values.changes import (
+    Outcome,
+    check_room,
+    put_for,
+    refused,
+    replaced_file,
+    with_outcome,
+)
 
 
 class FileEntry(Struct, frozen=True):
@@ -71,28 +81,26 @@ class MemoryChanges:
             return entry
         if event.envelope.ok:
             try:
-                event = with_outcome(event, self.make(change, at))
+                event = with_outcome(event, self.make(change, at, is_kept=True))
             except CallError as error:
                 event = refused(event, error)
         if not event.envelope.ok:
             self.given_up += put_for(change)
         return Entry(event, entry.task_id, entry.path)
 
-    def make(self, change: Change, at: Moment) -> Outcome | None:
-        """Apply a change, or raise CallError and change nothing."""
+    def make(self, change: Change, at: Moment, *, is_kept: bool = False) -> Outcome | None:
+        """Apply a change, or raise CallError and change nothing. Return what came of it."""
         match change:
             case StateChange():
                 return self.make_state(change, at)
             case WorkspaceChange(files=files):
                 before = {file.scope: dict(self.contents(file.scope).files) for file in files}
                 try:
-                    for file in files:
-                        self._change_file(file, at)
+                    return tuple(self._change_file(file, at, is_kept=is_kept) for file in files)
                 except CallError:
                     for scope, kept in before.items():
                         self.contents(scope).files = kept
                     raise
-                return None
             case MediaChange():
                 self.media[change.media_id] = change
                 return None
@@ -129,18 +137,36 @@ class MemoryChanges:
         if len(values) >= most:
             raise quota(f"the state of {scope} has {most} values, which is the limit: delete some")
 
-    def _change_file(self, change: FileChange, at: Moment) -> None:
+    def _change_file(self, change: FileChange, at: Moment, *, is_kept: bool) -> Replaced:
         files = self.contents(change.scope).files
         old = files.get(change.path)
-        if change.blob_id is None:
-            if old is None:
-                raise tool_failure("not_found", f"there is no file {change.path!r}")
+        replaced = replaced_file(change, None if old is None else old.blob_id)
+        if change.blob_id is None and old is None:
+            raise tool_failure("not_found", f"there is no file {change.path!r}")
+        if change.blob_id is not None:
+            self._check_file(change, files)
+            used = sum(each.size for each in files.values()) - (old.size if old else 0)
+            check_room(change, used, self.limits)
+        if old is not None:
             del files[change.path]
+            if is_kept and change.scope.kind is ScopeKind.SESSION:
+                self._keep(change.scope.part(BEFORE), old, at)
+        if change.blob_id is not None:
+            files[change.path] = FileEntry(change.blob_id, change.size, at)
+        return replaced
+
+    def _keep(self, scope: Scope, old: FileEntry, at: Moment) -> None:
+        """Keep the bytes of a replaced file for an undo, and release older ones in their favour."""
+        if old.size > (most := self.limits.undo_bytes):
             return
-        self._check_file(change, files)
-        used = sum(each.size for each in files.values()) - (old.size if old else 0)
-        check_room(change, used, self.limits)
-        files[change.path] = FileEntry(change.blob_id, change.size, at)
+        kept, name = self.contents(scope).files, name_of(old.blob_id)
+        kept.pop(name, None)
+        used = old.size + sum(each.size for each in kept.values())
+        for oldest in list(kept) if used > most else ():
+            if used <= most // 2:
+                break
+            used -= kept.pop(oldest).size
+        kept[name] = FileEntry(old.blob_id, old.size, at)
 
     def _check_file(self, change: FileChange, files: dict[str, FileEntry]) -> None:
         for above in parents(change.path):

@@ -34,6 +34,7 @@ LIMITS = Limits(
     file_bytes=10,
     task_bytes=25,
     session_bytes=50,
+    undo_bytes=12,
 )
 
 

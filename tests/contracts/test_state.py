@@ -139,8 +139,22 @@ async def test_a_delete_reports_whether_the_key_existed(state: State) -> None:
     assert await state.make(delete(expected=(None,))) == StateOutcome(ok=False)
     lost = await state.make(delete(expected=("other",)))
     assert lost == StateOutcome(ok=False, conflict_revision="there")
-    assert await state.make(delete(expected=("there",))) == StateOutcome(ok=True)
+    assert (await state.make(delete(expected=("there",)))).ok
     assert await value(state) is None
+
+
+async def test_a_change_reports_what_it_replaced(state: State) -> None:
+    """For an undo: the revision before and after, and the value that was there."""
+    first = (await state.make(put(value="a", revision="r1"))).replaced
+    second = (await state.make(put(value="b", revision="r2"))).replaced
+    gone = (await state.make(delete())).replaced
+    refused = (await state.make(delete())).replaced
+    assert [each and (each.left, each.was, each.text) for each in (first, second, gone)] == [
+        ("r1", None, None),
+        ("r2", "r1", '"a"'),
+        (None, "r2", '"b"'),
+    ]
+    assert refused is None
 
 
 async def test_expired_values_are_invisible_to_all_readers(state: State, clock: FakeClock) -> None:

@@ -1,6 +1,7 @@
 """The contract of the files of every workspace."""
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.core.call import CallPath
 from penstock.core.call_errors import ToolFailed
@@ -8,9 +9,9 @@ from penstock.core.envelope import Envelope
 from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored.changes import FileChange, WorkspaceChange
+from penstock.core.stored.changes import BEFORE, FileChange, WorkspaceChange, name_of
 from penstock.resources.workspace import Files, WorkspaceFile
-from penstock.store.logs.log import Log
+from penstock.store.logs.log import Lease, Log
 from penstock.testing.clock import START, FakeClock
 from tests.kit.log_entries import CHAT, ONE, ended, held, started
 
@@ -137,3 +138,59 @@ async def test_files_of_a_task_go_with_it_and_those_of_its_conversation_stay(
     lease = await held(log)
     await log.append(lease, [started(), recorded(write("a"), write("t", scope=MINE)), ended()])
     assert (await paths(files), await paths(files, scope=MINE)) == (["a"], [])
+
+
+def of(letter: str, path: str = "a", *, size: int = 5) -> FileChange:
+    """A change that writes bytes whose id is one letter."""
+    return FileChange(scope=TALK, path=path, blob_id=BlobId(letter * 64), size=size)
+
+
+KEPT = TALK.part(BEFORE)
+
+
+async def replaced(log: Log, lease: Lease, *changes: FileChange) -> list[tuple[str | None, ...]]:
+    (record,) = await log.append(lease, [recorded(*changes)])
+    assert isinstance(record.event, CallSettled)
+    return [
+        (each.was and each.was[0], each.left and each.left[0]) for each in record.event.replaced
+    ]
+
+
+async def test_a_call_records_what_it_replaced_and_its_bytes_are_kept(
+    log: Log, files: Files
+) -> None:
+    """Of a conversation, for undos; not of a task, whose files are deleted at its end."""
+    lease = await held(log)
+    assert await replaced(log, lease, of("a")) == [(None, "a")]
+    assert await replaced(log, lease, of("b"), of("c", "c")) == [("a", "b"), (None, "c")]
+    assert await replaced(log, lease, remove("a")) == [("b", None)]
+    kept = await files.find(KEPT, name_of(BlobId("a" * 64)))
+    assert kept is not None
+    assert (kept.blob_id, kept.size) == ("a" * 64, 5)
+    assert await replaced(log, lease, write("t", scope=MINE), write("t", scope=MINE)) == [
+        (None, "a"),
+        ("a", "a"),
+    ]
+    assert await paths(files, scope=KEPT) == ["a" * 32, "b" * 32]
+
+
+async def test_of_replaced_files_the_newest_are_kept(log: Log, files: Files) -> None:
+    """At most `limits.undo_bytes`, 12 here; equal bytes are kept once."""
+    lease = await held(log)
+    for letter in "abcad":
+        await replaced(log, lease, of(letter))
+    assert await paths(files, scope=KEPT) == ["a" * 32, "c" * 32]
+    await replaced(log, lease, of("e", "e", size=10), of("f", "e", size=1))
+    assert await paths(files, scope=KEPT) == ["e" * 32]
+    await make(files, of("g", "e"))
+    assert await paths(files, scope=KEPT) == ["e" * 32]
+
+
+async def test_a_change_that_expects_other_bytes_is_refused(files: Files) -> None:
+    await make(files, of("a"))
+    for expected in (("b" * 32,), (None,)):
+        assert await refusal(files, replace(of("c"), expected=expected)) == "changed"
+    await make(files, replace(of("c"), expected=("a" * 32,)))
+    there = await files.find(TALK, "a")
+    assert there is not None
+    assert there.blob_id == "c" * 64

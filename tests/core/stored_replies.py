@@ -17,7 +17,8 @@ from penstock.core.events.history_events import Summarised
 from penstock.core.events.schedule_events import ScheduleFired, WaitExpired
 from penstock.core.ids import BlobId, MessageId, ProfileId, ScheduleId, TaskId
 from penstock.core.messages import Carry, StoredFile, Usage
-from penstock.core.stored.changes import Revert
+from penstock.core.scopes import Scope, ScopeKind
+from penstock.core.stored.changes import Replaced, Revert
 from penstock.core.task import TaskOutput, TaskStatus
 
 STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
@@ -181,6 +182,31 @@ STORED_REPLIES: tuple[tuple[Event, str, str], ...] = (
         (
             r'{"tool_id":"t","revert":{"tool_id":"r","input":"{\"envelope\":{\"status\":\"success\",'
             r'\"output\":2}}","agent":"a"},"envelope":{"status":"success","output":{"n":1}}}'
+        ),
+    ),
+    (
+        CallSettled(
+            tool_id="t",
+            envelope=Envelope.success({"n": 1}),
+            context='{"n":1}',
+            replaced=(
+                Replaced(
+                    scope=Scope(ScopeKind.PROFILE, "ann"),
+                    name="k",
+                    left="rev_2",
+                    was="rev_1",
+                    text='{"envelope":{"status":"success","output":2}}',
+                    expires_at=Moment(9),
+                ),
+                Replaced(scope=Scope(ScopeKind.SESSION, "conv_1"), name="a/b", is_file=True),
+            ),
+        ),
+        "call_settled",
+        (
+            r'{"tool_id":"t","replaced":[{"scope":{"kind":"profile","id":"ann"},"name":"k",'
+            r'"left":"rev_2","was":"rev_1","text":"{\"envelope\":{\"status\":\"success\",'
+            r'\"output\":2}}","expires_at":9},{"scope":{"kind":"session","id":"conv_1"},'
+            r'"name":"a/b","is_file":true}],"envelope":{"status":"success","output":{"n":1}}}'
         ),
     ),
     (

@@ -2,7 +2,7 @@
 
 Guarantees: a change of one row is one statement, so of two processes that move a schedule the
 second one finds it moved. The task of a tick is written elsewhere, in one transaction with the
-move: see `store/values/changes.py`. Looking for due rows reads two small indexes, so it costs the
+move: see `store/values/due_times.py`. Looking for due rows reads two small indexes, so it costs the
 same for ten schedules and for ten thousand. Proof: tests/chat/schedules/test_rows.py.
 """
 

@@ -7,7 +7,7 @@ due, after it the task exists and its log needs a run.
 How: one asyncio task looks at the table, fires what is due, and sleeps until the next due time, but
 at most `limits.sweep_seconds`, in which it notices what other processes changed and that the clock
 was set. A tick is one write: the request of the task, `ScheduleFired`, and the move of the row
-(`store/values/changes.py`). If the clock went back, rows were planned in the future: they are
+(`store/values/due_times.py`). If the clock went back, rows were planned in the future: they are
 planned again, and a due time that has its task starts no second one. Who looks does not matter, so
 `look` can also be called by a sweep of another launcher.
 

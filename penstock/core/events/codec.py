@@ -76,7 +76,7 @@ from penstock.core.events.schedule_events import ScheduleFired, WaitExpired
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Carry, StoredFile, Usage
 from penstock.core.scopes import Scope, ScopeKind
-from penstock.core.stored.changes import Revert
+from penstock.core.stored.changes import Replaced, Revert
 from penstock.core.task import (
     Missing,
     MissingKind,
@@ -294,6 +294,7 @@ _SCOPE = _Pair(_SCOPE_FORM.write, _SCOPE_FORM.read)
 
 _REVERT_FORM = _Form("revert", Revert)
 _REVERT = _Pair(_REVERT_FORM.write, _maybe(_REVERT_FORM.read))
+_OLD = _many(_Form("replaced", Replaced, scope=_SCOPE))
 
 _OUTPUT_FORM = _Form("task_output", TaskOutput)
 
@@ -337,7 +338,9 @@ _FORMS = (
     _Form("reply_restarted", ReplyRestarted),
     _Form("call_started", CallStarted),
     _Form("call_retried", CallRetried, error=_ERROR),
-    _Form("call_settled", CallSettled, envelope=_ENVELOPE, files=_FILES, revert=_REVERT),
+    _Form(
+        "call_settled", CallSettled, envelope=_ENVELOPE, files=_FILES, revert=_REVERT, replaced=_OLD
+    ),
     _Form("state_written", StateWritten),
     _Form("skills_selected", SkillsSelected, skill_ids=_LIST),
     _Form("secret_given", SecretGiven, scope=_SCOPE),

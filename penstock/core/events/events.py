@@ -33,7 +33,7 @@ from penstock.core.ids import (
 )
 from penstock.core.messages import NOTHING_SPENT, Carry, StoredFile, Usage
 from penstock.core.scopes import Scope
-from penstock.core.stored.changes import Change, Revert
+from penstock.core.stored.changes import Change, Replaced, Revert
 from penstock.core.task import Missing, Question, QuestionStatus, TaskOutput, TaskStatus
 
 
@@ -114,10 +114,9 @@ class TaskStarted(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class TaskResumed(Struct, frozen=True, kw_only=True, gc=False):
-    """A later activation resumed the task."""
+    """A later activation resumed the task; `crashed`: the previous one did not end by itself."""
 
     crashed: bool = False
-    """The previous activation did not end by itself."""
 
 
 class ReplyReceived(Struct, frozen=True, kw_only=True, gc=False):
@@ -200,6 +199,7 @@ class CallSettled(Struct, frozen=True, kw_only=True, gc=False):
     trace: str | None = None
     """The end of the traceback if the tool raised its own error; no model reads it."""
     revert: Revert | None = None
+    replaced: tuple[Replaced, ...] = ()
 
 
 class StateWritten(Struct, frozen=True, kw_only=True, gc=False):

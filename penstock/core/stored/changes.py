@@ -15,7 +15,7 @@ from penstock.core.clock import Moment, to_iso
 from penstock.core.ids import BlobId, MediaId, ProfileId
 from penstock.core.json_values.json_text import compact
 from penstock.core.limits import Limits
-from penstock.core.scopes import Scope
+from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.stored.subjects import SubjectChange
 
 
@@ -53,6 +53,8 @@ class FileChange(Struct, frozen=True, kw_only=True):
     size: int = 0
     replaces: bool = True
     """Whether an existing file may be replaced."""
+    expected: tuple[str | None, ...] = ()
+    """The required `name_of` the current bytes; `(None,)` requires no file, empty nothing."""
 
 
 class WorkspaceChange(Struct, frozen=True, kw_only=True):
@@ -70,6 +72,42 @@ class Revert(Struct, frozen=True, kw_only=True, gc=False):
     """The input that the tool ran with, as JSON; None if it contained a secret."""
     agent: str = ""
     """The agent whose call it was: the revert may be one of its own tools."""
+
+
+class Replaced(Struct, frozen=True, kw_only=True, gc=False):
+    """A value or a file that a change replaced, as the log has it for an undo.
+
+    Bytes have the names of `name_of`: ids of blobs would count as references to them.
+    """
+
+    scope: Scope
+    name: str
+    """The key of the value, or the path of the file."""
+    is_file: bool = False
+    left: str | None = None
+    """The revision or the bytes that the change left there; None if it removed them."""
+    was: str | None = None
+    """The revision or the bytes that were there; None if there was nothing."""
+    text: str | None = None
+    """The value that was there, as JSON; None if it had over UNDO_CHARACTERS."""
+    expires_at: Moment | None = None
+    """When the value that was there expires."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was deleted with its task."""
+        return self.scope.kind is ScopeKind.TASK
+
+
+UNDO_CHARACTERS = 16 * 1024
+"""Maximum length of a replaced value, as JSON, that the log keeps for an undo."""
+BEFORE = "before"
+"""The part of a scope that has replaced files, by the names of their bytes."""
+
+
+def name_of(blob_id: BlobId) -> str:
+    """Return a name for bytes that no search for references finds: half of their id."""
+    return blob_id[:32]
 
 
 class MediaChange(Struct, frozen=True, kw_only=True):
@@ -129,6 +167,8 @@ class StateOutcome(Struct, frozen=True, kw_only=True):
     """The current revision, if it is not the expected one."""
     tells_value: bool = False
     """The caller cannot know the new value, so the result contains it."""
+    replaced: Replaced | None = None
+    """The value that the change replaced; None if it changed nothing."""
 
     def to_wire(self) -> dict[str, Any]:
         """Return the stored form, without what the caller knows."""
@@ -157,7 +197,9 @@ def changed(
         conflict = None if _deletes_nothing(change) else revision
         return StateOutcome(ok=False, conflict_revision=conflict)
     if change.verb is StateVerb.DELETE:
-        return StateOutcome(ok=current is not None)
+        if current is None:
+            return StateOutcome(ok=False)
+        return StateOutcome(ok=True, replaced=_replaced(current, change, None))
     text = _text(current, change)
     if len(text.encode()) > limits.state_value_bytes:
         raise ToolFailed(
@@ -171,7 +213,25 @@ def changed(
         revision=change.revision,
         expires_at=_expires_at(current, change, at),
     )
-    return StateOutcome(ok=True, entry=entry, tells_value=change.verb is not StateVerb.PUT)
+    return StateOutcome(
+        ok=True,
+        entry=entry,
+        tells_value=change.verb is not StateVerb.PUT,
+        replaced=_replaced(current, change, change.revision),
+    )
+
+
+def _replaced(current: StateEntry | None, change: StateChange, left: str | None) -> Replaced:
+    if current is None or change.scope.kind is ScopeKind.TASK:
+        return Replaced(scope=change.scope, name=change.key, left=left)
+    return Replaced(
+        scope=change.scope,
+        name=change.key,
+        left=left,
+        was=current.revision,
+        text=current.text if len(current.text) <= UNDO_CHARACTERS else None,
+        expires_at=current.expires_at,
+    )
 
 
 def merge_patch(target: Any, patch: Any) -> Any:

@@ -1,1 +1,1 @@
-"""Writes of calls to the database: values, files, media, subjects of dispatchers."""
+"""Writes to the database: values, files, media, subjects of dispatchers, due times."""

@@ -1,7 +1,5 @@
 """Writes the changes that calls make to state, files and media, and deletes what owners had.
 
-Also moves schedules: each due time starts at most one task, over any number of processes.
-
 Guarantees: a change is written in the transaction that records its call, completely or not at all.
 The sizes in `scopes` are those of the rows. Bytes that lose a reference are entered in
 `loose_blobs` by the same transaction, so a crash leaves none behind.
@@ -10,20 +8,22 @@ How it works. A change first writes the row of its scope, which locks it: change
 one after the other, so the checks of sizes and revisions hold until the commit. Several files are
 one change, in a savepoint: if one is refused, none is written.
 
+A file of a conversation that a call replaces stays for an undo, in a part of the scope that no
+path leads to; over `limits.undo_bytes` the oldest are released. Its row protects the bytes.
+
 Proof: tests/store/values/test_changes.py, tests/contracts/test_state.py, test_workspace.py and
-test_subjects.py, tests/promises/test_schedule_claims.py.
+test_subjects.py.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, assert_never
 
 from msgspec.structs import asdict, replace
-from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select, text, true
+from sqlalchemy import ColumnElement, Connection, Row, Table, and_, func, or_, select, text, true
 from sqlalchemy.engine.interfaces import DBAPICursor
 
 from penstock.core.call_errors import (
     CallError,
-    ScheduleBusy,
     is_directory,
     not_a_directory,
     quota,
@@ -31,22 +31,23 @@ from penstock.core.call_errors import (
 )
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
-from penstock.core.errors import NameTaken, NotFound
-from penstock.core.events.events import CallSettled, Entry, Record
-from penstock.core.events.schedule_events import ScheduleFired
+from penstock.core.events.events import CallSettled, Entry
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.core.json_values.json_text import compact
 from penstock.core.limits import Limits
 from penstock.core.scopes import Scope, ScopeKind, parents
 from penstock.core.stored.changes import (
+    BEFORE,
     Change,
     FileChange,
     MediaChange,
+    Replaced,
     StateChange,
     StateEntry,
     StateOutcome,
     WorkspaceChange,
     changed,
+    name_of,
 )
 from penstock.core.stored.subjects import SubjectChange, SubjectOutcome, dispatched
 from penstock.store.statements import Statements
@@ -65,16 +66,14 @@ from penstock.store.tables import (
 )
 from penstock.store.values.shelf import SqlShelf
 
-FORBID = "forbid"
-"""The value of `concurrency` that allows a schedule one task at a time."""
 _LOOSEN = text(
     "INSERT INTO loose_blobs (blob_id, at) VALUES (:blob_id, :at) "
     "ON CONFLICT (blob_id) DO UPDATE SET at = excluded.at"
 )
 
 
-Outcome = StateOutcome | SubjectOutcome
-"""The result of a change for the call that made it."""
+Outcome = StateOutcome | SubjectOutcome | tuple[Replaced, ...]
+"""The result of a change for the call that made it; of files what they replaced."""
 
 
 class Changes:
@@ -95,15 +94,20 @@ class Changes:
             return entry
         if event.envelope.ok:
             try:
-                event = with_outcome(event, self.make(connection, change, at))
+                event = with_outcome(event, self.make(connection, change, at, is_kept=True))
             except CallError as error:
                 event = refused(event, error)
         if not event.envelope.ok:
             loosen(connection, put_for(change), at)
         return Entry(event, entry.task_id, entry.path)
 
-    def make(self, connection: Connection, change: Change, at: Moment) -> Outcome | None:
-        """Write a change, or raise CallError and change nothing."""
+    def make(
+        self, connection: Connection, change: Change, at: Moment, *, is_kept: bool = False
+    ) -> Outcome | None:
+        """Write a change, or raise CallError and change nothing. Return what came of it.
+
+        `is_kept` keeps the files that it replaces.
+        """
         match change:
             case StateChange():
                 return self.make_state(connection, change, at)
@@ -111,14 +115,14 @@ class Changes:
                 # the transaction continues after a refused change, to record the refusal
                 connection.exec_driver_sql("SAVEPOINT change")
                 try:
-                    for file in changes:
-                        self._change_file(connection, file, at)
+                    return tuple(
+                        self._change_file(connection, file, at, is_kept=is_kept) for file in changes
+                    )
                 except CallError:
                     connection.exec_driver_sql("ROLLBACK TO SAVEPOINT change")
                     raise
                 finally:
                     connection.exec_driver_sql("RELEASE SAVEPOINT change")
-                return None
             case MediaChange():
                 keep_media(connection, change, at)
                 return None
@@ -173,11 +177,14 @@ class Changes:
 
     # ---- files ----
 
-    def _change_file(self, connection: Connection, change: FileChange, at: Moment) -> None:
+    def _change_file(
+        self, connection: Connection, change: FileChange, at: Moment, *, is_kept: bool
+    ) -> Replaced:
         cursor, owner = connection.connection.cursor(), (change.scope.kind.value, change.scope.id)
         _, used = self._take(cursor, change.scope)
         here = and_(of_scope(files, change.scope), files.c.path == change.path.encode())
         old = connection.execute(select(files).where(here)).first()
+        replaced = replaced_file(change, None if old is None else old.blob_id)
         if change.blob_id is None and old is None:
             raise tool_failure("not_found", f"there is no file {change.path!r}")
         if change.blob_id is not None:
@@ -185,7 +192,8 @@ class Changes:
             check_room(change, used - (old.size if old else 0), self._limits)
         if old is not None:
             connection.execute(files.delete().where(here))
-            loosen(connection, [old.blob_id], at)
+            if not (is_kept and self._keep(connection, change.scope, old, at)):
+                loosen(connection, [old.blob_id], at)
         if change.blob_id is not None:
             values = {
                 "kind": change.scope.kind.value,
@@ -198,6 +206,30 @@ class Changes:
             connection.execute(files.insert().values(values))
         more = (change.size if change.blob_id else 0) - (old.size if old else 0)
         cursor.execute(self._sql.count_scope, (0, more, *owner))
+        return replaced
+
+    def _keep(self, connection: Connection, scope: Scope, old: Row[Any], at: Moment) -> bool:
+        """Keep the bytes of a replaced file for an undo, and release older ones in their favour."""
+        most = self._limits.undo_bytes
+        if scope.kind is not ScopeKind.SESSION or old.size > most:
+            return False
+        cursor, kept = connection.connection.cursor(), scope.part(BEFORE)
+        _, used = self._take(cursor, kept)
+        own, name = of_scope(files, kept), name_of(old.blob_id).encode()
+        is_there = connection.execute(files.delete().where(own, files.c.path == name)).rowcount
+        more = 0 if is_there else old.size
+        oldest = select(files).where(own).order_by(files.c.modified_at, files.c.path)
+        # down to half: the next ones then have room without reading all rows
+        for row in connection.execute(oldest).all() if used + more > most else ():
+            if used + more <= most // 2:
+                break
+            connection.execute(files.delete().where(own, files.c.path == row.path))
+            loosen(connection, [row.blob_id], at)
+            more -= row.size
+        new = files.insert().values(kind=kept.kind.value, scope_id=kept.id, path=name)
+        connection.execute(new.values(blob_id=old.blob_id, size=old.size, modified_at=at))
+        cursor.execute(self._sql.count_scope, (0, more, kept.kind.value, kept.id))
+        return True
 
     def _check_file(self, connection: Connection, change: FileChange, *, is_there: bool) -> None:
         above = [each.encode() for each in parents(change.path)]
@@ -238,10 +270,23 @@ def put_for(change: Change) -> Collection[BlobId]:
 
 
 def with_outcome(event: CallSettled, outcome: Outcome | None) -> CallSettled:
-    """Return the record of a call whose change was written."""
+    """Return the record of a call whose change was written, with what it replaced."""
     if outcome is None:
         return event
-    return replace(event, envelope=Envelope.success(outcome.to_wire()))
+    if isinstance(outcome, tuple):
+        return replace(event, replaced=outcome)
+    old = outcome.replaced if isinstance(outcome, StateOutcome) else None
+    made = Envelope.success(outcome.to_wire())
+    return replace(event, envelope=made, replaced=() if old is None else (old,))
+
+
+def replaced_file(change: FileChange, current: BlobId | None) -> Replaced:
+    """Return what a change of a file replaces. Raises ToolFailed if that is not as expected."""
+    was = None if current is None else name_of(current)
+    if change.expected and change.expected[0] != was:
+        raise tool_failure("changed", f"the file {change.path!r} was changed since")
+    left = None if change.blob_id is None else name_of(change.blob_id)
+    return Replaced(scope=change.scope, name=change.path, is_file=True, left=left, was=was)
 
 
 def refused(event: CallSettled, error: CallError) -> CallSettled:
@@ -282,6 +327,13 @@ def drop_log(connection: Connection, log_id: LogId, at: Moment) -> None:
         drop_task(connection, task_id, at)
     kind = ScopeKind.SESSION.value
     drop_scopes(connection, and_(scopes.c.kind == kind, scopes.c.scope_id == log_id), at)
+    drop_kept(connection, log_id, at)
+
+
+def drop_kept(connection: Connection, log_id: LogId, at: Moment) -> None:
+    """Delete the replaced files that a conversation keeps for undos."""
+    kept = Scope(ScopeKind.SESSION, log_id).part(BEFORE)
+    drop_scopes(connection, and_(scopes.c.kind == kept.kind, scopes.c.scope_id == kept.id), at)
 
 
 def drop_profile(profile_id: ProfileId, at: Moment, connection: Connection) -> None:
@@ -346,43 +398,3 @@ def loosen(connection: Connection, blob_ids: Iterable[str], at: Moment) -> None:
     # sorted: two transactions that lock the same rows in another order would deadlock on Postgres
     if rows := [{"blob_id": each, "at": at} for each in sorted(blob_ids)]:
         connection.execute(_LOOSEN, rows)
-
-
-def claim_due_time(
-    sql: Statements, cursor: DBAPICursor, record: Record, event: ScheduleFired
-) -> None:
-    """Move the row of a schedule to its next due time, for a task that starts now.
-
-    The UPDATE succeeds only while the row is active and has the `next_run` from which the tick was
-    planned. It locks the row, so of two processes the second one finds it moved. If this raises,
-    the task that the same transaction has just added is not written. After the clock went back, a
-    due time can come a second time: `tasks` shows that it has its task already.
-
-    Raises NameTaken if the due time is gone or has its task, ScheduleBusy, and NotFound for a run
-    without a due time of a schedule that was deleted.
-    """
-    schedule_id, due_at, at = event.schedule_id, event.due_at, record.at
-    if due_at is None:
-        cursor.execute(sql.claim_now, (at, record.task_id, schedule_id))
-    else:
-        moved = (event.next_run, at, at, record.task_id, event.missed, event.next_run)
-        cursor.execute(sql.claim_due, (*moved, schedule_id, event.missed_from or due_at))
-    claimed = cursor.fetchone()
-    if claimed is None and due_at is None:
-        raise NotFound(f"there is no schedule {schedule_id!r}")
-    if claimed is None:
-        raise NameTaken(f"schedule {schedule_id!r} is not due at {due_at} any more")
-    if due_at is not None and _find(cursor, sql.started_for, (schedule_id, due_at)):
-        raise NameTaken(f"schedule {schedule_id!r} has a task for {due_at} already")
-    if claimed[0] == FORBID and (task_id := _find(cursor, sql.running_of_schedule, (schedule_id,))):
-        raise ScheduleBusy(
-            f"the task {task_id} of this schedule has not ended; wait for it, cancel it, or set "
-            "the concurrency of the schedule to allow",
-            details={"task_id": task_id},
-        )
-
-
-def _find(cursor: DBAPICursor, statement: str, key: tuple[object, ...]) -> str | None:
-    cursor.execute(statement, key)
-    row = cursor.fetchone()
-    return None if row is None else str(row[0])

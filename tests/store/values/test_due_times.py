@@ -18,7 +18,7 @@ from penstock.core.task import TaskStatus
 from penstock.store.database import Database, open_database
 from penstock.store.repair import rebuild
 from penstock.store.tables import schedules, tasks
-from penstock.store.values.changes import FORBID
+from penstock.store.values.due_times import FORBID
 from penstock.testing.clock import FakeClock
 from tests.kit.log_entries import message, opened
 from tests.kit.server import in_memory
