@@ -1,9 +1,9 @@
 import { money } from "./lib/money.mts";
 
-type Order = { item: "tea" | "coffee" | "cocoa"; quantity?: number };
+type Order = { item: "tea" | "coffee" | "cocoa"; quantity?: number; email?: string };
 type Priced = { total: number };
 
-export async function run({ item, quantity = 1 }: Order) {
+export async function run({ item, quantity = 1, email }: Order) {
   const priced = await flo.callTool({ tool_id: "price_order", input: { item, quantity } });
   if (priced.status !== "success") throw new Error(`no price for ${item}: ${priced.error?.message}`);
   const { total } = priced.output as Priced;
@@ -18,9 +18,13 @@ export async function run({ item, quantity = 1 }: Order) {
     throw new flo.ToolError({ code: "NOT_SHIPPED", message: shipped.error?.message ?? "not shipped" });
   }
 
+  const paid = await flo.callTool({ tool_id: "charge", input: { order, amount: total } });
+  if (paid.status !== "success") throw new Error(`${order} is not paid: ${paid.error?.message}`);
+
   const receipt = `session://receipts/${order}.txt`;
   const text = `${order}: ${quantity} × ${item}, ${money(total)}\n`;
   const written = await flo.callTool({ tool_id: "write_text_file", input: { path: receipt, content: text } });
+  if (email) await flo.callTool({ tool_id: "send_mail", input: { to: email, text } });
   return written.status === "success" ? { order, total, receipt } : { order, total };
 }
 

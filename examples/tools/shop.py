@@ -1,7 +1,7 @@
-"""Orders: looking at one is free, giving money back needs a person's yes."""
+"""Orders: looking at one is free, paying back needs a person's yes; payments can be undone."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -69,3 +69,34 @@ def refund(
     found.refunded += amount
     # A real till would get ctx.idempotency_key, and pay once for one key.
     return {"message": f"Paid {amount:g} back for {found.order}", "receipt": ctx.idempotency_key}
+
+
+@tool
+def pay_back(input: dict[str, Any], output: dict[str, Any]) -> dict[str, object]:
+    """Take a payment back: `penstock undo` calls this with the input and output of `charge`."""
+    return {"order": input["order"], "paid_back": output["paid"]}
+
+
+@tool(effect="write", revert=pay_back, labels=["money"])
+def charge(
+    order: str, amount: Annotated[float, Field(gt=0)], *, ctx: ToolContext
+) -> dict[str, object]:
+    """Charge a customer for an order.
+
+    Args:
+        order: The number on the bill.
+        amount: How much.
+    """
+    return {"order": order, "paid": amount, "receipt": ctx.idempotency_key}
+
+
+@tool(effect="write")
+def send_mail(to: str, text: str) -> str:
+    """Send an e-mail. Nothing takes it back, so it declares no `revert`.
+
+    Args:
+        to: The address.
+        text: What it says.
+    """
+    # A real shop would hand the text to its mail server here.
+    return f"sent {len(text)} characters to {to}"

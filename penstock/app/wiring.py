@@ -294,13 +294,13 @@ class Assembly:
         storage, flows, closer = self._storage, self._flow_work, self._closer
         chat_parts = (self._participants, world, self._bus)
         children = ChildWork(*chat_parts, key=key, projections=storage.projections, log=storage.log)
-        works = (chat, DirectWork(calls, self._undo_reader, self._resources.artifacts), commands)
+        works = (chat, DirectWork(calls, self._undo_reader), commands)
         return TaskDispatcher(*works, flows=flows, children=children, closer=closer)
 
     @cached_property
     def _undo_reader(self) -> UndoReader:
-        at, tools = self._storage, ToolFinder(self._participants, self._invoker)
-        return UndoReader(at.log, at.projections, tools.invoker_of)
+        at, find = self._storage, ToolFinder(self._participants, self._invoker).invoker_of
+        return UndoReader(at.log, at.projections, self._resources, find, clock=self._world.clock)
 
     @cached_property
     def _activations(self) -> Activations:

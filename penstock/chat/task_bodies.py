@@ -30,24 +30,21 @@ from contextlib import suppress
 from itertools import chain
 from typing import Protocol
 
-from msgspec.structs import replace
-
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import agents_for
 from penstock.agents.handoffs import transfer_of
-from penstock.chat.direct_calls import NAMELESS, CommandWork, DirectCalls
+from penstock.chat.direct_calls import CommandWork, DirectCalls
 from penstock.chat.inbox import start_of_call
-from penstock.chat.recorded.undo import PlannedCall, UndoReader
+from penstock.chat.recorded.undo import UndoReader
+from penstock.chat.recorded.undo_work import UndoWork
 from penstock.chat.session import ChatWork, GetAgent, Participants
 from penstock.chat.task_closer import TaskCloser
-from penstock.core.call import FINISH, CallPath, ToolCall, is_below, tools_on
-from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
-from penstock.core.errors import ConfigError, NotFound, StoreError
+from penstock.core.call import FINISH, CallPath, is_below, tools_on
+from penstock.core.errors import ConfigError, NotFound
 from penstock.core.events.child_events import ChildRequested
 from penstock.core.events.events import CallRequested, MessageReceived, TaskEnded, TaskStarted
 from penstock.core.events.flow_events import AgentStarted, FlowRequested, StepSettled
-from penstock.core.ids import ASSISTANT, LogId, TaskId
-from penstock.core.json_values.json_text import parse_json
+from penstock.core.ids import ASSISTANT, LogId
 from penstock.core.profile import Profile
 from penstock.core.task import Missing, MissingKind
 from penstock.engine.dialogue import Dialogue
@@ -56,9 +53,7 @@ from penstock.engine.session_state import SessionState
 from penstock.engine.slash_commands import is_answered_by_model
 from penstock.engine.task_body import MissingParts, Need
 from penstock.engine.task_state import AS_TOOL, Brief, TaskState
-from penstock.tools.artifacts import Artifacts
 from penstock.tools.invoker import Invoker
-from penstock.tools.policy import Caller
 from penstock.tools.tool import Registry
 
 _NO_TOOLS = frozenset(
@@ -83,9 +78,6 @@ class FlowBody(Protocol):
         ...
 
 
-LEFT = "The calls before it are left as they are: mend the cause and undo the task again."
-
-
 class ToolFinder:
     """Finds what calls a tool: the project's invoker, or that of an agent with own tools."""
 
@@ -106,10 +98,9 @@ class ToolFinder:
 class DirectWork:
     """The body of a task that is one direct call, or an undo, which makes several."""
 
-    def __init__(self, calls: DirectCalls, reader: UndoReader, artifacts: Artifacts) -> None:
+    def __init__(self, calls: DirectCalls, reader: UndoReader) -> None:
         self._calls = calls
-        self._reader = reader
-        self._artifacts = artifacts
+        self._undos = UndoWork(calls, reader)
 
     def work(self, held: HeldLog, task: TaskState, brief: CallRequested) -> Awaitable[None]:
         """Return the coroutine that makes the call, or the reverts of an undo."""
@@ -121,54 +112,7 @@ class DirectWork:
         """Make the reverts until all are settled, one fails, or one waits for a person."""
         if task.started is None:
             held.add(start_of_call(brief), task.task_id)
-        await self._calls.end_with(self._take_back(held, task, brief), held, task)
-
-    async def _take_back(self, held: HeldLog, task: TaskState, brief: CallRequested) -> Envelope:
-        undone = await self._reader.find_task(TaskId(brief.undoes or ""))
-        if undone is None:
-            return _failed(NotFound.code, f"the task {brief.undoes!r} was erased")
-        plan = await self._reader.plan(undone, before=task.task_id)
-        profile = Profile.from_noted(brief.profile_id, brief.permissions)
-        caller, done = self._calls.caller(held.state, profile), list[Json]()
-        for planned in plan.chosen(brief.input.get("call")):
-            envelope = await self._revert(held, task, planned, caller)
-            if (error := envelope.error) is not None:
-                call = planned.call
-                what = f"{call.revert!r} could not take back {call.tool!r} (call {call.id})"
-                message = f"{what}: {error.message} {LEFT}"
-                details = {"call": call.id, "undone": done, **(error.details or {})}
-                return Envelope(
-                    Status.FAILED, error=replace(error, message=message, details=details)
-                )
-            done.append({"call": planned.call.id, "tool": planned.call.tool})
-        return Envelope.success({"task": brief.undoes, "undone": done})
-
-    async def _revert(
-        self, held: HeldLog, task: TaskState, planned: PlannedCall, caller: Caller
-    ) -> Envelope:
-        """Make the revert of one call."""
-        settled = planned.settled
-        assert settled is not None  # noqa: S101  only calls with an outcome are chosen
-        revert = settled.revert
-        assert revert is not None  # noqa: S101
-        try:
-            output = (await self._artifacts.whole(settled)).output
-        except (NotFound, StoreError) as error:
-            return _failed(error.code, f"the output of the call cannot be read: {error}")
-        given = {"input": parse_json(revert.input or "{}"), "output": output}
-        call = ToolCall(NAMELESS, revert.tool_id, given)
-        return await self._calls.make(
-            held,
-            task,
-            call,
-            replace(caller, revert=revert.tool_id, agent=revert.agent or caller.agent),
-            place=planned.call.id,
-            invoker=self._reader.invoker_of(revert.agent, revert.tool_id),
-        )
-
-
-def _failed(code: str, message: str) -> Envelope:
-    return Envelope(Status.FAILED, error=ErrorDetail(code=code, message=message))
+        await self._calls.end_with(self._undos.take_back(held, task, brief), held, task)
 
 
 class TaskDispatcher:

@@ -62,7 +62,7 @@ class UndoRequests:
         the call cannot be taken back.
         """
         task = await self._undoable(task_id, profile)
-        plan = await self._reader.plan(task)
+        plan = await self._reader.plan_now(task)
         _check(plan, call_id)
         shown = plan.shown if call_id is None else _only(plan, call_id)
         is_open = bool(plan.chosen(call_id)) or not task.status.is_final
@@ -81,7 +81,7 @@ class UndoRequests:
             await self._until_ended(task.task_id)
             task = await self._undoable(task_id, profile)
         while True:
-            plan = await self._reader.plan(task)
+            plan = await self._reader.plan_now(task)
             newest = plan.undos[-1] if plan.undos else None
             if newest is not None and not newest.status.is_final:
                 await self._inbox.resume(newest.task_id, profile)
@@ -108,7 +108,7 @@ class UndoRequests:
         """Return an undo once it has ended or waits, or when the time is up."""
         reply = None if undo is None else await self._waiter.wait(undo, seconds)
         task = await self._undoable(task_id, profile)
-        plan = await self._reader.plan(task)
+        plan = await self._reader.plan_now(task)
         if undo is None:
             return Undo(task_id=task_id, status="nothing", calls=plan.shown)
         made = Undo(task_id=task_id, status="running", calls=plan.shown, undo_id=undo)

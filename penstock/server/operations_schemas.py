@@ -67,14 +67,14 @@ _REPORT = {
     "warnings": listed(STRING),
 }
 _UNDO_CALL = {
-    **dict.fromkeys(("id", "tool", "reason", "revert"), STRING),
+    **dict.fromkeys(("id", "tool", "reason", "revert", "output"), STRING),
     "status": {"enum": list(get_args(UndoStatus))},
     "input": OBJECT,
 }
 _UNDO = {
     **dict.fromkeys(("taskId", "status"), STRING),
     "undoId": TEXT_OR_NULL,
-    "calls": listed(record(_UNDO_CALL, "reason", "revert", "input")),
+    "calls": listed(record(_UNDO_CALL, "reason", "revert", "input", "output")),
     "questions": listed(STRING),
     "error": {"type": ["object", "null"]},
 }

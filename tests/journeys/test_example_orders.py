@@ -20,7 +20,8 @@ SEAL = "a secret of its own"
 @pytest.fixture
 async def desk(tmp_path: Path, machine_code: Path) -> AsyncIterator[Runtime]:
     """Open a copy of the example."""
-    shutil.copytree(EXAMPLES / "orders", tmp_path / "orders")
+    for folder in ("orders", "tools"):
+        shutil.copytree(EXAMPLES / folder, tmp_path / folder)
     async with open_project(tmp_path, settings={"cache_dir": str(machine_code)}) as runtime:
         yield runtime
 

@@ -22,20 +22,24 @@ from typing import Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from penstock.chat.recorded.stored_before import PUT_BACK, Seen, StoredBefore, shown, why_left
 from penstock.chat.recorded.task_records import records_of
 from penstock.core.call import is_below
 from penstock.core.call_errors import Interrupted, ToolTimeout
+from penstock.core.clock import Clock
 from penstock.core.envelope import ErrorDetail, Json
 from penstock.core.events.events import CallRequested, CallSettled, CallStarted, Record
 from penstock.core.events.flow_events import AgentStarted
 from penstock.core.events.history_events import Erased, Forked
 from penstock.core.ids import TaskId, undo_id
-from penstock.core.json_values.json_text import parse_json
+from penstock.core.json_values.json_text import compact, parse_json
 from penstock.core.reply import Question
 from penstock.core.task import TaskRecord
+from penstock.core.text import cut
 from penstock.store.logs.log import Log
 from penstock.store.projections import Projections
 from penstock.tools.invoker import Invoker
+from penstock.tools.resources import Resources
 from penstock.tools.spec import ToolSpec
 
 UndoStatus = Literal["ready", "undone", "unclear", "impossible"]
@@ -69,11 +73,14 @@ class UndoCall(Struct, frozen=True, kw_only=True):
     """The tool that takes it back."""
     input: Json | None = None
     """The input that it ran with, if the log has it."""
+    output: str = ""
+    """The beginning of what it returned, as text, if the log does not have its input."""
 
     def to_wire(self) -> dict[str, Any]:
         """Return its form in JSON."""
         wire: dict[str, Any] = {"id": self.id, "tool": self.tool, "status": self.status}
-        more = {"reason": self.reason, "revert": self.revert, "input": self.input}
+        names = ("reason", "revert", "input", "output")
+        more = {name: getattr(self, name) for name in names}
         return wire | {name: value for name, value in more.items() if value not in ("", None)}
 
 
@@ -149,9 +156,19 @@ class UndoPlan(Struct, frozen=True, kw_only=True):
 class UndoReader:
     """Reads plans from logs."""
 
-    def __init__(self, log: Log, projections: Projections, invoker_of: InvokerOf) -> None:
+    def __init__(
+        self,
+        log: Log,
+        projections: Projections,
+        resources: Resources,
+        invoker_of: InvokerOf,
+        *,
+        clock: Clock,
+    ) -> None:
         self._log = log
         self._projections = projections
+        self.artifacts = resources.artifacts
+        self.stored = StoredBefore(resources.state, resources.files, clock)
         self.invoker_of = invoker_of
 
     async def find_task(self, task_id: TaskId) -> TaskRecord | None:
@@ -169,6 +186,20 @@ class UndoReader:
             outcomes = outcomes_of(undo, await records_of(self._log, found))
             calls = [with_outcome(each, outcomes.get(each.call.id)) for each in calls]
         return UndoPlan(calls=calls, undos=undos)
+
+    async def plan_now(self, task: TaskRecord) -> UndoPlan:
+        """Return the plan of a task, without what was changed since."""
+        plan, seen = await self.plan(task), Seen()
+        calls = [await self._checked(each, seen) for each in plan.calls]
+        return UndoPlan(calls=calls, undos=plan.undos)
+
+    async def _checked(self, planned: PlannedCall, seen: Seen) -> PlannedCall:
+        replaced = planned.settled.replaced if planned.settled else ()
+        if planned.call.status != "ready" or not replaced:
+            return planned
+        if not (reason := await self.stored.obstacle(replaced, seen)):
+            return planned
+        return _changed(planned, replace(planned.call, status="impossible", reason=reason))
 
     def _find_tool(self, agent: str, tool_id: str) -> ToolSpec | None:
         tool = self.invoker_of(agent, tool_id).registry.by_id.get(tool_id)
@@ -199,6 +230,9 @@ def planned_calls(records: Sequence[Record], find_tool: FindTool) -> list[Planne
         event = record.event
         if isinstance(event, CallSettled) and event.revert is not None:
             planned[record.seq] = _settled(record.seq, event, find_tool)
+        elif isinstance(event, CallSettled) and event.replaced:
+            if not all(each.is_gone for each in event.replaced):
+                planned[record.seq] = _stored(record.seq, event)
         elif isinstance(event, CallSettled) and _stores(event, find_tool):
             call = UndoCall(id=str(record.seq), tool=event.tool_id, status="impossible")
             planned[record.seq] = PlannedCall(replace(call, reason=STORED), event)
@@ -216,7 +250,17 @@ def _stores(event: CallSettled, find_tool: FindTool) -> bool:
     """Whether a call changed a value or a file that penstock keeps."""
     tool = find_tool("", event.tool_id)
     is_change = tool.is_transactional if tool else _CHANGE.fullmatch(event.tool_id) is not None
-    return is_change and event.envelope.ok
+    made = event.envelope.output
+    return (
+        is_change and event.envelope.ok and not (isinstance(made, dict) and made.get("ok") is False)
+    )
+
+
+def _stored(seq: int, event: CallSettled) -> PlannedCall:
+    where = shown(event.replaced)
+    return PlannedCall(
+        UndoCall(id=str(seq), tool=event.tool_id, status="ready", input=where), event
+    )
 
 
 def _is_frame(event: Any, find_tool: FindTool) -> bool:
@@ -233,8 +277,9 @@ def _settled(seq: int, event: CallSettled, find_tool: FindTool) -> PlannedCall:
         reason = f"it ended as {error.code}: {what} may have happened"
         return PlannedCall(replace(call, reason=reason), event)
     if revert is None:
-        reason = _why_no_revert(event.tool_id, find_tool)
-        return PlannedCall(replace(call, reason=reason), event)
+        reason, output = _why_no_revert(event.tool_id, find_tool), event.envelope.output
+        text = output if isinstance(output, str) else compact(output)
+        return PlannedCall(replace(call, reason=reason, output=cut(text, _OUTPUT)), event)
     call = replace(call, revert=revert.tool_id)
     if revert.input is None:
         return PlannedCall(replace(call, reason="its input contained a secret"), event)
@@ -288,11 +333,13 @@ def outcomes_of(undo: TaskId, records: Sequence[Record]) -> dict[str, CallSettle
     return outcomes
 
 
-STORED = "it changed a value or a file that penstock keeps, and the log has not what was there"
+STORED = "it changed something that penstock keeps, and the log does not have what was there before"
 _CHANGE = re.compile(r"state\.(\w+\.)?(put|patch|append|delete)|workspace\.write")
 """The names of changes that the code of a tool makes."""
 _CUT = frozenset({Interrupted.code, ToolTimeout.code})
 """The codes of calls that may or may not have happened."""
+_OUTPUT = 200
+"""Characters of an output in a plan."""
 _PARTS = 2
 """Of a path in an undo, behind its task: the id of the call, and its revert."""
 
@@ -302,6 +349,8 @@ def with_outcome(planned: PlannedCall, outcome: CallSettled | None) -> PlannedCa
     if outcome is None:
         return planned
     error, call = outcome.envelope.error, planned.call
+    if outcome.tool_id == PUT_BACK and (left := why_left(outcome)):
+        return _changed(planned, replace(call, status="impossible", reason=left))
     if error is None:
         return _changed(planned, replace(call, status="undone", reason=""))
     if error.code in _CUT:

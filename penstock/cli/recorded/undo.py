@@ -26,8 +26,8 @@ CallName = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what can be taken back.")]
 _CODES = {"succeeded": FINE, "planned": FINE, "nothing": FINE}
 _WAITS = ("suspended", "blocked", "running")
-_INPUT = 60
-"""Characters of an input in the table."""
+_SHOWN = 60
+"""Characters of an input or an output in the table."""
 
 
 def undo(
@@ -60,15 +60,15 @@ def undo(
 
 def _show(made: Undo) -> None:
     if made.calls:
-        print_table(("call", "tool", "input", "state", "why"), map(_row, made.calls))
+        print_table(("call", "tool", "input or output", "state", "why"), map(_row, made.calls))
     if made.error is not None:
         note(f"Error: {made.error.message}")
     note(_summary(made))
 
 
 def _row(call: UndoCall) -> tuple[str, ...]:
-    given = "" if call.input is None else cut(compact(call.input), _INPUT)
-    return call.id, call.tool, given, call.status, call.reason
+    known = call.output if call.input is None else compact(call.input)
+    return call.id, call.tool, cut(known, _SHOWN), call.status, call.reason
 
 
 def _summary(made: Undo) -> str:
