@@ -102,8 +102,6 @@ def door_errors() -> str:
 
 def _door_errors() -> Rows:
     for error in _classes(errors, errors.PenstockError):
-        if issubclass(error, errors.TaskError):
-            continue  # raised by a Reply in a program, never by a door
         make: Callable[..., errors.PenstockError] = error
         answer = problem(make([]) if issubclass(error, _TELLING) else make(), "")
         told: str = json.loads(bytes(answer.body))["error"]["code"]

@@ -24,7 +24,7 @@ SHAPE, LAYERS = TOOL["shape"], TOOL["importlinter"]["contracts"][0]["layers"]
 PACKAGE: str = SHAPE["package"]
 SOURCE, TESTS = ROOT / PACKAGE, ROOT / "tests"
 PROGRAMS = [ROOT / folder for folder in ("bench", "examples", "scripts")]
-HOMES_OF_ERRORS = ("core/call_errors.py", "core/errors.py")
+HOMES_OF_ERRORS = ("core/call_errors.py", "core/errors.py", "core/reply.py")
 NO_TWIN = {"chaos", "conformance", "contracts", "journeys", "promises"}
 """Folders of tests that are about several files."""
 JSON_READERS = {"json.load", "json.loads", "json.JSONDecoder", "msgspec.json.decode"}

@@ -1,4 +1,4 @@
-"""The exceptions and signals of the runtime; the errors of calls are in `core/call_errors.py`.
+"""The exceptions and signals of the runtime; those of calls and replies have files of their own.
 
 PenstockError                 docstring = default message; `code` = the class name in capitals
 ├── ConfigError               a setting or an extra is missing or wrong
@@ -21,11 +21,6 @@ PenstockError                 docstring = default message; `code` = the class na
 ├── TaskOver                  the task has ended
 ├── TaskRunning               the task has not ended yet
 ├── TextErased                a part of the task was erased
-├── TaskError                 a task has no output; has its Reply
-│   ├── TaskFailed            it failed
-│   ├── TaskCancelled         it was cancelled
-│   ├── TaskSuspended         it waits for people
-│   └── OutputChanged         its output does not fit the type any more
 ├── RuntimeMisuse             a program used the runtime in a way that cannot work
 ├── IdempotencyConflict       one key, two requests
 ├── BadRequest                the request cannot be read
@@ -51,6 +46,7 @@ PenstockError                 docstring = default message; `code` = the class na
 │   ├── ModelRefused          the provider rejected the request
 │   │   └── CarryRefused      it rejected the thinking of earlier replies
 │   └── ContextTooLarge       more than the model can read
+├── TaskError                 a task has no output: `core/reply.py`
 └── CallError                 becomes an Envelope: `core/call_errors.py`
 Signal                        control flow; a BaseException, so `except Exception` lets it pass
 ├── Suspend                   ends the activation until a question is answered or a run ends
@@ -64,7 +60,6 @@ from typing import Any, ClassVar
 
 from penstock.core.diagnostics import Diagnostic
 from penstock.core.envelope import Json
-from penstock.core.reply import Question, Reply
 from penstock.core.task import Missing
 
 
@@ -192,67 +187,6 @@ class TextErased(PenstockError):
     """A part of the task was erased, so it cannot be continued or repeated."""
 
     code = "ERASED"
-
-
-class TaskError(PenstockError):
-    """A task has no output. `reply` shows its state."""
-
-    def __init__(self, reply: Reply[Any]) -> None:
-        """Create the error of a reply. `Reply.output` and `Reply.raise_for_status` raise it.
-
-        Args:
-            reply: The reply of the task.
-
-        Example:
-            >>> from penstock import TaskError
-            >>> from penstock.testing import ScriptedModel, fail, memory_runtime_sync
-            >>> with memory_runtime_sync(model=ScriptedModel([fail(400)])) as runtime:
-            ...     print(TaskError(runtime.chat("Hello")).reply.status)
-            failed
-        """
-        said = (self.__doc__ or "").partition("\n")[0].rstrip(".")
-        why = "" if reply.error is None else f": {reply.error.message} ({reply.error.code})"
-        super().__init__(f"{said}: {reply.task_id} of agent {reply.agent!r}{why}")
-        self.reply = reply
-
-
-class TaskFailed(TaskError):
-    """The task failed."""
-
-
-class TaskCancelled(TaskError):
-    """The task was cancelled."""
-
-
-class TaskSuspended(TaskError):
-    """The task waits, so it has no output yet. Answer its questions, then wait for it."""
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        """The open questions; none if it waits for a part that this process lacks."""
-        return self.reply.questions
-
-
-class OutputChanged(TaskError):
-    """The recorded output does not fit the output type, which changed since."""
-
-    def __init__(self, reply: Reply[Any], recorded: Json | None, current: Json) -> None:
-        """Create the error of an output that the program cannot read.
-
-        Args:
-            reply: The reply of the task.
-            recorded: The JSON Schema that the task had; None if its output was text.
-            current: The JSON Schema of the type that the program gives now.
-
-        Example:
-            >>> from penstock import OutputChanged, open_sync
-            >>> with open_sync(":memory:") as runtime:
-            ...     OutputChanged(runtime.chat("Hello"), None, {"type": "integer"}).current_schema
-            {'type': 'integer'}
-        """
-        super().__init__(reply)
-        self.recorded_schema = recorded
-        self.current_schema = current
 
 
 class RuntimeMisuse(PenstockError):

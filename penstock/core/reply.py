@@ -1,8 +1,14 @@
-"""Reply: the state of a task when nothing more happens in it by itself, as a value for programs.
+"""Reply: the state of a task when nothing more happens in it by itself, and its errors.
 
 A Reply survives its runtime: it can be kept, compared and pickled. Its calls, messages and output
 follow from the events of the task, which it reads through TaskHistory when it is first asked; a
 program that only prints `content` does not pay for them.
+
+TaskError                 a task has no output; has its Reply
+├── TaskFailed            it failed
+├── TaskCancelled         it was cancelled
+├── TaskSuspended         it waits for people
+└── OutputChanged         its output does not fit the type any more
 """
 
 from collections.abc import Sequence
@@ -12,7 +18,8 @@ from typing import Any, Generic, Literal, Protocol, Self
 from msgspec import Struct
 from typing_extensions import TypeVar
 
-from penstock.core.envelope import Envelope, ErrorDetail
+from penstock.core.envelope import Envelope, ErrorDetail, Json
+from penstock.core.errors import PenstockError
 from penstock.core.ids import BlobId
 from penstock.core.messages import NOTHING_SPENT, Usage
 
@@ -256,3 +263,64 @@ class Reply(Struct, Generic[OutputT_co], frozen=True, kw_only=True, dict=True):
             choices = f" ({', '.join(question.options)})" if question.options else ""
             lines.append(f"**waiting for an answer**: {question.text}{choices} `{question.id}`")
         return "\n\n".join(lines) or f"**{self.status}**"
+
+
+class TaskError(PenstockError):
+    """A task has no output. `reply` shows its state."""
+
+    def __init__(self, reply: Reply[Any]) -> None:
+        """Create the error of a reply. `Reply.output` and `Reply.raise_for_status` raise it.
+
+        Args:
+            reply: The reply of the task.
+
+        Example:
+            >>> from penstock import TaskError
+            >>> from penstock.testing import ScriptedModel, fail, memory_runtime_sync
+            >>> with memory_runtime_sync(model=ScriptedModel([fail(400)])) as runtime:
+            ...     print(TaskError(runtime.chat("Hello")).reply.status)
+            failed
+        """
+        said = (self.__doc__ or "").partition("\n")[0].rstrip(".")
+        why = "" if reply.error is None else f": {reply.error.message} ({reply.error.code})"
+        super().__init__(f"{said}: {reply.task_id} of agent {reply.agent!r}{why}")
+        self.reply = reply
+
+
+class TaskFailed(TaskError):
+    """The task failed."""
+
+
+class TaskCancelled(TaskError):
+    """The task was cancelled."""
+
+
+class TaskSuspended(TaskError):
+    """The task waits, so it has no output yet. Answer its questions, then wait for it."""
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The open questions; none if it waits for a part that this process lacks."""
+        return self.reply.questions
+
+
+class OutputChanged(TaskError):
+    """The recorded output does not fit the output type, which changed since."""
+
+    def __init__(self, reply: Reply[Any], recorded: Json | None, current: Json) -> None:
+        """Create the error of an output that the program cannot read.
+
+        Args:
+            reply: The reply of the task.
+            recorded: The JSON Schema that the task had; None if its output was text.
+            current: The JSON Schema of the type that the program gives now.
+
+        Example:
+            >>> from penstock import OutputChanged, open_sync
+            >>> with open_sync(":memory:") as runtime:
+            ...     OutputChanged(runtime.chat("Hello"), None, {"type": "integer"}).current_schema
+            {'type': 'integer'}
+        """
+        super().__init__(reply)
+        self.recorded_schema = recorded
+        self.current_schema = current

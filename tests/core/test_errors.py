@@ -9,19 +9,19 @@ from types import ModuleType
 import pytest
 
 from penstock.chat.python.recorded_task import RecordedTask
-from penstock.core import call_errors, errors
+from penstock.core import call_errors, errors, reply
 from penstock.core.diagnostics import Diagnostic
-from penstock.core.reply import Reply
+from penstock.core.reply import OutputChanged, Reply, TaskError, TaskFailed
 
 REPLY: Reply[str] = Reply(
     status="failed", agent="clerk", session="conv_1", task_id="task_1", recorded=RecordedTask(())
 )
-MODULES = (errors, call_errors)
+MODULES = (errors, call_errors, reply)
 CLASSES = [
     each
     for module in MODULES
     for _, each in inspect.getmembers(module, inspect.isclass)
-    if each.__module__ == module.__name__
+    if each.__module__ == module.__name__ and issubclass(each, BaseException)
 ]
 RAISED: list[type[errors.PenstockError]] = [
     each for each in CLASSES if issubclass(each, errors.PenstockError)
@@ -29,7 +29,8 @@ RAISED: list[type[errors.PenstockError]] = [
 
 
 def test_the_tree_draws_every_class_under_its_parent() -> None:
-    drawn = dict(_drawn(errors)) | dict(_drawn(call_errors)) | {"CallError": "PenstockError"}
+    roots = dict.fromkeys(("CallError", "TaskError"), "PenstockError")
+    drawn = {name: above for module in MODULES for name, above in _drawn(module)} | roots
     bases = {each.__name__: each.__bases__[0].__name__ for each in CLASSES}
     assert drawn == bases | {"PenstockError": "", "Signal": ""}
 
@@ -44,7 +45,7 @@ def _drawn(module: ModuleType) -> Iterator[tuple[str, str]]:
 
 
 def test_every_error_class_has_a_docstring_and_a_code_of_its_own() -> None:
-    families = {errors.PenstockError, call_errors.CallError}
+    families = {errors.PenstockError, call_errors.CallError, TaskError}
     codes = [each.code for each in RAISED if each not in families]
     assert len(set(codes)) == len(codes)
     for each in CLASSES:
@@ -121,8 +122,8 @@ def test_a_suspension_carries_what_it_waits_for() -> None:
         errors.ModelUnavailable("busy", retry_after=3.0),
         errors.DeclarationError([]),
         call_errors.ToolFailed("no paper", details={"tray": 2}),
-        errors.TaskFailed(REPLY),
-        errors.OutputChanged(REPLY, None, {"type": "integer"}),
+        TaskFailed(REPLY),
+        OutputChanged(REPLY, None, {"type": "integer"}),
     ],
     ids=lambda error: type(error).__name__,
 )

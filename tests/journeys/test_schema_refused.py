@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from penstock.agents.agent import Agent
-from penstock.core.errors import ModelRefused, TaskFailed
+from penstock.core.errors import ModelRefused
 from penstock.core.events.events import NoteEmitted
 from penstock.core.late import late
 from penstock.core.limits import Limits
+from penstock.core.reply import TaskFailed
 from penstock.models.model import Model
 from penstock.models.providers import ModelConfig
 from penstock.models.structured.fitted import SCHEMA_REFUSED

@@ -192,10 +192,9 @@ def test_the_table_has_every_error_that_a_route_can_raise() -> None:
         if issubclass(each, errors.PenstockError) and not each.__subclasses__()
     }
     missing = {each for each in leaves - shown if not issubclass(each, errors.StoreError)}
-    of_programs = {each for each in missing if issubclass(each, errors.TaskError)}
     # Their tasks end with them.
     of_tasks = {errors.HookRefused, errors.HookFailed, errors.ToolsetFailed}
-    assert missing - of_programs - of_tasks <= {errors.DeclarationError, errors.RuntimeMisuse}
+    assert missing - of_tasks <= {errors.DeclarationError, errors.RuntimeMisuse}
 
 
 async def test_a_long_path_is_cut_in_the_message() -> None:

@@ -9,7 +9,6 @@ from msgspec import Struct, field
 from penstock.agents.agent import AnyAgent
 from penstock.agents.output_contract import OutputContract
 from penstock.core.envelope import Json
-from penstock.core.errors import OutputChanged, TaskCancelled, TaskFailed, TaskSuspended
 from penstock.core.events.events import (
     CallSettled,
     MessageReceived,
@@ -22,8 +21,12 @@ from penstock.core.events.flow_events import HandedOff
 from penstock.core.reply import (
     AssistantMessage,
     Message,
+    OutputChanged,
     Reply,
     StoredOutput,
+    TaskCancelled,
+    TaskFailed,
+    TaskSuspended,
     ToolCall,
     UserMessage,
 )

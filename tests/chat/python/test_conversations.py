@@ -19,10 +19,9 @@ from penstock.core.errors import (
     IdempotencyConflict,
     NameTaken,
     NotFound,
-    OutputChanged,
     RuntimeMisuse,
 )
-from penstock.core.reply import Reply
+from penstock.core.reply import OutputChanged, Reply
 from penstock.models.model import ModelCard, ModelRequest
 from penstock.models.scripted import ScriptedModel, ScriptedReply, call, say
 from penstock.models.settings import ModelSettings

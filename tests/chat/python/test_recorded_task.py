@@ -8,9 +8,15 @@ from pydantic import BaseModel
 
 from penstock.agents.agent import Agent
 from penstock.core.call import Effect
-from penstock.core.errors import TaskCancelled, TaskFailed, TaskSuspended
 from penstock.core.limits import Limits
-from penstock.core.reply import AssistantMessage, ToolCall, UserMessage
+from penstock.core.reply import (
+    AssistantMessage,
+    TaskCancelled,
+    TaskFailed,
+    TaskSuspended,
+    ToolCall,
+    UserMessage,
+)
 from penstock.models.scripted import (
     Hold,
     ScriptedModel,
