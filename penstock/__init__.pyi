@@ -1,13 +1,13 @@
 from penstock.agents.agent import Agent as Agent
 from penstock.agents.agent import AgentOptions as AgentOptions
 from penstock.agents.agent import ChatSettings as ChatSettings
-from penstock.agents.agent_parts import Tool as Tool
-from penstock.agents.agent_parts import Toolset as Toolset
 from penstock.agents.agent_profile import FileOptions as FileOptions
 from penstock.agents.attachments.content import Audio as Audio
 from penstock.agents.attachments.content import Content as Content
 from penstock.agents.attachments.content import Document as Document
 from penstock.agents.attachments.content import Image as Image
+from penstock.agents.definition.tools import Tool as Tool
+from penstock.agents.definition.tools import Toolset as Toolset
 from penstock.app.background.signature import verify_webhook as verify_webhook
 from penstock.app.opening import OpenOptions as OpenOptions
 from penstock.app.plugins.api import PluginApi as PluginApi

@@ -8,22 +8,22 @@ from typing import Any, Generic, Literal, Self, TypedDict, Unpack, overload
 from msgspec import Struct, field
 from typing_extensions import TypeForm, TypeVar
 
-from penstock.agents.agent_parts import (
+from penstock.agents.agent_profile import NO_FILE, AgentProfile, FileOptions, checked_name
+from penstock.agents.definition.instructions import (
     EACH,
     Every,
-    HistoryChoice,
     InstructionParts,
     Instructions,
     PlainFunction,
-    Tool,
-    ToolOrSet,
+    read_instructions,
+)
+from penstock.agents.definition.options import (
+    HistoryChoice,
     check_options,
     place_above,
     read_history,
-    read_instructions,
-    read_tools,
 )
-from penstock.agents.agent_profile import NO_FILE, AgentProfile, FileOptions, checked_name
+from penstock.agents.definition.tools import Tool, ToolOrSet, read_tools
 from penstock.agents.handoffs import transfers_to
 from penstock.agents.output_contract import OutputContract, OutputForm, contract_of, read_form
 from penstock.core.late import late

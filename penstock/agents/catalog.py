@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import DEFAULTS, Agent, AnyAgent
 from penstock.agents.agent_folders import AgentFiles
-from penstock.agents.agent_parts import digest_of, with_inner
 from penstock.agents.agent_profile import AgentProfile, Tier
+from penstock.agents.definition.options import digest_of
+from penstock.agents.definition.tools import with_inner
 from penstock.agents.handoffs import check_handoffs
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.envelope import Json

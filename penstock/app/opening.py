@@ -20,8 +20,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.agents.agent import AnyAgent
-from penstock.agents.agent_parts import check_tool_ids, with_inner
 from penstock.agents.catalog import Catalog, check_names, listed, with_handoffs
+from penstock.agents.definition.tools import check_tool_ids, with_inner
 from penstock.app.authoring import DryRuns, ProjectAgents, ProjectAuthoring
 from penstock.app.background.work import background_work
 from penstock.app.flows import code_environment_of, constants_of, flows_of

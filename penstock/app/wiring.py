@@ -10,10 +10,10 @@ be called before `assemble` has returned: a cached property that needs itself re
 from functools import cached_property, partial
 from typing import Any
 
-from penstock.agents.agent_parts import with_inner
 from penstock.agents.attachments.keeper import AttachmentKeeper
 from penstock.agents.attachments.reading import AttachmentReader
 from penstock.agents.catalog import ModelSelector
+from penstock.agents.definition.tools import with_inner
 from penstock.agents.handoffs import check_handoffs
 from penstock.app.runtime import Runtime
 from penstock.app.runtime_parts import (

@@ -17,10 +17,11 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
-from penstock.agents.agent_parts import DIGEST, named_tools, note_change
 from penstock.agents.attachments.reading import AttachmentReader, readable
 from penstock.agents.call_runner import CallRunner
 from penstock.agents.catalog import FindModel, agents_for
+from penstock.agents.definition.options import DIGEST, note_change
+from penstock.agents.definition.tools import named_tools
 from penstock.agents.handoffs import Transfer, handed_off, handoff_tools
 from penstock.agents.loop import End, FinalReply, has_passed, loop, with_output
 from penstock.agents.output_contract import OutputContract, OutputMode, contract_of_schema

@@ -8,11 +8,11 @@ from typing import Any, Self, Unpack
 from msgspec.structs import replace
 
 from penstock.agents.agent import AnyAgent
-from penstock.agents.agent_parts import (
+from penstock.agents.catalog import Catalog, listed
+from penstock.agents.definition.tools import (
     check_tool_ids,
     with_inner,
 )
-from penstock.agents.catalog import Catalog, listed
 from penstock.app.runtime import Runtime
 from penstock.app.runtime_parts import (
     DeclaredAgents,
