@@ -33,12 +33,7 @@ from penstock.chat.schedules.fired import overdue, skill_choice_of
 from penstock.chat.summaries import Summaries
 from penstock.chat.task_closer import ENDS, TaskCloser, detail
 from penstock.core.envelope import ErrorDetail
-from penstock.core.errors import (
-    ConfigError,
-    NotFound,
-    Suspend,
-    ToolsetFailed,
-)
+from penstock.core.errors import ConfigError, NotFound, Suspend, ToolsetFailed
 from penstock.core.events.events import MessageReceived, TaskEnded, TaskStarted
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.ids import MessageId
