@@ -349,31 +349,28 @@ class Assembly:
 
     @cached_property
     def _waiter(self) -> TaskWaiter:
-        storage, is_blocked = self._storage, self._launcher.is_blocked
-        return TaskWaiter(
-            storage.log, storage.projections, self._bus, self._world, is_blocked=is_blocked
-        )
+        at, is_blocked = self._storage, self._launcher.is_blocked
+        return TaskWaiter(at.log, at.projections, self._bus, self._world, is_blocked=is_blocked)
 
     @cached_property
     def _requests(self) -> Requests:
-        storage, agents = self._storage, self._project.agents
+        at, agents = self._storage, self._project.agents
         return Requests(
             self._inbox,
             self._waiter,
-            LogSource(log=storage.log, bus=self._bus, limits=self._world.limits),
+            LogSource(log=at.log, bus=self._bus, limits=self._world.limits),
             UndoRequests(self._undo_reader, self._inbox, self._waiter),
             known=Known(
                 agents=agents.catalog,
                 models=agents.models,
-                projections=storage.projections,
+                projections=at.projections,
                 attachments=self._attachments,
-                blobs=storage.blobs,
-                directory=Directory(
-                    storage.log, storage.projections, self._launcher, bus=self._bus
-                ),
-                copier=TaskCopier(storage.log, self._world.new_id, self._wake),
-                erasure=storage.database_parts.erasure if storage.database_parts else None,
-                owner=storage.owner,
+                blobs=at.blobs,
+                directory=Directory(at.log, at.projections, self._launcher, bus=self._bus),
+                copier=TaskCopier(at.log, self._world.new_id, self._wake),
+                children=self._child_starter,
+                erasure=at.database_parts.erasure if at.database_parts else None,
+                owner=at.owner,
             ),
             local=self._project.local,
         )

@@ -15,10 +15,12 @@ from msgspec.structs import replace
 from penstock.agents.agent import AnyAgent
 from penstock.agents.attachments.keeper import AttachmentKeeper
 from penstock.agents.catalog import Catalog
+from penstock.chat.children.starting import ChildStarter
 from penstock.chat.directory import Directory
 from penstock.chat.inbox import Inbox
 from penstock.chat.log_follower import LogSource, follow
 from penstock.chat.recorded.fork import Fork, ForkRequest, TaskCopier
+from penstock.chat.recorded.retry import RetryParts, TaskRetries
 from penstock.chat.recorded.undo import Undo, UndoCall, UndoPlan, UndoReader
 from penstock.chat.requests import (
     NewMessage,
@@ -171,6 +173,7 @@ class Known(Struct, frozen=True, kw_only=True):
     blobs: Blobs
     directory: Directory
     copier: TaskCopier
+    children: ChildStarter
     erasure: Erasure | None
     """None without a database: nothing is erased then."""
     owner: str
@@ -197,6 +200,16 @@ class Requests:
         self.known = known
         self.local = local
         """The profile of work that names none."""
+        self.retries = TaskRetries(
+            RetryParts(
+                log=source.log,
+                projections=known.projections,
+                blobs=known.blobs,
+                inbox=inbox,
+                copier=known.copier,
+                attend=known.children.attend,
+            )
+        )
 
     async def send(self, message: NewMessage, profile: Profile | None = None) -> SentMessage:
         """Send a message without waiting for its answer; it is on disk when this returns.
@@ -255,6 +268,15 @@ class Requests:
         if request.content is not None:
             check_content(NewMessage(content=request.content), self.source.limits)
         return await self.known.copier.fork(task, request, caller)
+
+    async def retry(
+        self, task_id: str, *, resumes: bool = False, profile: Profile | None = None
+    ) -> TaskRecord:
+        """Start a task again that failed or was cancelled; return its newest retry.
+
+        Raises NotFound, TaskRunning, TaskOver, TextErased, InvalidRequest and SessionBusy.
+        """
+        return await self.retries.retry(task_id, profile or self.local, resumes=resumes)
 
     async def hand_back(self, session_id: str, *, profile: Profile | None = None) -> str:
         """Undo the newest hand-off of a conversation; return the agent that has it then.

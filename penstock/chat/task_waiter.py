@@ -20,6 +20,7 @@ from typing import Any, Self
 from penstock.chat.recorded.task_records import records_of, unfit
 from penstock.chat.requests import TaskReply
 from penstock.core.errors import NotFound, NotReady
+from penstock.core.events.child_events import ChildRequested
 from penstock.core.events.events import (
     CancelRequested,
     Event,
@@ -124,6 +125,8 @@ class TaskWaiter:
         points = [event for event in events if isinstance(event, _TURNING_POINTS)]
         if not events:
             return None  # the log was deleted since the list was read
+        if not points and isinstance(events[0], ChildRequested):
+            return None  # it has not started: the tasks that it depends on work
         if not points or (task.status.is_final and not isinstance(points[-1], TaskEnded)):
             raise unfit(task)
         return await self._reply(task.log_id, task_id, points[-1], signal)

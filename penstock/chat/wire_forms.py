@@ -9,7 +9,7 @@ from penstock.core.clock import to_iso
 from penstock.core.envelope import Envelope
 from penstock.core.events.codec import kind_of, to_wire
 from penstock.core.events.events import CallSettled, NoteEmitted, Record, TaskEnded
-from penstock.core.ids import LogId, TaskId
+from penstock.core.ids import LogId, TaskId, retried
 from penstock.core.messages import StoredFile
 from penstock.core.task import (
     Missing,
@@ -163,6 +163,7 @@ def task_part(task: TaskRecord) -> dict[str, Any]:
         }
         | started_by
         | _child_part(task)
+        | _retry_part(task)
         | blocked_part(task.blocked_on)
     )
 
@@ -179,6 +180,12 @@ def fork_part(fork: Fork) -> dict[str, Any]:
     }
 
 
+def retry_part(task: TaskRecord) -> dict[str, Any]:
+    """Return a retry: its task, and the one that it is a retry of."""
+    conversation = conversation_of(task.log_id, task.task_id)
+    return {"id": task.task_id, "conversationId": conversation} | _retry_part(task)
+
+
 def _child_part(task: TaskRecord) -> dict[str, str]:
     """Return what only tasks have that another one requested."""
     optional = {
@@ -189,6 +196,12 @@ def _child_part(task: TaskRecord) -> dict[str, str]:
         "batchId": task.batch_id,
     }
     return {name: value for name, value in optional.items() if value}
+
+
+def _retry_part(task: TaskRecord) -> dict[str, str]:
+    """Return the task that this one is a retry of, if it is one."""
+    original = retried(task.task_id)
+    return {} if original is None else {"retryOf": original}
 
 
 def blocked_part(missing: Collection[Missing]) -> dict[str, Any]:

@@ -91,7 +91,7 @@ COMMANDS = (
     ),
     Command(
         "tasks",
-        "List, show, follow or cancel tasks.",
+        "List, show, follow, cancel or retry tasks.",
         lambda: late("penstock.cli.tasks:COMMANDS"),
     ),
     Command(
@@ -342,6 +342,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "tools grants": ("penstock tools grants weather --skill trips --origin model",),
     "tasks list": ("penstock tasks list --status running --status blocked --watch",),
     "tasks show": ("penstock tasks show task_1 --tree",),
+    "tasks retry": ("penstock tasks retry task_1", "penstock tasks retry task_1 --resume"),
     "tasks events": ("penstock tasks events task_1 --follow",),
     "schedules run": ("penstock schedules run sched_1",),
     "schedules next": ("penstock schedules next --count 20", "penstock schedules next sched_1"),

@@ -1,4 +1,4 @@
-"""Tasks: list, show, follow or cancel them, and show the trees that they form."""
+"""Tasks: list, show, follow, cancel or retry them, and show the trees that they form."""
 
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -15,9 +15,11 @@ from penstock.chat.recorded.task_records import records_of
 from penstock.chat.task_waiter import awaited_runs
 from penstock.chat.wire_forms import event_part, quarantine_part, question_record, task_part
 from penstock.cli.completion import tasks
+from penstock.cli.interaction.asking import show_waiting
 from penstock.cli.interaction.loop_thread import ending
 from penstock.cli.options import Most, ProjectFolder, taking
 from penstock.cli.project import run_with_runtime
+from penstock.cli.terminal.exit_codes import FAILED, OF_TASKS
 from penstock.cli.terminal.output import AsJson, compact, note, pretty, print_json, say
 from penstock.cli.terminal.render import event_line, print_table, when
 from penstock.core.errors import NotFound, StoreCorrupt
@@ -231,12 +233,44 @@ def cancel_task(task: TaskName, *, project: ProjectFolder = None, as_json: AsJso
     run_with_runtime(project, work)
 
 
+def retry_task(
+    task: TaskName,
+    *,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue before the failure; calls are kept.")
+    ] = False,
+    project: ProjectFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start a task again that failed or was cancelled, and wait until it ends or asks.
+
+    Exit codes: 0 success, 1 it failed, too, 4 waiting for a person.
+    """
+
+    async def work(runtime: Runtime) -> int:
+        await _get(runtime.parts.storage, task)
+        made = await runtime.requests.retry(task, resumes=resume)
+        reply = await runtime.requests.wait(made.task_id)
+        made = await _get(runtime.parts.storage, made.task_id)
+        if as_json:
+            print_json(task_part(made))
+        else:
+            say(f"{made.task_id} {made.status.value}")
+            if reply is not None and reply.error is not None:
+                note(f"Error: {reply.error.message}")
+            show_waiting([] if reply is None else reply.questions)
+        return OF_TASKS.get(made.status, FAILED)
+
+    raise typer.Exit(run_with_runtime(project, work))
+
+
 COMMANDS = {
     "list": list_tasks,
     "show": show_task,
     "events": task_events,
     "follow": follow_task,
     "cancel": cancel_task,
+    "retry": retry_task,
 }
 
 

@@ -42,6 +42,21 @@ def undo_id(task_id: TaskId, number: int) -> TaskId:
     return TaskId(f"{UNDO}_{task_id}" if number == 1 else f"{UNDO}_{task_id}.{number}")
 
 
+RETRY = "retry"
+"""Begins the ids of retries."""
+
+
+def retry_id(task_id: TaskId, number: int) -> TaskId:
+    """Return the id of the n-th retry of a task."""
+    return TaskId(f"{RETRY}_{task_id}" if number == 1 else f"{RETRY}_{task_id}.{number}")
+
+
+def retried(task_id: TaskId) -> TaskId | None:
+    """Return the task that a task is a retry of; None if it is none."""
+    begin, _, rest = task_id.partition("_")
+    return TaskId(rest.partition(".")[0]) if begin == RETRY and rest else None
+
+
 NewId = Callable[[str], str]
 """Takes a prefix such as `conv`, returns an id that no other call returns."""
 

@@ -206,6 +206,18 @@ class SyncAnswering:
         forked = self._runtime.fork(task_id, at=at, agent=agent, title=title, content=content)
         return self._thread.do(forked)
 
+    def retry(self, task_id: str, *, resume: bool = False) -> str:
+        """Start a task again that failed or was cancelled; see `Runtime.retry`.
+
+        Args:
+            task_id: The task.
+            resume: Continue a copy of the task before its failure.
+
+        Returns:
+            The id of the new task, which runs.
+        """
+        return self._thread.do(self._runtime.retry(task_id, resume=resume))
+
     def replay(
         self,
         task_id: str,

@@ -185,6 +185,7 @@ _LISTED = {
     "rootId": STRING,
 }
 _CHILD = {
+    "retryOf": STRING,
     "scheduleId": STRING,
     "parentId": STRING,
     "title": STRING,

@@ -1,4 +1,4 @@
-"""JSON Schemas of the API's answers about webhooks, and forks, replays and undos of tasks."""
+"""JSON Schemas of the API's answers about webhooks, and repetitions and undos of tasks."""
 
 from typing import get_args
 
@@ -84,6 +84,7 @@ OPERATIONS: dict[str, Schema] = {
     "ReplayState": record({"replayId": STRING}),
     "Fork": record({"id": STRING, "conversationId": TEXT_OR_NULL, "effects": listed(_EFFECT)}),
     "Undo": record(_UNDO),
+    "Retry": record({"id": STRING, "conversationId": TEXT_OR_NULL, "retryOf": STRING}),
     "Webhook": record(_WEBHOOK, "reason"),
     "Webhooks": record({"webhooks": listed(ref("Webhook"))}),
     "Delivery": record(_DELIVERY, "problem"),

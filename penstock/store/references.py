@@ -196,7 +196,7 @@ def waiter_of(kind: str, body: str) -> tuple[LogId | None, TaskId | None]:
     except ValueError:
         return None, None
     if isinstance(request, ChildRequested):
-        return request.parent_log, request.parent
+        return request.parent_log or None, request.parent or None
     if not isinstance(request, FlowRequested):
         return None, None
     return request.waiter_log, request.waiter

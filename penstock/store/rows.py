@@ -302,8 +302,8 @@ def child_row(record: Record, child: ChildRequested) -> tuple[str | int | None, 
     status = (TaskStatus.BLOCKED if waits else TaskStatus.QUEUED).value
     own = (child.profile_id, child.agent, record.at, record.seq, blocked_on(waits))
     # Databases refuse lone surrogates and NUL.
-    place = (without_surrogates(text).replace("\x00", "") for text in child.place)
-    return (record.task_id, record.log_id, status, *own, *place)
+    parent, *names = (without_surrogates(text).replace("\x00", "") for text in child.place)
+    return (record.task_id, record.log_id, status, *own, parent or None, *names)
 
 
 def blocked_on(missing: Iterable[Missing]) -> str:

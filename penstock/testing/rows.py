@@ -164,7 +164,7 @@ class TaskRow(Struct):
         if not isinstance(child, ChildRequested):
             return {}
         return {
-            "parent_id": child.parent,
+            "parent_id": child.parent or None,
             "root_id": child.root,
             "title": child.title,
             "task_key": child.key,

@@ -1,4 +1,4 @@
-"""`penstock tasks`: list, show, follow and cancel."""
+"""`penstock tasks`: list, show, follow, cancel and retry."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ def test_each_task_has_a_title(project: Path, run: Run) -> None:
     assert sum(each.rstrip().endswith(f"/look {'x' * 53}…") for each in titles) == 1, titles
 
 
-@pytest.mark.parametrize("command", [("show",), ("events",), ("cancel",)])
+@pytest.mark.parametrize("command", [("show",), ("events",), ("cancel",), ("retry",)])
 def test_an_unknown_task_is_reported_with_a_next_step(run: Run, command: tuple[str, ...]) -> None:
     code, _, err = run("tasks", *command, "task_x")
     assert code == 1
@@ -195,3 +195,37 @@ def test_a_task_in_quarantine_is_shown_as_such(
         f"· tasks: a is quarantined: {cause}; it is running under watch",
         f"· tasks: b is quarantined: {cause}; it waits for its turn to run",
     ]
+
+
+SHOP = '''
+from pathlib import Path
+
+from penstock import ToolFailed, tool
+
+@tool(direct_call=True)
+def open_shop(path: str) -> str:
+    """Fail unless the file exists."""
+    if not Path(path).exists():
+        raise ToolFailed("the shop is closed")
+    return "open"
+'''
+
+
+def test_a_task_that_failed_is_retried_until_it_succeeds(
+    project: Path, run: Run, run_json: Callable[..., Any]
+) -> None:
+    (project / "tools" / "shop.py").write_text(SHOP)
+    key = project / "key"
+    assert run("call", "open_shop", f"path={key}")[0] == 1
+    task = run_json("tasks", "list")["tasks"][0]["id"]
+    code, out, err = run("tasks", "retry", task)
+    assert (code, out) == (1, f"retry_{task} failed\n")
+    key.touch()
+    code, out, err = run("tasks", "retry", task, "--resume", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["retryOf"] == task
+    assert run("tasks", "retry", task)[:2] == (0, f"retry_{task}.2 succeeded\n")
+    code, _, err = run("tasks", "retry", f"retry_{task}.3")
+    assert code == 1
+    code, _, err = run("tasks", "retry", "task_none")
+    assert code == 1

@@ -53,7 +53,7 @@ def _waiters(task: TaskState) -> Iterator[tuple[TaskId, LogId]]:
     brief = task.brief
     if isinstance(brief, FlowRequested) and brief.waiter_log and brief.waiter:
         yield brief.waiter, brief.waiter_log
-    elif isinstance(brief, ChildRequested):
+    elif isinstance(brief, ChildRequested) and brief.parent:
         yield brief.parent, brief.parent_log
     yield from task.waits.waiters.items()
 

@@ -173,6 +173,28 @@ class Archive(Answering):
         wanted = ForkRequest(seq=at, agent=agent, title=title, content=content)
         return await self.requests.fork(task_id, wanted)
 
+    async def retry(self, task_id: str, *, resume: bool = False) -> str:
+        """Start a task again that failed or was cancelled.
+
+        Args:
+            task_id: The task.
+            resume: Continue a copy of the task before its failure: calls with an outcome do not run
+                again. Otherwise nothing is taken over.
+
+        Returns:
+            The id of the new task, which runs: `attach` to it. The same request again returns the
+            same task, unless that failed, too.
+
+        Raises:
+            NotFound: There is no such task.
+            TaskRunning: The task has not ended.
+            TaskOver: The task succeeded.
+            SessionBusy: The conversation went on after the task.
+            TextErased: Something of the task was erased.
+            InvalidRequest: The task is an undo, or `resume` is given for a child.
+        """
+        return (await self.requests.retry(task_id, resumes=resume)).task_id
+
     async def hand_back(self, session: str) -> str:
         """Give a conversation back to the agent that handed it off.
 

@@ -18,6 +18,7 @@ reader has to follow two logs (docs/decisions/101). Shown by tests/chat/recorded
 
 import re
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -46,7 +47,13 @@ from penstock.core.events.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.events.flow_events import FlowRequested, HandedBack, HandedOff, RunEnded
+from penstock.core.events.flow_events import (
+    FlowRequested,
+    HandedBack,
+    HandedOff,
+    RunEnded,
+    StepSettled,
+)
 from penstock.core.events.history_events import Erased, Forked, MessagesErased, Summarised
 from penstock.core.events.schedule_events import ScheduleFired
 from penstock.core.ids import LogId, NewId, TaskId
@@ -60,10 +67,10 @@ _ID = re.compile(r"(?<![a-z])[a-z]+_\w+")
 """Begins before a word: else a long word would be searched again from each of its letters."""
 _WAITS = (TaskSuspended, TaskBlocked, TaskResumed)
 """Events of the task that do not hold for its copy."""
+_OUTCOMES = (CallStarted, CallSettled, StepSettled)
 _NEVER = (CancelRequested, ScheduleFired, WaiterAdded)
 """Events of no task hold for the copy, for which nothing waits. The end of a task says that it was
 cancelled."""
-_KEYED = (MessageReceived, CallRequested, FlowRequested, QuestionAnswered)
 _TITLE = "Fork of {}"
 
 
@@ -117,6 +124,10 @@ class ForkRequest(Struct, frozen=True, kw_only=True):
     """The title of the new conversation."""
     content: str | None = None
     """Another text of the task's message; only if the message is the event."""
+    task_id: TaskId | None = None
+    """The id of the copy; None draws one."""
+    again: frozenset[CallPath] = frozenset()
+    """Calls and steps that run again although they have an outcome."""
 
 
 class TaskCopier:
@@ -131,11 +142,11 @@ class TaskCopier:
         """Copy a task up to an event, and start the copy with permissions that the profile has.
 
         Raises InvalidRequest (the event is not one of the task, or a change does not fit it),
-        TextErased and NotFound.
+        TextErased, NotFound, and NameTaken if the id of the copy is in use.
         """
         records = await self._log.read(task.log_id, limit=request.seq)
         _check(task, request, records)
-        copy = _Copy(task, self._new_id, profile)
+        copy = _Copy(task, self._new_id, profile, task_id=request.task_id)
         entries = copy.entries(records, request)
         await self._log.send(copy.log_id, entries, on_way=self._wake)
         own = [each for each in records if each.task_id == task.task_id]
@@ -145,12 +156,14 @@ class TaskCopier:
 class _Copy:
     """The copy of a log: its new ids and its events."""
 
-    def __init__(self, task: TaskRecord, new_id: NewId, profile: Profile) -> None:
+    def __init__(
+        self, task: TaskRecord, new_id: NewId, profile: Profile, *, task_id: TaskId | None
+    ) -> None:
         self._task = task
         self._new_id = new_id
         self._profile = profile
         self._is_conversation = task.log_id != LogId(task.task_id)
-        self.task_id = TaskId(new_id("task"))
+        self.task_id = task_id or TaskId(new_id("task"))
         self.log_id = LogId(new_id("conv") if self._is_conversation else self.task_id)
         self._new: dict[str, str] = {task.task_id: self.task_id}
         """The new ids by the old ones."""
@@ -171,7 +184,8 @@ class _Copy:
             is_open = isinstance(event, QuestionAsked) and (
                 event.question.question_id not in answered
             )
-            is_left_out = is_own and (is_open or isinstance(event, _WAITS))
+            is_undone = record.path in request.again and isinstance(event, _OUTCOMES)
+            is_left_out = is_own and (is_open or is_undone or isinstance(event, _WAITS))
             if record.task_id in kept and not (is_left_out or isinstance(event, _NEVER)):
                 self._name(record)
                 entries.append(self._copied(record, places, request))
@@ -217,15 +231,16 @@ class _Copy:
         elif isinstance(event, SessionOpened):
             title = request.title or _TITLE.format(event.title)
             event = replace(event, title=title, agent=request.agent or event.agent)
-        elif isinstance(event, _KEYED):
+        elif isinstance(event, QuestionAnswered):
             event = replace(event, idempotency_key=None, request_hash=None)
         if isinstance(event, FlowRequested):  # nothing waits for the copy of a run
             event = replace(event, waiter_log=None, waiter=None)
         if isinstance(event, MessageReceived) and record.seq == request.seq and request.content:
             event = replace(event, content=request.content)
         is_own = record.task_id == self._task.task_id
-        if is_own and isinstance(event, MessageReceived | CallRequested | FlowRequested):
-            event = replace(event, permissions=_common(event.permissions, self._profile))
+        match event:
+            case MessageReceived() | CallRequested() | FlowRequested():
+                event = as_own(event, self._profile if is_own else None)
         path = None if record.path is None else CallPath(self._renamed(record.path))
         task_id = None if record.task_id is None else TaskId(self._new[record.task_id])
         return Entry(event, task_id, path)
@@ -243,7 +258,7 @@ def _check(task: TaskRecord, request: ForkRequest, records: Sequence[Record]) ->
         until = "" if task.ended_seq is None else f" to {task.ended_seq}"
         issue = f"is not an event of this task, which has events from {task.first_seq}{until}"
         raise InvalidRequest([{"field": "/seq", "issue": issue}])
-    if any(map(_is_erased, records)):
+    if any(is_erased(each.event) for each in records):
         raise TextErased
     _check_children(task, records)
     has_started = any(
@@ -281,9 +296,9 @@ def _check_children(task: TaskRecord, records: Sequence[Record]) -> None:
             raise InvalidRequest([{"field": "/seq", "issue": issue}])
 
 
-def _is_erased(record: Record) -> bool:
+def is_erased(event: Event) -> bool:
     """Whether something of an event's task was erased. Some blank forms keep their kind."""
-    match record.event:
+    match event:
         case Erased() | MessagesErased():
             return True
         case MessageReceived(message_id=message_id):
@@ -292,7 +307,18 @@ def _is_erased(record: Record) -> bool:
             return False
 
 
-def _common(noted: tuple[str, ...] | None, profile: Profile) -> tuple[str, ...] | None:
+Requested = TypeVar("Requested", bound=MessageReceived | CallRequested | FlowRequested)
+
+
+def as_own(event: Requested, profile: Profile | None) -> Requested:
+    """Return a request as another one: without its key, and with permissions that a profile has."""
+    event = replace(event, idempotency_key=None, request_hash=None)
+    if profile is None:
+        return event
+    return replace(event, permissions=common(event.permissions, profile))
+
+
+def common(noted: tuple[str, ...] | None, profile: Profile) -> tuple[str, ...] | None:
     """Return the permissions of a request that a profile has too; None means all."""
     if noted is None or (ADMIN in noted and not profile.holds(ADMIN)):
         return profile.noted

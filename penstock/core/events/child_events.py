@@ -53,6 +53,7 @@ class ChildRequested(Struct, frozen=True, kw_only=True):
     agent: str
     """The agent that works on it: that of the call."""
     parent: TaskId
+    """The task that requested it, and its log; both are empty in the retry of a child."""
     parent_log: LogId
     root: TaskId
     """The task at the top of the tree."""

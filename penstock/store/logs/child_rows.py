@@ -31,7 +31,9 @@ def admit_child(
 
 
 def check_parent(child: ChildRequested, end: tuple[int | None] | None) -> None:
-    """Raise NotFound without a parent, TaskOver if it has an end."""
+    """Raise NotFound without a parent, TaskOver if it has an end. The retry of a child has none."""
+    if not child.parent:
+        return
     if end is None:
         raise NotFound(f"there is no task {child.parent!r} in {child.parent_log!r}")
     if end[0] is not None:
