@@ -75,6 +75,8 @@ class Admission:
         coming = Coming(log.queued)
         for entry in entries:
             match entry.event:
+                case events.SessionOpened() | events.TaskStarted() | events.ReplyReceived():
+                    coming.follow(entry)
                 case events.MessageReceived() | events.CallRequested() | FlowRequested() as asked:
                     self._admit_key(log, asked, at)
                     self._admit_again(log, asked, coming)
