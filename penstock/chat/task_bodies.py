@@ -33,6 +33,7 @@ from typing import Protocol
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import agents_for
 from penstock.agents.handoffs import transfer_of
+from penstock.chat.children.work import ChildWork
 from penstock.chat.direct_calls import CommandWork, DirectCalls
 from penstock.chat.inbox import start_of_call
 from penstock.chat.recorded.undo import UndoReader
@@ -125,7 +126,7 @@ class TaskDispatcher:
         commands: CommandWork,
         *,
         flows: FlowBody,
-        children: ChatWork,
+        children: ChildWork,
         closer: TaskCloser,
     ) -> None:
         self._chat = chat
@@ -143,6 +144,17 @@ class TaskDispatcher:
 
     def work(self, held: HeldLog, task: TaskState) -> Awaitable[None]:
         """Return the coroutine that runs or resumes the task."""
+        held.trees = self._children.trees
+        if task.waits.children and not isinstance(task.brief, ChildRequested):
+            return self._work_in_tree(held, task)
+        return self._work(held, task)
+
+    async def _work_in_tree(self, held: HeldLog, task: TaskState) -> None:
+        """Run or resume the task at the root of a tree, with what its tree has spent."""
+        await self._children.trees.load(task)
+        await self._work(held, task)
+
+    def _work(self, held: HeldLog, task: TaskState) -> Awaitable[None]:
         brief = task.brief
         if isinstance(brief, FlowRequested):
             return self._flows.work(held, task, brief)

@@ -7,6 +7,9 @@ work. No await may separate the release of a reservation from the event with the
 the release comes first: in such a gap another call could spend the same remainder. In the other
 order both count for a moment, so a limit may be reached early but is not exceeded.
 
+The children of a task reserve in one budget, which the task at the root of their tree joins when
+it requests the first of them (`Budget.join`).
+
 An agent that works for a call has a budget of its own within that of its caller (`PartialBudget`):
 work reserves in both, the outer one first. What such an agent used is in the fold, too.
 
@@ -15,12 +18,14 @@ earlier activations, and forward by the waits that the runtime's own retries ask
 Shown by tests/engine/test_budget.py.
 """
 
+from typing import Protocol
+
 from msgspec import Struct
 
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.clock import Clock
 from penstock.core.errors import ConfigError
-from penstock.engine.task_state import PartSpent, Spent
+from penstock.engine.task_state import PartSpent, Spent, TaskState
 
 NO_PRICE = (
     "budget_cost_usd limits what a task may cost, but its model has no price: set input_price and "
@@ -39,51 +44,101 @@ class Allowance(Struct, frozen=True, kw_only=True):
     """Time in activations; waiting for people does not count."""
 
 
+class Used(Protocol):
+    """The amounts that a budget compares with its allowance, as in `Spent`."""
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens that models have read."""
+        ...
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens that models have written."""
+        ...
+
+    @property
+    def model_calls(self) -> int:
+        """Calls of models."""
+        ...
+
+    @property
+    def tool_calls(self) -> int:
+        """Calls of tools."""
+        ...
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The money spent; None if a model had no price."""
+        ...
+
+
+class Account:
+    """An allowance, and the amounts that were spent and are reserved by running work."""
+
+    __slots__ = ("allowance", "calls", "cost", "models", "spent", "tokens")
+
+    def __init__(self, allowance: Allowance, spent: Used) -> None:
+        self.allowance = allowance
+        self.spent = spent
+        self.calls = self.models = self.tokens = 0
+        self.cost = 0.0
+
+    def take_over(self, other: "Account") -> None:
+        """Take over the allowance of another account, and what is reserved in it."""
+        self.allowance = other.allowance
+        self.calls += other.calls
+        self.models += other.models
+        self.tokens += other.tokens
+        self.cost += other.cost
+
+
 class Budget:
     """An Allowance with the amounts spent (from the log) and reserved (by running work)."""
 
     __slots__ = (
-        "_allowance",
-        "_calls",
         "_clock",
-        "_cost",
-        "_models",
-        "_spent",
-        "_tokens",
+        "account",
         "ends_at",
         "rested",
     )
 
     def __init__(self, allowance: Allowance, spent: Spent, clock: Clock) -> None:
-        self._allowance = allowance
-        self._spent = spent
+        self.account = Account(allowance, spent)
         self._clock = clock
         self.ends_at = clock.monotonic() - spent.active_ms / 1000 + allowance.seconds
         """When the task's time is up, on the monotonic clock."""
-        self._calls = 0
-        self._models = 0
-        self._tokens = 0
-        self._cost = 0.0
         self.rested = 0.0
         """Seconds in activations that do not count."""
 
+    def join(self, account: Account) -> None:
+        """Spend from now on from the account of the tree below this task; its time stays its own.
+
+        Work that runs now counts as reserved there.
+        """
+        if self.account is not account:
+            account.take_over(self.account)
+            self.account = account
+
     def reserve_call(self) -> None:
         """Reserve one tool call, or raise BudgetExceeded."""
-        if self._spent.tool_calls + self._calls >= self._allowance.tool_calls:
+        if self.account.spent.tool_calls + self.account.calls >= self.account.allowance.tool_calls:
             raise BudgetExceeded(
-                f"the budget of {self._allowance.tool_calls} tool calls is used up"
+                f"the budget of {self.account.allowance.tool_calls} tool calls is used up"
             )
         if self.seconds_left() <= 0:
-            raise BudgetExceeded(f"the budget of {self._allowance.seconds:g} seconds is used up")
-        self._calls += 1
+            raise BudgetExceeded(
+                f"the budget of {self.account.allowance.seconds:g} seconds is used up"
+            )
+        self.account.calls += 1
 
     def settle_call(self) -> None:
         """Release the reservation of a tool call that is in the log now or did not run."""
-        self._calls -= 1
+        self.account.calls -= 1
 
     def spent(self) -> bool:
         """Return whether any limit is used up, so that no further call can follow."""
-        used, allowance = self._spent, self._allowance
+        used, allowance = self.account.spent, self.account.allowance
         tokens, cost = allowance.tokens, allowance.cost_usd
         return (
             used.tool_calls >= allowance.tool_calls
@@ -98,28 +153,31 @@ class Budget:
 
         Raises ConfigError if the cost is limited and the model has no price.
         """
-        used, allowance = self._spent, self._allowance
-        if used.model_calls + self._models >= allowance.model_calls or self.seconds_left() <= 0:
+        used, allowance = self.account.spent, self.account.allowance
+        if (
+            used.model_calls + self.account.models >= allowance.model_calls
+            or self.seconds_left() <= 0
+        ):
             return False
-        spent = used.input_tokens + used.output_tokens + self._tokens
+        spent = used.input_tokens + used.output_tokens + self.account.tokens
         if allowance.tokens is not None and spent + tokens > allowance.tokens:
             return False
         cost = cost_usd or 0.0
         if allowance.cost_usd is not None:
             if cost_usd is None:
                 raise ConfigError(NO_PRICE)
-            if (used.cost_usd or 0) + self._cost + cost > allowance.cost_usd:
+            if (used.cost_usd or 0) + self.account.cost + cost > allowance.cost_usd:
                 return False
-        self._models += 1
-        self._tokens += tokens
-        self._cost += cost
+        self.account.models += 1
+        self.account.tokens += tokens
+        self.account.cost += cost
         return True
 
     def settle_model(self, tokens: int, cost_usd: float | None = None) -> None:
         """Release the reservation of a model call whose real figures are in the log."""
-        self._models -= 1
-        self._tokens -= tokens
-        self._cost -= cost_usd or 0.0
+        self.account.models -= 1
+        self.account.tokens -= tokens
+        self.account.cost -= cost_usd or 0.0
 
     def rest(self, seconds: float) -> None:
         """Exclude seconds in which the task only waited for a retry."""
@@ -150,6 +208,10 @@ class PartialBudget(Budget):
         self.ends_at = clock.monotonic() - worked + allowance.seconds
         self.has_refused = False
         """Whether its own allowance ended work that its caller's budget would have allowed."""
+
+    def join(self, account: Account) -> None:
+        """Have the whole task spend from the account of its tree."""
+        self._outer.join(account)
 
     def reserve_call(self) -> None:
         """Reserve one tool call in both budgets, or raise BudgetExceeded."""
@@ -209,3 +271,15 @@ class PartialBudget(Budget):
     @ends_at.setter
     def ends_at(self, moment: float) -> None:
         self._own_end = moment
+
+
+class Trees(Protocol):
+    """The budgets of the trees of tasks that this process works on."""
+
+    def bind(self, task: TaskState, budget: Budget) -> None:
+        """Have the budget of a task at a root join that of its tree, if the tree is loaded."""
+        ...
+
+    async def load(self, task: TaskState) -> None:
+        """Load the budget of the tree below a task."""
+        ...

@@ -42,6 +42,7 @@ from penstock.core.events.history_events import MessagesErased
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import World
 from penstock.core.stored.changes import Change
+from penstock.engine.budget import Trees
 from penstock.engine.session_state import SessionState
 from penstock.store.logs.log import Lease, Log
 
@@ -78,6 +79,7 @@ class HeldLog:
         "lost",
         "recovers",
         "state",
+        "trees",
     )
 
     def __init__(
@@ -106,6 +108,8 @@ class HeldLog:
         """The current task was started with the lease and has not run yet."""
         self.recovers = lease.crashed
         """The previous holder crashed, and no task has run since."""
+        self.trees: Trees | None = None
+        """The budgets of trees of tasks, while a task works that may have children."""
 
     def add(self, event: Event, task_id: TaskId, path: CallPath | None = None) -> None:
         """Apply the event to the state; the next `submit` or `commit` writes it."""

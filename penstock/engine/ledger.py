@@ -113,6 +113,8 @@ class Ledger:
         """Amounts of limited resources that running calls have claimed, by the resource's name."""
         self.open_step: list[CallPath] = []
         """The call that has a step open; a task has at most one."""
+        if task.waits.children and held.trees is not None:
+            held.trees.bind(task, budget)
 
     def with_budget(self, budget: Budget) -> "Ledger":
         """Return this ledger for a part of its task, which has a budget of its own."""

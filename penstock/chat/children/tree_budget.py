@@ -6,9 +6,9 @@ child alone (`limits.child_seconds`).
 
 How: the newest trees whose children work here have one Budget each in this process. Its usage is
 the sum of the tasks of the tree; those that work here are counted as they work, all others as their
-logs say when the first child starts. Processes that work on one tree at the same time do not see
-what the others use until then, and the root itself has its own budget, without what its children
-use afterwards.
+logs say when the tree is loaded. The root joins it: before it requests its first child, and at the
+start of each of its activations after that (`TaskDispatcher`, `Ledger`). Processes that work on one
+tree at the same time do not see what the others use after they loaded it.
 Shown by tests/chat/children/test_tree_budget.py.
 """
 
@@ -35,45 +35,49 @@ _KEPT = 64
 AllowanceOf = Callable[[TaskRecord], Allowance]
 
 
-class TreeSpent(Spent):
-    """The usage of a tree. It is added up when the tasks of the tree have changed it."""
+class TreeSpent:
+    """The usage of a tree: the sum of its tasks, of which some work now."""
 
-    def gather(self, tasks: "dict[TaskId, Spent]") -> None:
-        """Become the sum of the tasks."""
-        every = tasks.values()
-        prices = [each.cost_usd for each in every]
-        self.input_tokens = sum(each.input_tokens for each in every)
-        self.output_tokens = sum(each.output_tokens for each in every)
-        self.model_calls = sum(each.model_calls for each in every)
-        self.tool_calls = sum(each.tool_calls for each in every)
-        self.cost_usd = None if None in prices else sum(price or 0.0 for price in prices)
+    def __init__(self) -> None:
+        self.tasks: dict[TaskId, Spent] = {}
+        """The usage of each task; that of a task that works here changes as it works."""
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens that models have read."""
+        return sum(each.input_tokens for each in self.tasks.values())
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens that models have written."""
+        return sum(each.output_tokens for each in self.tasks.values())
+
+    @property
+    def model_calls(self) -> int:
+        """Calls of models."""
+        return sum(each.model_calls for each in self.tasks.values())
+
+    @property
+    def tool_calls(self) -> int:
+        """Calls of tools."""
+        return sum(each.tool_calls for each in self.tasks.values())
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The money spent; None if a model had no price."""
+        prices = [each.cost_usd for each in self.tasks.values()]
+        return None if None in prices else sum(price or 0.0 for price in prices)
 
 
 class TreeBudget(Budget):
     """The budget of one tree."""
 
-    __slots__ = ("_sum", "tasks")
+    __slots__ = ("tasks",)
 
     def __init__(self, allowance: Allowance, clock: Clock) -> None:
-        self._sum = TreeSpent()
-        self.tasks: dict[TaskId, Spent] = {}
-        """The usage of each task; that of a task that works here changes as it works."""
-        super().__init__(replace(allowance, seconds=math.inf), self._sum, clock)
-
-    def reserve_call(self) -> None:
-        """Reserve one tool call of any task, or raise BudgetExceeded."""
-        self._sum.gather(self.tasks)
-        super().reserve_call()
-
-    def spent(self) -> bool:
-        """Return whether any limit of the tree is used up."""
-        self._sum.gather(self.tasks)
-        return super().spent()
-
-    def reserve_model(self, tokens: int, cost_usd: float | None = None) -> bool:
-        """Reserve one model call of any task; return False if it exceeds a limit."""
-        self._sum.gather(self.tasks)
-        return super().reserve_model(tokens, cost_usd)
+        super().__init__(replace(allowance, seconds=math.inf), Spent(), clock)
+        spent = TreeSpent()
+        self.account.spent, self.tasks = spent, spent.tasks
 
 
 class BudgetKeeper:
@@ -90,26 +94,40 @@ class BudgetKeeper:
         """Those of the newest trees: to add one up again costs a read for each of its tasks."""
         self._loading: WeakValueDictionary[TaskId, asyncio.Lock] = WeakValueDictionary()
 
+    def bind(self, task: TaskState, budget: Budget) -> None:
+        """Have the budget of a task at a root join that of its tree, if the tree is loaded."""
+        if (tree := self._trees.get(task.task_id)) is not None:
+            tree.tasks[task.task_id] = task.spent
+            budget.join(tree.account)
+
+    async def load(self, task: TaskState) -> None:
+        """Load the budget of the tree below a task, which is its root."""
+        await self._tree(task.task_id, task)
+
     async def of(self, task: TaskState, child: ChildRequested) -> TreeBudget | None:
         """Return the budget of a child's tree, with the child; None if the root was erased."""
-        lock = self._loading.get(child.root) or asyncio.Lock()
-        self._loading[child.root] = lock
+        return await self._tree(child.root, task)
+
+    async def _tree(self, root: TaskId, task: TaskState) -> TreeBudget | None:
+        """Return the budget of a tree, in which a task works here."""
+        lock = self._loading.get(root) or asyncio.Lock()
+        self._loading[root] = lock
         async with lock:
-            tree = self._trees.get(child.root) or await self._loaded(child.root)
-        if tree is not None:
-            self._trees[child.root] = tree
-            if len(self._trees) > _KEPT:
-                self._trees.popitem(last=False)
-            tree.tasks[task.task_id] = task.spent
+            tree = self._trees.pop(root, None) or await self._loaded(root, but=task.task_id)
+            if tree is not None:
+                self._trees[root] = tree
+                tree.tasks[task.task_id] = task.spent
+                if len(self._trees) > _KEPT:
+                    self._trees.popitem(last=False)
         return tree
 
-    async def _loaded(self, root: TaskId) -> TreeBudget | None:
+    async def _loaded(self, root: TaskId, *, but: TaskId) -> TreeBudget | None:
         record = await self._projections.find_task(root)
         if record is None:
             return None
         tree = TreeBudget(self._allowance_of(record), self._clock)
         for each in [record, *await self._below(root)]:
-            if each.started_seq is not None:
+            if each.started_seq is not None and each.task_id != but:
                 _, usage, _ = await spent_on(self._log, each)
                 spent = tree.tasks[each.task_id] = Spent()
                 spent.add(usage)

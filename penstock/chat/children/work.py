@@ -56,7 +56,7 @@ class ChildWork(ChatWork):
     ) -> None:
         super().__init__(participants, world, bus, key=key)
         self._projections, self._in_tree = projections, self._with_tree
-        self._trees = BudgetKeeper(log, projections, world.clock, allowance_of=self._allowance_of)
+        self.trees = BudgetKeeper(log, projections, world.clock, allowance_of=self._allowance_of)
         self._places: WeakValueDictionary[TaskId, asyncio.Semaphore] = WeakValueDictionary()
         """How many more tasks of each tree may work, by its root."""
 
@@ -132,7 +132,7 @@ class ChildWork(ChatWork):
 
     async def _with_tree(self, task: TaskState, own: Budget) -> Budget:
         """Return the budget of the child within that of its tree."""
-        tree = await self._trees.of(task, _request(task))
+        tree = await self.trees.of(task, _request(task))
         if tree is None:
             return own
         # Its time has a reason of its own: `work` ends it.

@@ -204,6 +204,10 @@ class Spawner:
         return await self.port.find(task_ids, self._invocation.caller.profile)
 
     async def _create(self, children: Sequence[tuple[TaskId, ChildRequested]]) -> None:
+        ledger = self._ledger
+        if ledger.held.trees is not None and self._root()[1] is None:
+            await ledger.held.trees.load(ledger.task)
+            ledger.held.trees.bind(ledger.task, ledger.budget)
         try:
             await self.port.create(children)
         except SessionBusy as error:
