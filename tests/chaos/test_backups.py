@@ -104,6 +104,21 @@ async def test_a_backup_taken_while_100_chats_run_is_whole(
         assert (logs, drift) == (made["logs"], [])
         await database.close()
     assert json.loads(backups[1].stdout)["events"] > 0
+    await asyncio.to_thread(check_restored, tmp_path)
+
+
+def check_restored(place: Path) -> None:
+    """A backup becomes a project in which `doctor` finds nothing, and which continues."""
+    other = place / "other"
+    other.mkdir()
+    restored = penstock("restore", place / "backup1", "-p", other)
+    assert restored.returncode == 0, restored.stderr
+    examined = penstock("doctor", "-p", other)
+    assert examined.returncode == 0, examined.stdout
+    assert "✗" not in examined.stdout
+    assert "✓ leases" in examined.stdout
+    continued = penstock("chat", "hello again", "-p", other)
+    assert continued.returncode == 0, continued.stderr
 
 
 def test_a_target_that_is_full_gets_nothing(project: Path, tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ is complete when its folder has its name: until then the folder has another one.
 erased before the backup began is not in it.
 
 How it works. SQLite is copied in steps of 1 MiB inside one read transaction, so writers continue
-and no step has to be repeated; only the write-ahead log grows meanwhile. Then the blobs are copied
-that the copy names. An erasure may delete one of them before that: the database is then copied
-again. In the copy no log has a lease, and unfinished replies are dropped. At the end SQLite checks
-the file, a sample of the logs is folded, and `backup_folder.py` writes the sums of all files.
+and no step has to be repeated; only the write-ahead log grows meanwhile. Postgres is copied into a
+file of SQLite (`postgres_copy.py`). Then the blobs are copied that the copy names. An erasure may
+delete one of them before that: the database is then copied again. In the copy no log has a lease,
+and unfinished replies are dropped. At the end SQLite checks the file, a sample of the logs is
+folded, and `backup_folder.py` writes the sums of all files.
 
 Relies on: a blob never changes, and is stored before the event that names it. A rename of a folder
 is atomic. Proof: tests/store/upkeep/test_backup.py, tests/chaos/test_backups.py.
@@ -19,6 +20,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Collection
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,6 +57,7 @@ from penstock.store.upkeep.backup_folder import (
     write_file,
 )
 from penstock.store.upkeep.contents import drifted, named_blobs
+from penstock.store.upkeep.postgres_copy import copy_postgres
 
 _STEP_PAGES = 256
 _PAUSE = 0.002
@@ -106,7 +109,11 @@ class BackupWriter:
         raise StoreError("blobs were erased while each of 5 copies was made; try again later")
 
     async def _copy_database(self, target: Path) -> None:
-        await self._database.read(partial(_copy, target, self._progress))
+        if self._database.dialect == "sqlite":
+            await self._database.read(partial(_copy, target, self._progress))
+        else:
+            await copy_postgres(self._database, target, self._progress)
+        await asyncio.to_thread(_settle, target)
 
     async def _copy_blobs(self, copy: Database, folder: Path) -> set[BlobId]:
         """Copy the blobs that the copy names, and drop others. Return those that do not exist."""
@@ -149,7 +156,7 @@ class BackupWriter:
 
 
 def _copy(target: Path, progress: Progress, connection: Connection) -> None:
-    """Copy a SQLite database of another connection, as of one moment, and prepare the copy."""
+    """Copy a SQLite database of another connection, as of one moment."""
     target.unlink(missing_ok=True)
     driver: Any = connection.connection.dbapi_connection
     pause = threading.Event()
@@ -173,7 +180,6 @@ def _copy(target: Path, progress: Progress, connection: Connection) -> None:
         copy = sqlite3.connect(target, isolation_level=None)
         try:
             driver.backup(copy, pages=_STEP_PAGES, progress=step)
-            _settle(copy)
         finally:
             copy.close()
     except sqlite3.Error as error:
@@ -182,8 +188,16 @@ def _copy(target: Path, progress: Progress, connection: Connection) -> None:
         connection.exec_driver_sql("ROLLBACK")
 
 
-def _settle(copy: sqlite3.Connection) -> None:
+def _settle(file: Path) -> None:
     """Release all leases of a copy and drop unfinished replies: its tasks resume where they are."""
+    try:
+        with closing(sqlite3.connect(file, isolation_level=None)) as copy:
+            _release(copy)
+    except sqlite3.Error as error:
+        raise failure_of(error, str(file)) or error from error
+
+
+def _release(copy: sqlite3.Connection) -> None:
     copy.execute("PRAGMA secure_delete = ON")
     copy.execute("BEGIN IMMEDIATE")
     copy.execute("UPDATE logs SET owner = NULL, lease_until = 0 WHERE owner IS NOT NULL")
@@ -232,14 +246,12 @@ def _drop_others(folder: Path, named: Collection[BlobId]) -> None:
 
 
 async def open_unprepared(url: str, blob_place: str, limits: Limits) -> tuple[Database, Blobs]:
-    """Open a file that exists, without creating or upgrading anything. Raises ConfigError."""
-    file = file_of(parse_url(url))
-    if file is None:
-        raise ConfigError(
-            f"`penstock backup` copies files of SQLite, found {place_of(parse_url(url))}. Back a"
-            " Postgres up with pg_dump, then copy the blobs"
-        )
-    if not await asyncio.to_thread(file.is_file):
+    """Open a database that exists, without creating or upgrading it. Raises ConfigError."""
+    address = parse_url(url)
+    file, is_sqlite = file_of(address), address.get_backend_name() == "sqlite"
+    if file is None and is_sqlite:
+        raise ConfigError(f"`penstock backup` copies no database in memory: {place_of(address)}")
+    if file is not None and not await asyncio.to_thread(file.is_file):
         raise ConfigError(f"there is no database at {file}")
     database = await open_database(url, limits=limits, how=Opening.AS_IT_IS)
     return database, open_blobs(blob_place)

@@ -36,8 +36,10 @@ from penstock.store.upkeep.backup_folder import Progress
 from penstock.store.upkeep.contents import drifted, named_blobs
 from penstock.store.upkeep.restore import held_alone
 
+TABLES: Sequence[Table] = metadata.sorted_tables
 _CHUNK = 500
 """Rows in one transaction: at most 16 MB of bodies."""
+Row = dict[str, Any]
 _OTHERS = """
 SELECT DISTINCT application_name FROM pg_stat_activity WHERE datname = current_database()
 AND application_name LIKE 'penstock %%' AND application_name <> current_setting('application_name')
@@ -106,14 +108,14 @@ class Move:
         )
 
     async def _copy_tables(self) -> dict[str, int]:
-        totals = [await self._source.read(partial(_count, table)) for table in _TABLES]
+        totals = [await self._source.read(partial(count_rows, table)) for table in TABLES]
         done, total, copied = 0, sum(totals), dict[str, int]()
-        for table in _TABLES:
+        for table in TABLES:
             place: Any = None
             copied[str(table.name)] = 0
-            while rows := await self._source.read(partial(_chunk, table, place)):
-                await self._target.write(partial(_insert, table, rows))
-                place = tuple(rows[-1][each.name] for each in table.primary_key)
+            while rows := await self._source.read(partial(chunk, table, place)):
+                await self._target.write(partial(insert, table, rows))
+                place = place_after(table, rows)
                 copied[str(table.name)] += len(rows)
                 done += len(rows)
                 self._progress("rows", done, total)
@@ -136,8 +138,8 @@ class Move:
     async def _verified(self, source_blobs: Blobs, target_blobs: Blobs) -> str:
         """Compare all tables, and fold the target's logs. Return the digest of both sides."""
         whole = sha256()
-        for table in _TABLES:
-            self._progress("verifying", _TABLES.index(table), len(_TABLES))
+        for table in TABLES:
+            self._progress("verifying", TABLES.index(table), len(TABLES))
             both = [await _digest(each, table) for each in (self._source, self._target)]
             if both[0] != both[1]:
                 raise StoreCorrupt(
@@ -152,11 +154,8 @@ class Move:
                 f"the lists of {self._target.place} are not what its events give:"
                 f" {found[1][0]}. The source is unchanged"
             )
-        self._progress("verifying", len(_TABLES), len(_TABLES))
+        self._progress("verifying", len(TABLES), len(TABLES))
         return whole.hexdigest()
-
-
-_TABLES: Sequence[Table] = metadata.sorted_tables
 
 
 async def open_move(
@@ -220,8 +219,8 @@ def _refuse_others(now: int, connection: Connection) -> None:
 def _refuse_content(place: str, connection: Connection) -> None:
     if marks_of(connection):  # of a move that was cut, or that is undone by this one
         return
-    for table in _TABLES:
-        if table is not installation and (rows := _count(table, connection)):
+    for table in TABLES:
+        if table is not installation and (rows := count_rows(table, connection)):
             raise ConfigError(
                 f"{place} is not empty: it has {count(rows, 'row')} in {table.name}. Name an empty"
                 " database; nothing was changed"
@@ -240,17 +239,20 @@ def _unmark(connection: Connection) -> None:
 
 def _empty(source: str, connection: Connection) -> None:
     """Delete all rows of the target, and mark it."""
-    for table in reversed(_TABLES):
-        connection.execute(table.delete())
+    empty(connection)
     _mark(MOVING, source, connection)
 
 
-def _count(table: Table, connection: Connection) -> int:
+# ---- rows of tables, which the backup of a Postgres database copies, too ----
+
+
+def count_rows(table: Table, connection: Connection) -> int:
+    """Return how many rows a table has."""
     return connection.execute(select(func.count()).select_from(table)).scalar_one()
 
 
-def _chunk(table: Table, place: Any, connection: Connection) -> list[dict[str, Any]]:
-    """Return the next rows after a primary key, without marks."""
+def chunk(table: Table, place: Any, connection: Connection) -> list[Row]:
+    """Return the next rows after a primary key, without marks; None is before the first one."""
     key = tuple_(*table.primary_key)
     rows = select(table).order_by(*table.primary_key).limit(_CHUNK)
     if place is not None:
@@ -260,15 +262,27 @@ def _chunk(table: Table, place: Any, connection: Connection) -> list[dict[str, A
     return [dict(each) for each in connection.execute(rows).mappings()]
 
 
-def _insert(table: Table, rows: Sequence[dict[str, Any]], connection: Connection) -> None:
+def place_after(table: Table, rows: Sequence[Row]) -> Any:
+    """Return the primary key of the last row."""
+    return tuple(rows[-1][each.name] for each in table.primary_key)
+
+
+def insert(table: Table, rows: Sequence[Row], connection: Connection) -> None:
+    """Add rows to a table."""
     connection.execute(table.insert(), rows)
+
+
+def empty(connection: Connection) -> None:
+    """Delete all rows of all tables."""
+    for table in reversed(TABLES):
+        connection.execute(table.delete())
 
 
 async def _digest(database: Database, table: Table) -> Digest:
     number, total, place = 0, 0, None
-    while rows := await database.read(partial(_chunk, table, place)):
+    while rows := await database.read(partial(chunk, table, place)):
         for row in rows:
             total += int.from_bytes(sha256(_encode(list(row.values()))).digest()[:16], "big")
         number += len(rows)
-        place = tuple(rows[-1][each.name] for each in table.primary_key)
+        place = place_after(table, rows)
     return Digest(number, total % 2**128)

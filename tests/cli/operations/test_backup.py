@@ -96,3 +96,16 @@ def test_progress_is_shown_in_a_terminal_only(*, is_terminal: bool) -> None:
         report("database", 1, 2)
         report("database", 2, 2)
     assert ("database" in out.getvalue()) is is_terminal
+
+
+def test_a_project_on_postgres_is_backed_up_by_its_address(
+    postgres_url: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_DATABASE_URL", postgres_url)
+    run("chat", "hello Ann")
+    code, out, err = run("backup", str(tmp_path / "one"))
+    assert (code, out.startswith("backed up")) == (0, True), err
+    monkeypatch.delenv("PENSTOCK_DATABASE_URL")
+    assert run("restore", str(tmp_path / "one"))[0] == 0
+    assert "hello Ann" in run("tasks", "list")[1]
+    assert run("doctor")[0] == 0

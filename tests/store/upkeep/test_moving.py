@@ -11,11 +11,23 @@ from penstock.core.errors import ConfigError, StoreCorrupt, StoreFull, StoreLock
 from penstock.core.ids import BlobId
 from penstock.core.limits import Limits
 from penstock.store.blobs import Blobs, open_blobs
-from penstock.store.database import open_database
+from penstock.store.database import Database, open_database
 from penstock.store.logs.owners import this_process
 from penstock.store.logs.sql_log import SqlLog
+from penstock.store.schema import MOVED
+from penstock.store.tables import installation, state
 from penstock.store.upkeep.contents import drifted
-from penstock.store.upkeep.moving import Moved, abandon, open_move
+from penstock.store.upkeep.moving import (
+    TABLES,
+    Moved,
+    abandon,
+    chunk,
+    count_rows,
+    empty,
+    insert,
+    open_move,
+    place_after,
+)
 from penstock.testing.clock import FakeClock
 from tests.kit.backups import silent
 from tests.kit.log_entries import CHAT, held, live_a_little, note
@@ -219,3 +231,34 @@ async def test_a_log_that_grows_after_a_move_to_postgres_is_whole(
     await log.append(lease, [note("x" * 500)])
     assert (await log.read(CHAT))[-1].seq == 14
     await database.close()
+
+
+ROW = {"kind": "profile", "scope_id": "ann", "value": "1", "revision": "r"}
+
+
+async def test_all_rows_are_read_once_in_chunks(database: Database) -> None:
+    wanted = [ROW | {"key": b"k%04d" % number, "expires_at": None} for number in range(1201)]
+    for start in range(0, len(wanted), 100):
+        await database.write(partial(insert, state, wanted[start : start + 100]))
+    assert await database.read(partial(count_rows, state)) == len(wanted)
+    found, sizes, place = [], [], None
+    while rows := await database.read(partial(chunk, state, place)):
+        place = place_after(state, rows)
+        found += [each["key"] for each in rows]
+        sizes.append(len(rows))
+    assert found == [each["key"] for each in wanted]
+    assert max(sizes) < len(wanted)
+
+
+async def test_marks_of_moves_are_no_content(database: Database) -> None:
+    mark = {"name": MOVED, "value": b"elsewhere"}
+    await database.write(lambda each: each.execute(installation.insert(), mark))
+    rows = await database.read(partial(chunk, installation, None))
+    assert MOVED not in {each["name"] for each in rows}
+    assert len(rows) < await database.read(partial(count_rows, installation))
+
+
+async def test_a_database_is_emptied(database: Database) -> None:
+    await database.write(empty)
+    counts = [await database.read(partial(count_rows, table)) for table in TABLES]
+    assert set(counts) == {0}
