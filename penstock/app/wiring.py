@@ -291,11 +291,15 @@ class Assembly:
             arguments_of=partial(wanted_by, project_parts.flows.library),
             world=world,
         )
-        storage, flows, closer = self._storage, self._flow_work, self._closer
-        chat_parts = (self._participants, world, self._bus)
-        children = ChildWork(*chat_parts, key=key, projections=storage.projections, log=storage.log)
+        flows, closer = self._flow_work, self._closer
+        children = self._child_work(ChildWork)
         works = (chat, DirectWork(calls, self._undo_reader), commands)
         return TaskDispatcher(*works, flows=flows, children=children, closer=closer)
+
+    def _child_work(self, of_kind: type[ChildWork]) -> ChildWork:
+        storage, parts = self._storage, (self._participants, self._world, self._bus)
+        lists, log = storage.projections, storage.log
+        return of_kind(*parts, key=storage.key, projections=lists, log=log)
 
     @cached_property
     def _undo_reader(self) -> UndoReader:

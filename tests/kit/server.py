@@ -25,7 +25,7 @@ from penstock.app.runtime_parts import (
 from penstock.app.settings_sections import RateSection, ServerSection
 from penstock.app.wiring import assemble
 from penstock.core.clock import Clock, SystemClock
-from penstock.core.ids import new_id
+from penstock.core.ids import ProfileId, new_id
 from penstock.core.limits import Limits, World
 from penstock.models.model import Model
 from penstock.models.resolve import ModelRegistry
@@ -143,6 +143,16 @@ async def database_at(tmp_path: Path, **limits: float) -> AsyncIterator[Database
         yield database
     finally:
         await database.close()
+
+
+async def use_key(
+    server: InMemoryServer, name: str, *permissions: str, profile: str | None = None
+) -> None:
+    """Send all further requests with a new key, of its own profile or of another one."""
+    owner = None if profile is None else ProfileId(profile)
+    keys = server.database_parts.keys
+    key = await keys.create(name, profile_id=owner, permissions=permissions)
+    server.client.headers["authorization"] = f"Bearer {key}"
 
 
 @asynccontextmanager

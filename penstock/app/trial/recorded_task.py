@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment, SystemClock
+from penstock.core.events.child_events import ChildrenSpawned, WaiterAdded
 from penstock.core.events.events import (
     CallRetried,
     CallSettled,
@@ -32,16 +33,18 @@ from penstock.core.events.events import (
     TaskStarted,
     TaskSuspended,
 )
-from penstock.core.events.flow_events import RunEnded
+from penstock.core.events.flow_events import AgentStarted, RunEnded, StepSettled, StepStarted
 from penstock.core.events.history_events import Forked, Summarised
 from penstock.core.events.hook_events import HookDecided
 from penstock.core.ids import TaskId
 
 OF_PROCESSES = (
     *(TaskResumed, TaskSuspended, TaskBlocked, ReplyRestarted, CallStarted, CallRetried),
-    *(NoteEmitted, StateWritten, SecretGiven, Forked),
+    *(NoteEmitted, StateWritten, SecretGiven, Forked, WaiterAdded, RunEnded),
 )
-"""Events that decide nothing: a restarted process writes them again, or leaves them out."""
+"""Events that decide nothing: a restarted process writes them again, or leaves them out; the end of
+another task is in the outcome of the call that waited for it."""
+_STEPS = (StepStarted, AgentStarted, StepSettled)
 _ARRIVALS = (QuestionAnswered, RunEnded, CancelRequested)
 """Events from outside, which the replay adds when the task waits for them."""
 
@@ -79,8 +82,10 @@ class ReplayClock:
 class RecordedTask:
     """The events of one task, by kind and path."""
 
-    def __init__(self, records: Sequence[Record], task_id: TaskId) -> None:
+    def __init__(self, records: Sequence[Record], task_id: TaskId, shown: str = "task") -> None:
         self.task_id = task_id
+        self.shown = shown
+        """Its name in the paths of a report."""
         self.own = [each for each in records if each.task_id == task_id]
         start = next((each.seq for each in self.own if type(each.event) is TaskStarted), None)
         self.start = start
@@ -112,6 +117,8 @@ class RecordedTask:
         self._queues[_key(event, path)].append(record)
         inner = event.question.path if isinstance(event, QuestionAsked) else path
         around = str(inner or "").rpartition("/")[0]
+        if isinstance(event, ChildrenSpawned):  # its path is that of the call itself
+            around = str(path)
         while around:
             plain = around.split("~")[0] if "~" in around.rpartition("/")[2] else around
             if plain in self._settled:
@@ -193,6 +200,12 @@ class RecordedTask:
         ended = self.ended
         failed = ended is not None and ended.error is not None
         return failed and all(isinstance(each, free) for each in left)
+
+    @property
+    def left_step(self) -> Record | None:
+        """The first event of a step of a flow that was not compared."""
+        steps = (each for each in self.own if isinstance(each.event, _STEPS))
+        return next((each for each in steps if self.is_open(each)), None)
 
     def _next(self, key: tuple[Any, ...]) -> Record | None:
         queue = self._queues.get(key)

@@ -7,14 +7,18 @@ project, assembled once more around three parts that answer from the record. `Re
 each event and applies the recorded one (see there). `_RecordedModel` compares what decides a
 request and gives the recorded reply. `_RecordedTool` wraps each tool: the call passes every step of
 the invoker, and then gets its recorded outcome. Scripts and agents that are tools are entered
-again; what happens inside them is answered the same way.
+again; what happens inside them is answered the same way. Tasks that the task requested have logs of
+their own: each is replayed after it, and the difference that was recorded first is the first one.
 
 Limits: the log has no text of system prompts and no schemas of tools. That a prompt or an offer is
 the same follows from the digest of the agent and from the ids that were offered
 (docs/decisions/104). Shown by tests/app/trial/test_replay.py.
 """
 
+import math
 from contextlib import suppress
+
+from msgspec.structs import replace
 
 from penstock.app.runtime import Runtime
 from penstock.app.trial.recorded_task import RecordedTask, ReplayClock
@@ -23,6 +27,7 @@ from penstock.app.trial.replay_log import ReplayLog
 from penstock.app.trial.replay_parts import ReplayAssembly
 from penstock.app.trial.saved_task import SavedTask
 from penstock.chat.recorded.replay_report import ReplayOptions, ReplayReport
+from penstock.core.call_errors import BudgetExceeded
 from penstock.core.errors import (
     Blocked,
     Cancel,
@@ -30,11 +35,13 @@ from penstock.core.errors import (
     TaskRunning,
     TextErased,
 )
+from penstock.core.events.child_events import ChildrenSpawned
 from penstock.core.events.events import CancelRequested, TaskResumed, TaskStarted
 from penstock.core.events.history_events import Erased, MessagesErased
 from penstock.core.ids import TaskId, new_id
 from penstock.core.limits import World
 from penstock.core.profile import Profile
+from penstock.core.task import TaskRecord
 from penstock.engine.session_state import fold
 
 _TOOL_CHANGES = {
@@ -55,23 +62,78 @@ async def replay(
 
 
 async def recorded(runtime: Runtime, task_id: str, profile: Profile) -> SavedTask:
-    """Return a task of a profile that has ended, with its log. Raises as `replay`."""
+    """Return a task of a profile that has ended, with its log and children. Raises as `replay`."""
     task = await runtime.requests.inbox.task(TaskId(task_id), profile)
     if not task.status.is_final:
         raise TaskRunning(f"the task {task_id} is {task.status.value}: replay it when it has ended")
-    records = await runtime.parts.storage.log.read(task.log_id, limit=task.ended_seq)
-    if any(isinstance(each.event, Erased | MessagesErased) for each in records):
+    saved = await _read(runtime, task)
+    if saved is None:
         raise TextErased("a text of this task was erased, so it cannot be replayed")
-    return SavedTask(task_id=task.task_id, records=records)
+    return saved
+
+
+async def _read(runtime: Runtime, task: TaskRecord) -> SavedTask | None:
+    """Return a task with its children; None if a text of it was erased."""
+    storage = runtime.parts.storage
+    records = await storage.log.read(task.log_id, limit=task.ended_seq)
+    if not records or any(isinstance(each.event, Erased | MessagesErased) for each in records):
+        return None
+    own = (each.event for each in records if each.task_id == task.task_id)
+    ids = [child for each in own if isinstance(each, ChildrenSpawned) for child in each.children]
+    children, absent = list[SavedTask](), list[TaskId]()
+    for child_id in ids:
+        child = await storage.projections.find_task(child_id)
+        is_ended = child is not None and child.status.is_final
+        saved = await _read(runtime, child) if child is not None and is_ended else None
+        if saved is None:
+            absent.append(child_id)
+        else:
+            children.append(saved)
+    return SavedTask(task_id=task.task_id, records=records, children=children, absent=absent)
 
 
 async def replay_saved(runtime: Runtime, task: SavedTask, options: ReplayOptions) -> ReplayReport:
-    """Replay a task whose log, up to its end, is given. Raises ConfigError."""
+    """Replay a task whose log, up to its end, is given, and its children. Raises ConfigError."""
     _check(runtime, options)
+    first = _replay_of(runtime, task, options)
+    report = await first.report()
+    if options.until is not None:  # names an event of the task itself
+        return report
+    warnings, found, found_at = [*report.warnings], report.difference, first.log.found_at
+    compared, total = report.compared_events, report.total_events
+    # Its children are compared, never continued: the real replies of two tasks would mix.
+    alone = replace(options, live=False, changes=replace(options.changes, model=None))
+    waiting = [task]
+    for each in waiting:  # grows while it is read: children of children
+        warnings += [f"{child} was erased, or has not ended: not compared" for child in each.absent]
+        waiting += each.children
+        for child in each.children:
+            below = _replay_of(runtime, child, alone, shown=f"child/{child.task_id}")
+            if below.was_out_of_budget:
+                warnings.append(f"the budget of its tree ended {child.task_id}: not compared")
+                continue
+            of_child = await below.report()
+            compared, total = compared + of_child.compared_events, total + of_child.total_events
+            warnings += of_child.warnings
+            if below.log.found_at is not None and below.log.found_at < (found_at or math.inf):
+                found, found_at = of_child.difference, below.log.found_at
+    return replace(
+        report,
+        compared_events=compared,
+        total_events=total,
+        stopped=report.stopped if found is report.difference else "difference",
+        difference=found,
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
+
+
+def _replay_of(
+    runtime: Runtime, task: SavedTask, options: ReplayOptions, *, shown: str = "task"
+) -> "_Replay":
     key = runtime.parts.storage.key
     is_foreign = task.is_foreign(key)
     task = task.rekeyed(key) if is_foreign else task
-    return await _Replay(runtime, task, options, is_foreign=is_foreign).report()
+    return _Replay(runtime, task, options, shown=shown, is_foreign=is_foreign)
 
 
 def _check(runtime: Runtime, options: ReplayOptions) -> None:
@@ -91,9 +153,15 @@ class _Replay:
     """One replay of one task."""
 
     def __init__(
-        self, runtime: Runtime, task: SavedTask, options: ReplayOptions, *, is_foreign: bool
+        self,
+        runtime: Runtime,
+        task: SavedTask,
+        options: ReplayOptions,
+        *,
+        shown: str,
+        is_foreign: bool,
     ) -> None:
-        record = RecordedTask(task.records, task.task_id)
+        record = RecordedTask(task.records, task.task_id, shown)
         parts, self.record = runtime.parts, record
         self.clock = clock = ReplayClock()
         world = World(clock, parts.world.limits, new_id)
@@ -102,6 +170,13 @@ class _Replay:
         self.log = ReplayLog(record, parts.storage.log, state, world, clock=clock, until=until)
         self.answers = Answers(record, self.log, options, is_foreign=is_foreign)
         self.assembly = ReplayAssembly(self.answers, parts, world, task.outputs)
+
+    @property
+    def was_out_of_budget(self) -> bool:
+        """Whether a child ended because its tree had used up the budget of the root."""
+        ended = self.record.ended
+        error = None if ended is None else ended.error
+        return error is not None and error.code == BudgetExceeded.code
 
     async def report(self) -> ReplayReport:
         """Run the task to its first difference or its end."""
@@ -139,6 +214,11 @@ class _Replay:
             if log.is_over or task.is_ended:
                 return
             arrival = self.record.arrival()
+            joins = task.waits.joins.values()
+            if arrival is None and joins and not (log.is_live or self.record.was_cut):
+                names = ", ".join(run for join in joins for run in join.runs)
+                message = f"the task {names} would be awaited now"
+                raise log.differ("code", message, None, path=task_id)
             if arrival is None or isinstance(arrival.event, CancelRequested) or log.is_live:
                 return  # from here on a person decided
             log.check_until(arrival)

@@ -13,6 +13,7 @@ from penstock.app.trial.recorded_task import RecordedTask
 from penstock.app.trial.replay_log import ReplayLog
 from penstock.chat.recorded.replay_report import DifferenceKind, ReplayOptions, hash_of, short
 from penstock.core.call import Effect
+from penstock.core.call_errors import ToolNotFound
 from penstock.core.envelope import Json
 from penstock.core.errors import Cancel
 from penstock.core.events.events import CallSettled, Record, ReplyReceived, TaskStarted
@@ -27,7 +28,7 @@ from penstock.tools.tool import Tool
 
 _NO_TEXT = "the log has no text of system prompts; only a digest of the agent says that it changed"
 _REFUSALS: dict[str, DifferenceKind] = {
-    "TOOL_NOT_FOUND": "tool_missing",
+    ToolNotFound.code: "tool_missing",
     "BUDGET_EXCEEDED": "limit",
     "LOOP_DETECTED": "limit",
     "NOT_PERMITTED": "permission",
@@ -165,7 +166,7 @@ class Answers:
                 raise self._runs_now(spec, found, settled)
         if spec.is_frame and spec.kind != SCRIPT:
             return await tool.run(input, invocation)
-        log.apply_inner(call.path)
+        log.apply_inner(call.path, invocation.edition.knows)
         if spec.is_frame and not self.is_foreign:
             return await tool.run(input, invocation)
         if settled.envelope.error is not None:

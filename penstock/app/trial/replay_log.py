@@ -27,8 +27,10 @@ from penstock.chat.recorded.replay_report import (
 )
 from penstock.core.call import CallPath
 from penstock.core.call_errors import BudgetExceeded, LoopDetected, NotPermitted, Rejected
+from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import Cancel
+from penstock.core.events.child_events import ChildrenSpawned
 from penstock.core.events.events import (
     CallSettled,
     Event,
@@ -78,6 +80,8 @@ class ReplayLog(HeldLog):
         super().__init__(log, lease, state, world, since=math.inf)
         self.record = record
         self.found: Difference | None = None
+        self.found_at: Moment | None = None
+        """When what differs first was recorded."""
         self.later: list[Difference] = []
         self.stopped: StopReason = "end"
         self.is_live = False
@@ -121,16 +125,26 @@ class ReplayLog(HeldLog):
         """Stop: a call that would change something now was not recorded like this."""
         raise self.stop("write")
 
+    async def refresh(self) -> None:
+        """Do nothing: no lease is held, and what arrived is in the record."""
+
     def apply(self, record: Record) -> None:
         """Apply a recorded event."""
         self._replay_clock.move(record.at)
         self.record.take(record)
         self.state.apply(record.event, record.task_id, record.path, record.at)
 
-    def apply_inner(self, path: CallPath) -> None:
-        """Apply what happened inside a call, which is not run again."""
+    def apply_inner(self, path: CallPath, knows: Callable[[str], bool]) -> None:
+        """Apply what happened inside a call, which is not run again.
+
+        But for calls of tools that are gone: a script that makes one gets today's error.
+        """
         for record in self.record.inner(path):
-            self.apply(record)
+            event, around = record.event, str(record.path or "").rpartition("/")[0]
+            # What did not run is an operation of the host, such as a request of a script.
+            is_own_call = isinstance(event, CallSettled) and event.ran and around == path
+            if not is_own_call or knows(getattr(event, "tool_id", "")):
+                self.apply(record)
 
     def go_live(self) -> None:
         """Compare no more: from now on real models and tools answer."""
@@ -172,7 +186,8 @@ class ReplayLog(HeldLog):
     ) -> Cancel:
         """Note the first difference, and return the signal that ends the replay."""
         seq = at.seq if at is not None else self.record.up_to
-        where = shown_path(self.record.task_id, path)
+        where = shown_path(self.record.task_id, path, self.record.shown)
+        self.found_at = self.found_at or (self._replay_clock.now() if at is None else at.at)
         self.note(difference(kind, summary, seq=seq, path=where, recorded=recorded, now=now))
         return Cancel() if self.is_live else self.stop("difference")
 
@@ -209,6 +224,9 @@ class ReplayLog(HeldLog):
                 )
             case CallSettled():
                 return self._called_more(event, where)
+            case ChildrenSpawned():
+                summary = f"the task {', '.join(event.children)} would be requested now"
+                return self.differ("code", summary, None, path=where, now={"key": event.key})
             case TaskEnded():
                 return self.differ(
                     "code", "the task ends now where it went on", None, path=where, now=_end(event)
@@ -278,6 +296,10 @@ class ReplayLog(HeldLog):
         raise self._differs(kind, f"the outcome of {tool}", recorded, (was, is_))
 
     def _compare_ends(self, recorded: Record, before: TaskEnded, now: TaskEnded) -> None:
+        if (left := self.record.left_step) is not None:
+            what = "the run ends now where another step began"
+            where = str(left.path or self._turn())
+            raise self.differ("code", what, left, path=where, now=_end(now))
         was, is_ = _end(before), _end(now)
         if was == is_:
             return
@@ -350,6 +372,7 @@ _DECISIONS: dict[type[Any], tuple[tuple[DifferenceKind, str, Callable[[Any], Any
     PromptResolved: (("prompt", "a part of the prompt", lambda event: event.text),),
     AgentReminded: (("prompt", "the reminder", lambda event: event.message),),
     AgentStarted: (
+        ("code", "the agent", lambda event: event.agent),
         ("prompt", "the prompt", lambda event: {"system": event.system, "message": event.message}),
         ("tools", "the offered tools", lambda event: list(event.offered)),
     ),

@@ -13,8 +13,10 @@ from penstock.agents.agent_settings import check_settings
 from penstock.agents.catalog import ModelSelector
 from penstock.app.runtime_parts import RuntimeParts, Storage
 from penstock.app.trial.replay_answers import Answers
+from penstock.app.trial.replay_child_work import ReplayedChildWork
 from penstock.app.trial.replay_children import ReplayChildren
 from penstock.app.wiring import Assembly
+from penstock.chat.children.work import ChildWork
 from penstock.chat.session import Participants
 from penstock.chat.task_bodies import TaskDispatcher
 from penstock.core.envelope import Json
@@ -75,6 +77,9 @@ class ReplayAssembly(Assembly):
         return _RecordedInvoker(
             self._answers, real.registry, real.rules, self._resources, world=self._world
         )
+
+    def _child_work(self, of_kind: type[ChildWork]) -> ChildWork:
+        return super()._child_work(ReplayedChildWork)
 
     @cached_property
     def _callbacks(self) -> Callbacks:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.core.call import CallPath
+from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.events.codec import from_wire, kind_of, to_wire
 from penstock.core.events.events import CallSettled, QuestionAsked, Record, ReplyReceived
@@ -38,9 +39,18 @@ class SavedTask(Struct, frozen=True, kw_only=True):
     """Outputs that are not in the blob store of this project."""
     made_with: str = ""
     """Says with which secret its paths were made; empty for that of this project."""
+    children: Sequence["SavedTask"] = ()
+    """The tasks that it requested, which have logs of their own."""
+    absent: Sequence[TaskId] = ()
+    """Children whose logs cannot be replayed: they were erased, or had not ended."""
 
     async def to_file(self, blobs: Blobs, key: bytes) -> bytes:
-        """Return the task as a file, with its outputs."""
+        """Return the task as a file, with its outputs and its children."""
+        wire = {"savedTask": _FORMAT, "madeWith": fingerprint(key), **await self.to_wire(blobs)}
+        return json.dumps(wire, ensure_ascii=False, indent=1).encode() + b"\n"
+
+    async def to_wire(self, blobs: Blobs) -> Json:
+        """Return the task and its children as JSON, with their outputs."""
         ids = {
             each.event.artifact_blob for each in self.records if isinstance(each.event, CallSettled)
         }
@@ -57,15 +67,14 @@ class SavedTask(Struct, frozen=True, kw_only=True):
             }
             for each in self.records
         ]
-        saved = {
-            "savedTask": _FORMAT,
+        return {
             "taskId": self.task_id,
             "logId": self.records[0].log_id,
-            "madeWith": fingerprint(key),
             "events": events,
             "outputs": outputs,
+            "children": [await each.to_wire(blobs) for each in self.children],
+            "absent": list(self.absent),
         }
-        return json.dumps(saved, ensure_ascii=False, indent=1).encode() + b"\n"
 
     @staticmethod
     def from_file(content: bytes, name: str) -> "SavedTask":
@@ -74,13 +83,7 @@ class SavedTask(Struct, frozen=True, kw_only=True):
             saved = parse_json(content)
             if saved["savedTask"] != _FORMAT:
                 raise ConfigError(f"{name} was saved by another version: save the task again")
-            log_id = LogId(saved["logId"])
-            return SavedTask(
-                task_id=TaskId(saved["taskId"]),
-                records=[_record(log_id, each) for each in saved["events"]],
-                outputs={BlobId(key): text.encode() for key, text in saved["outputs"].items()},
-                made_with=saved["madeWith"],
-            )
+            return _saved_task(saved, saved["madeWith"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             why = "`penstock replay TASK --save FILE` writes one"
             raise ConfigError(f"{name} cannot be read as a saved task ({error}): {why}") from None
@@ -115,6 +118,18 @@ class SavedTask(Struct, frozen=True, kw_only=True):
 def fingerprint(key: bytes) -> str:
     """Return a value that tells secrets apart and discloses nothing of them."""
     return blake2b(b"saved task", digest_size=8, key=key).hexdigest()
+
+
+def _saved_task(saved: Mapping[str, Any], made_with: str) -> SavedTask:
+    log_id = LogId(saved["logId"])
+    return SavedTask(
+        task_id=TaskId(saved["taskId"]),
+        records=[_record(log_id, each) for each in saved["events"]],
+        outputs={BlobId(key): text.encode() for key, text in saved["outputs"].items()},
+        made_with=made_with,
+        children=[_saved_task(each, made_with) for each in saved.get("children", ())],
+        absent=[TaskId(each) for each in saved.get("absent", ())],
+    )
 
 
 def _record(log_id: LogId, saved: Mapping[str, Any]) -> Record:

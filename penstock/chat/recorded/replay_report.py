@@ -202,10 +202,9 @@ def difference(
     )
 
 
-def shown_path(task_id: str, path: str | None, iteration: int = 0) -> str:
-    """Return a path for people: without the task's id and without the hashes of inputs."""
-    text = path or f"{task_id}/{iteration}"
-    text = text.replace(task_id, "task", 1)
+def shown_path(task_id: str, path: str, shown: str = "task") -> str:
+    """Return a path for people: with another name of the task, and no hashes of inputs."""
+    text = path.replace(task_id, shown, 1)
     return _OCCURRENCE.sub(lambda found: f"#{found[1] or 1}", text)
 
 

@@ -6,7 +6,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from penstock.chat.recorded.replay_report import ReplayChanges
-from penstock.core.profile import ADMIN
+from penstock.core.profile import ADMIN, CHAT
 from penstock.server.context import ServerContext, allowed, context_of
 from penstock.server.openapi import answers, takes
 from penstock.server.parameters import Form, read_json
@@ -46,10 +46,12 @@ REPLAY = Form(
 )
 async def replay_task(task_id: str, request: Request) -> Response:
     """Run a task again in memory, and return the first difference; 202 if it takes longer."""
-    context, profile = context_of(request), allowed(request, ADMIN)
+    context, profile = context_of(request), allowed(request, CHAT)
     body, _ = await read_json(request, context.limits.request_bytes, empty={})
     wanted = REPLAY.read(body)
-    changes = wanted.get("changes") or {}
+    changes, is_live = wanted.get("changes") or {}, bool(wanted.get("live"))
+    if is_live:  # it pays, and tools that read run with what the task was permitted then
+        allowed(request, ADMIN)
     work = context.runtime.replay(
         task_id,
         changes=ReplayChanges(
@@ -58,7 +60,7 @@ async def replay_task(task_id: str, request: Request) -> Response:
             settings=changes.get("settings") or {},
             tools=changes.get("tools") or {},
         ),
-        live=bool(wanted.get("live")),
+        live=is_live,
         until=wanted.get("until"),
         profile=profile,
     )
@@ -80,7 +82,7 @@ async def read_replay(replay_id: str, request: Request) -> Response:
 async def _answer(
     context: ServerContext, replay_id: str, request: Request, seconds: float
 ) -> Response:
-    profile = allowed(request, ADMIN)
+    profile = allowed(request, CHAT)
     report = await context.replays.report(replay_id, profile, seconds=seconds)
     if report is None:
         state: dict[str, Any] = {"replayId": replay_id}

@@ -56,3 +56,34 @@ async def test_a_script_is_entered_again_and_what_it_asks_comes_from_the_log(
         report = await runtime.replay(task_id)
     difference = report.difference
     assert (difference and (difference.kind, difference.path)) == found
+
+
+async def test_a_tool_of_a_script_that_is_gone_is_named_with_the_nearest(
+    project: ProjectFolder,
+) -> None:
+    project.tool("one", "export async function run() { return 1; }", effect="read")
+    project.tool("sum", SCRIPT, state=STATE, script_tools="[one]")
+    async with project.opened() as runtime:
+        task_id = await runtime.start_call(NewCall(tool_id="sum", input={"a": 1}))
+        assert (await runtime.attach(task_id).reply()).status == "succeeded"
+    (project.root / "tools/one.tool.yaml").rename(project.root / "tools/once.tool.yaml")
+    renamed = (project.root / "tools/once.tool.yaml").read_text().replace("name: one", "name: once")
+    project.write("tools/once.tool.yaml", renamed)
+    project.tool("sum", SCRIPT, state=STATE, script_tools="[once]")
+    async with project.opened() as runtime:
+        difference = (await runtime.replay(task_id)).difference
+    assert difference
+    assert (difference.kind, difference.path) == ("tool_missing", "task/0/sum#1/one#1")
+    assert "Did you mean 'once'?" in difference.now["error"]["message"]
+
+
+async def test_a_direct_call_whose_tool_is_gone_is_named(project: ProjectFolder) -> None:
+    project.tool("one", "export async function run() { return 1; }")
+    async with project.opened() as runtime:
+        task_id = await runtime.start_call(NewCall(tool_id="one", input={}))
+        await runtime.attach(task_id).reply()
+    (project.root / "tools/one.tool.yaml").unlink()
+    async with project.opened() as runtime:
+        difference = (await runtime.replay(task_id)).difference
+    assert difference
+    assert (difference.kind, difference.path) == ("tool_missing", "task/0/one#1")

@@ -11,7 +11,7 @@ from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.clock import START, FakeClock
 from penstock.tools.python.function import tool
 from tests.kit.schedules import MINUTE
-from tests.kit.server import CHAT, InMemoryServer, served
+from tests.kit.server import CHAT, InMemoryServer, served, use_key
 
 URL = "/api/agents/assistant/schedules"
 NEWS: dict[str, Any] = {
@@ -35,12 +35,6 @@ async def created(server: InMemoryServer, **more: Any) -> dict[str, Any]:
     assert answer.status_code == 201, answer.text
     body: dict[str, Any] = answer.json()
     return body
-
-
-async def use_key(server: InMemoryServer, name: str, *permissions: str) -> None:
-    """Send all further requests with a new key."""
-    key = await server.database_parts.keys.create(name, permissions=permissions)
-    server.client.headers["authorization"] = f"Bearer {key}"
 
 
 def fields(answer: httpx2.Response) -> list[str]:
