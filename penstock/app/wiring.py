@@ -291,15 +291,13 @@ class Assembly:
             arguments_of=partial(wanted_by, project_parts.flows.library),
             world=world,
         )
-        flows, closer = self._flow_work, self._closer
-        children = self._child_work(ChildWork)
+        flows, closer, children = self._flow_work, self._closer, self._child_work(ChildWork)
         works = (chat, DirectWork(calls, self._undo_reader), commands)
         return TaskDispatcher(*works, flows=flows, children=children, closer=closer)
 
     def _child_work(self, of_kind: type[ChildWork]) -> ChildWork:
-        storage, parts = self._storage, (self._participants, self._world, self._bus)
-        lists, log = storage.projections, storage.log
-        return of_kind(*parts, key=storage.key, projections=lists, log=log)
+        at, parts = self._storage, (self._participants, self._world, self._bus)
+        return of_kind(*parts, key=at.key, projections=at.projections, log=at.log)
 
     @cached_property
     def _undo_reader(self) -> UndoReader:

@@ -368,10 +368,10 @@ class StateCache:
     def observe(self, records: Sequence[Record]) -> None:
         """Apply committed events to the cached state; cache the state of a new log."""
         log_id, first = records[0].log_id, records[0].seq
-        if first == 1:  # a new log: these records are all of it, so nothing has to be read
+        if len(records) > SNAPSHOT_EVENTS or MessagesErased in [type(one.event) for one in records]:
+            self.forget(log_id)  # its next activation folds it, a long copy in parts
+        elif first == 1:  # a new log: these records are all of it, so nothing has to be read
             self.keep(fold(log_id, records))
-        elif MessagesErased in [type(record.event) for record in records]:
-            self.forget(log_id)
         elif (state := self._kept.get(log_id)) and state.seq == first - 1:
             catch_up(state, records)
             if state.is_short:

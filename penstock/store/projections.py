@@ -33,7 +33,7 @@ from penstock.core.events import events, history_events
 from penstock.core.events.child_events import ChildRequested, WaiterAdded
 from penstock.core.events.events import Event, Record
 from penstock.core.events.flow_events import FlowRequested, RunEnded
-from penstock.core.events.schedule_events import ScheduleFired
+from penstock.core.events.schedule_events import NO_SCHEDULE, ScheduleFired
 from penstock.core.ids import (
     LogId,
     ProfileId,
@@ -191,7 +191,7 @@ class ProjectionWriter:
                 self._admit_task(cursor, record, request)
             case events.CancelRequested() | RunEnded() | WaiterAdded():
                 self._admit_to_task(cursor, record)
-            case ScheduleFired():
+            case ScheduleFired(schedule_id=found) if found != NO_SCHEDULE:
                 claim_due_time(self._sql, cursor, record, record.event)
             case events.QuestionAnswered():
                 self._admit_answer(cursor, record, record.event)
@@ -208,8 +208,8 @@ class ProjectionWriter:
                 cursor.execute(self._sql.add_session, (record.log_id, *opened))
             case events.MessageReceived() | events.CallRequested() | FlowRequested():
                 self._queue(cursor, record, record.event)
-            case ScheduleFired(schedule_id=schedule_id, due_at=due_at):
-                cursor.execute(self._sql.note_schedule, (schedule_id, due_at, record.task_id))
+            case ScheduleFired(schedule_id=found, due_at=due_at) if found != NO_SCHEDULE:
+                cursor.execute(self._sql.note_schedule, (found, due_at, record.task_id))
             case ChildRequested() as child:
                 cursor.execute(self._sql.add_child_task, child_row(record, child))
             case history_events.Erased():

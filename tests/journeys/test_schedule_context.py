@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from penstock.core.ids import TaskId
 from penstock.core.reply import AssistantMessage
 from penstock.models.scripted import ScriptedModel, call, say
 from tests.kit.project import ProjectFolder
@@ -49,6 +50,27 @@ async def test_a_scheduled_task_sees_the_context_of_its_schedule(project: Projec
         later = await runtime.chat("And now?", session=reply.session)
         last = outputs(await runtime.history(later.session))[-1]
         assert (last["inner"], "region" in last["seen"]) == (None, False)
+
+
+async def test_a_fork_of_a_scheduled_task_sees_the_context_and_is_no_tick(
+    project: ProjectFolder,
+) -> None:
+    project.tool("inner", INNER)
+    project.write("schedules/morning.schedule.yaml", SCHEDULE)
+    model = ScriptedModel({"": [call("inner"), say("Done.")]})
+    async with project.opened(model=model, settings={"global_tools": ["inner"]}) as runtime:
+        task_id = await runtime.schedules.run("morning")
+        first = await runtime.attach(task_id).reply()
+        before = await runtime.schedules.get("morning")
+        fork = await runtime.fork(task_id, at=2)
+        assert fork.session is not None
+        assert (await runtime.attach(fork.task_id).reply()).status == "succeeded"
+        assert outputs(await runtime.history(fork.session)) == ["EU"]
+        after = await runtime.schedules.get("morning")
+        assert after == before
+        assert after.last_task_id == first.task_id
+        record = await runtime.requests.inbox.task(TaskId(fork.task_id))
+        assert record.schedule_id is None
 
 
 def outputs(messages: Any) -> list[Any]:

@@ -16,6 +16,7 @@ A copy, not a reference to the other log: each conversation can be erased withou
 reader has to follow two logs (docs/decisions/101). Shown by tests/chat/recorded/test_fork.py.
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -55,7 +56,7 @@ from penstock.core.events.flow_events import (
     StepSettled,
 )
 from penstock.core.events.history_events import Erased, Forked, MessagesErased, Summarised
-from penstock.core.events.schedule_events import ScheduleFired
+from penstock.core.events.schedule_events import NO_SCHEDULE, ScheduleFired
 from penstock.core.ids import LogId, NewId, TaskId
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.profile import ADMIN, Profile
@@ -68,7 +69,7 @@ _ID = re.compile(r"(?<![a-z])[a-z]+_\w+")
 _WAITS = (TaskSuspended, TaskBlocked, TaskResumed)
 """Events of the task that do not hold for its copy."""
 _OUTCOMES = (CallStarted, CallSettled, StepSettled)
-_NEVER = (CancelRequested, ScheduleFired, WaiterAdded)
+_NEVER = (CancelRequested, WaiterAdded)
 """Events of no task hold for the copy, for which nothing waits. The end of a task says that it was
 cancelled."""
 _TITLE = "Fork of {}"
@@ -144,10 +145,14 @@ class TaskCopier:
         Raises InvalidRequest (the event is not one of the task, or a change does not fit it),
         TextErased, NotFound, and NameTaken if the id of the copy is in use.
         """
-        records = await self._log.read(task.log_id, limit=request.seq)
+        read = await self._log.read(task.log_id, limit=request.seq + 1)
+        records = [each for each in read if each.seq <= request.seq]
         _check(task, request, records)
+        # Written with the message: without it, a copy from the message would lack the context.
+        more = [each for each in read[len(records) :] if isinstance(each.event, ScheduleFired)]
         copy = _Copy(task, self._new_id, profile, task_id=request.task_id)
-        entries = copy.entries(records, request)
+        # A long log takes longer than other conversations should wait: 25 microseconds an event.
+        entries = await asyncio.to_thread(copy.entries, [*records, *more], request)
         await self._log.send(copy.log_id, entries, on_way=self._wake)
         own = [each for each in records if each.task_id == task.task_id]
         return Fork(task_id=copy.task_id, log_id=copy.log_id, effects=tuple(_writes(own)))
@@ -235,6 +240,9 @@ class _Copy:
             event = replace(event, idempotency_key=None, request_hash=None)
         if isinstance(event, FlowRequested):  # nothing waits for the copy of a run
             event = replace(event, waiter_log=None, waiter=None)
+        elif isinstance(event, ScheduleFired):  # its context holds; no due time is taken
+            nothing = {"due_at": None, "next_run": None, "missed": 0, "missed_from": None}
+            event = replace(event, schedule_id=NO_SCHEDULE, **nothing)
         if isinstance(event, MessageReceived) and record.seq == request.seq and request.content:
             event = replace(event, content=request.content)
         is_own = record.task_id == self._task.task_id

@@ -20,9 +20,9 @@ def skill_choice_of(agent: Agent, fired: ScheduleFired) -> SkillChoice:
     choice = agent.settings.skill_choice
     missing = [each for each in fired.required_labels if each not in choice.labels]
     if missing:
-        names = ", ".join(map(repr, missing))
+        names, schedule = ", ".join(map(repr, missing)), fired.name or fired.schedule_id
         raise NotPermitted(
-            f"the schedule {fired.schedule_id!r} requires the labels {names}, which agent "
+            f"the schedule {schedule!r} requires the labels {names}, which agent "
             f"{agent.name!r} does not have; add them to the agent, or change the schedule"
         )
     return replace(choice, preselected=()) if fired.skips_preselected else choice

@@ -6,6 +6,9 @@ from penstock.core.clock import Moment
 from penstock.core.envelope import Json
 from penstock.core.ids import ScheduleId
 
+NO_SCHEDULE = ScheduleId("")
+"""In the event of a copied task: it has the context of a schedule, but does not belong to it."""
+
 
 class ScheduleFired(Struct, frozen=True, kw_only=True, gc=False):
     """A schedule requested the task: this is in one write with the request. An outside event.
@@ -14,6 +17,7 @@ class ScheduleFired(Struct, frozen=True, kw_only=True, gc=False):
     """
 
     schedule_id: ScheduleId
+    """The schedule; `NO_SCHEDULE` in a fork of such a task."""
     name: str
     """The name of the schedule at that time."""
     due_at: Moment | None = None

@@ -58,6 +58,8 @@ Draft = tuple[Moment, TaskId | None, CallPath | None, str, str, BlobId | None]
 
 A tuple, because the database driver takes it as it is."""
 _MAX_CHARACTER_BYTES = 4
+MANY = 500
+"""Events of one commit from which on a thread converts them: 10 microseconds each."""
 _BODY_OF: Callable[[Draft], str] = itemgetter(4)
 
 

@@ -39,6 +39,7 @@ from penstock.store.logs.lease_units import (
 )
 from penstock.store.logs.log import ENDS_OF_REPLIES, Lease, Listener, OnWay, PendingLog
 from penstock.store.logs.log_units import (
+    MANY,
     AppendUnit,
     BeginUnit,
     EventDrafts,
@@ -115,7 +116,9 @@ class SqlLog:
         on_way: OnWay | None = None,
     ) -> Sequence[Record]:
         """Append outside events, and mark the log as needing a run."""
-        drafts, are_small = self._drafts.from_entries(entries, self._clock.now())
+        convert = partial(self._drafts.from_entries, entries, self._clock.now())
+        is_long = len(entries) > MANY
+        drafts, are_small = await asyncio.to_thread(convert) if is_long else convert()
         if not are_small:
             drafts = await self._drafts.put_away(drafts)
         unit = SendUnit(self._sql, self._projections, log_id, entries, drafts, head)
