@@ -86,8 +86,8 @@ events = Table(
     PrimaryKeyConstraint("log_id", "seq"),
     sqlite_with_rowid=False,
 )
-"""Append-only. A body over `limits.body_bytes` is in the blob store under `blob_id`; that of an
-archived event is in such a blob with others, and `body` is its place there."""
+"""Append-only. A body over `limits.body_bytes` is in the blob `blob_id`, unless the transaction of
+a change completed it; that of an archived event is there with others, and `body` is its place."""
 
 tasks = Table(
     "tasks",

@@ -297,7 +297,7 @@ OWNED = {
     web_links: ("link_{}", "conv_x", "{}", [], 1 << 50),
     schedules: (
         *("sched_{}", "assistant", "News", "cron", "UTC", "message", "assistant", "forbid", "api"),
-        *("{}", "@daily", None, None, None, "active", {"content": "Hi"}, {}, None),
+        *("{}", "@daily", None, None, None, None, "active", {"content": "Hi"}, {}, None),
         *(None, 1 << 50, None, 1, 1, 0, 1, 1),
     ),
     logs: ("conv_{}", "{}", "assistant", None, 0, 0, 0, 0, 0, 0, 0, 0, 0),

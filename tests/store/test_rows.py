@@ -9,7 +9,13 @@ from sqlalchemy import Connection, select, text
 
 from penstock.core.clock import Moment
 from penstock.core.errors import LeaseLost, NameTaken, StoreCorrupt
-from penstock.core.events.events import Entry, MessageReceived, NoteEmitted, Record
+from penstock.core.events.events import (
+    CallSettled,
+    Entry,
+    MessageReceived,
+    NoteEmitted,
+    Record,
+)
 from penstock.core.ids import BlobId, LogId, MessageId, ProfileId, TaskId
 from penstock.core.scopes import Scope, ScopeKind
 from penstock.core.stored.changes import FileChange, StateChange, StateVerb, WorkspaceChange
@@ -120,15 +126,19 @@ async def bodies(database: Database) -> set[str]:
     return set(await database.read(lambda each: each.execute(named).scalars().all()))
 
 
-async def test_a_large_outcome_with_a_change_stays_in_the_blob_store(
-    database: Database, log: SqlLog, blobs: Blobs
+async def test_a_large_outcome_that_names_what_its_change_replaced_is_in_its_row(
+    database: Database, log: SqlLog, blobs: Blobs, clock: FakeClock
 ) -> None:
+    """The transaction of the change adds it, when the blob of the outcome is written already."""
     lease = await held(log)
     (record,) = await log.append(lease, [file_written("x" * 1000)])
-    (named,) = await bodies(database)
+    assert isinstance(record.event, CallSettled)
+    assert [each.name for each in record.event.replaced] == ["a"]
+    assert await bodies(database) == set()
+    (left,) = await loose(database)
+    await Erasure(database, blobs, clock).sweep()
+    assert not await blobs.exists(BlobId(left))
     assert (await log.read(CHAT, after=record.seq - 1)) == [record]
-    assert await blobs.exists(BlobId(named))
-    assert named not in await loose(database)
 
 
 async def test_a_large_outcome_that_becomes_another_is_swept(
