@@ -12,7 +12,10 @@ import penstock
 from penstock.cli.authoring.init import init
 from penstock.cli.main import main
 
-pytestmark = pytest.mark.slow("opens a store and enters scripts for each command")
+pytestmark = [
+    pytest.mark.conformance,
+    pytest.mark.slow("opens a store and enters scripts for each command"),
+]
 PAGE = (Path(penstock.__file__).parents[1] / "docs/scripts/code-steps.md").read_text("utf-8")
 FLOW, PRICE, WAY = re.findall(r"^```(?:yaml|typescript)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 Say = Callable[..., tuple[int, str]]

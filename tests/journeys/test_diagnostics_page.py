@@ -4,8 +4,12 @@ import re
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import penstock
 from penstock.flows.steps.table import KINDS
+
+pytestmark = pytest.mark.conformance
 
 SOURCE = Path(penstock.__file__).parent
 PAGE = (SOURCE.parent / "docs" / "diagnostics.md").read_text(encoding="utf-8")

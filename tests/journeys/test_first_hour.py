@@ -4,12 +4,16 @@ import asyncio
 import re
 from pathlib import Path
 
+import pytest
+
 import penstock
 from penstock import Agent
 from penstock.cli.authoring.init import init
 from penstock.cli.project import opened
 from penstock.cli.terminal.timeline import Trace
 from penstock.models.scripted import ScriptedModel, call, say
+
+pytestmark = pytest.mark.conformance
 
 PAGE = Path(penstock.__file__).parents[1] / "docs" / "first-hour.md"
 

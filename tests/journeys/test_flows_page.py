@@ -15,7 +15,10 @@ from penstock.cli.main import main
 from penstock.program.opening import open as open_project
 from scripts import flow_pictures
 
-pytestmark = pytest.mark.slow("opens a store for each command")
+pytestmark = [
+    pytest.mark.conformance,
+    pytest.mark.slow("opens a store for each command"),
+]
 SVG = "http://www.w3.org/2000/svg"
 ROOT = Path(penstock.__file__).parents[1]
 PAGE = (ROOT / "docs/flows.md").read_text(encoding="utf-8")

@@ -13,7 +13,10 @@ from penstock.app.settings import load
 from tests.kit.project import ProjectFolder
 
 PAGE = (Path(penstock.__file__).parents[1] / "docs" / "scripts" / "language.md").read_text()
-pytestmark = pytest.mark.slow("reads a script for each row")
+pytestmark = [
+    pytest.mark.conformance,
+    pytest.mark.slow("reads a script for each row"),
+]
 
 
 def section(title: str) -> str:

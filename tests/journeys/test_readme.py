@@ -22,6 +22,8 @@ from penstock.program.opening import open as open_project
 from penstock.server.application import create_application
 from tests.kit.server import HERE
 
+pytestmark = pytest.mark.conformance
+
 ROOT = Path(penstock.__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 QUESTION = re.compile(r"q_[0-9a-z]+")

@@ -12,6 +12,8 @@ from penstock.models.scripted import call
 from tests.kit.architect import at_work
 from tests.kit.project import ProjectFolder
 
+pytestmark = pytest.mark.conformance
+
 Finding = Mapping[str, Any]
 AGENTS = {"scout": "outputs: [topics]", "writer": "inputs: [notes]", "judge": ""}
 """Catalog of the examples: `scout` (outputs `topics`), `writer` (inputs `notes`), `judge`."""

@@ -226,20 +226,21 @@ PLACES: list[Callable[[str], Any]] = [
 
 @pytest.mark.parametrize("secret", SECRETS, ids=range(len(SECRETS)))
 @pytest.mark.parametrize("spell", SPELL, ids=range(len(SPELL)))
-@pytest.mark.parametrize("place", PLACES, ids=range(len(PLACES)))
 def test_a_secret_is_found_in_every_spelling_at_every_place(
-    secret: str, spell: Callable[[str], str], place: Callable[[str], Any]
+    secret: str, spell: Callable[[str], str]
 ) -> None:
     """The text around it stays, and decoding the result again does not restore it."""
-    redactor, value = given_out(secret), place(spell(secret))
-    assert redactor.holds_secret(value)
-    cleaned = redactor.json(value)
-    assert AGAIN in str(cleaned)
-    assert not redactor.holds_secret(cleaned)
-    assert secret not in PlainForm(str(cleaned)).text
-    if isinstance(value, str) and value.startswith("say"):
-        assert cleaned.startswith("say ")
-        assert cleaned.endswith(", and more")
+    redactor = given_out(secret)
+    for place in PLACES:
+        value = place(spell(secret))
+        assert redactor.holds_secret(value), value
+        cleaned = redactor.json(value)
+        assert AGAIN in str(cleaned), value
+        assert not redactor.holds_secret(cleaned), value
+        assert secret not in PlainForm(str(cleaned)).text
+        if isinstance(value, str) and value.startswith("say"):
+            assert cleaned.startswith("say ")
+            assert cleaned.endswith(", and more")
 
 
 @pytest.mark.parametrize("line", KEY.split("\n")[1:-1])
