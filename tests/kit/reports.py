@@ -18,6 +18,11 @@ class OneReport:
     """
 
     @pytest.hookimpl
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Remove what counts and prints reports a second time, into a closed terminal."""
+        session.config.pluginmanager.unregister(name="terminalreporter")
+
+    @pytest.hookimpl
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
         """Run a test."""
         for report in runtestprotocol(item, log=False, nextitem=nextitem):
