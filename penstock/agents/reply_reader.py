@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from penstock.agents.output_contract import OutputContract, OutputMode
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.call_errors import InvalidInput
-from penstock.core.errors import ModelUnavailable
+from penstock.core.errors import ModelUnavailable, PenstockError
 from penstock.core.events.events import NoteEmitted, ReplyReceived
 from penstock.core.ids import CallId, MessageId
 from penstock.core.json_values.json_text import (
@@ -44,6 +44,7 @@ from penstock.models.model import (
     ReasoningDelta,
     TextDelta,
     Waiting,
+    failure_of,
     usage_of,
 )
 from penstock.models.prices import UNKNOWN
@@ -109,27 +110,32 @@ class ReplyReader:
         Raises ModelError. The reply keeps its carry, of any size.
         """
         bus, live, contract = self._bus, self._live, self._contract
-        async with aclosing(model.stream(request)) as events:
-            async for event in events:
-                if isinstance(event, TextDelta):
-                    self._text.append(event.text)
-                    bus.say(live, DeltaKind.TEXT, event.text)
-                elif isinstance(event, CallDelta):
-                    name, arguments = self._calls.setdefault(event.index, ([], []))
-                    name.append(event.name)
-                    arguments.append(event.arguments)
-                elif isinstance(event, ReasoningDelta):
-                    self._reasoning.append(event.text)
-                    bus.say(live, DeltaKind.REASONING, event.text)
-                elif isinstance(event, Waiting):
-                    self._work.pause_or_resume(event)
-                else:
-                    usage = event.usage
-                    if usage.cost_usd is None and model.card.prices is not UNKNOWN:
-                        usage = usage_of(model.card, event)
-                    return self._whole(event, closing, usage)
-                if contract is not None and bus.is_followed(live.log_id):
-                    self._show(contract, event)
+        try:
+            async with aclosing(model.stream(request)) as events:
+                async for event in events:
+                    if isinstance(event, TextDelta):
+                        self._text.append(event.text)
+                        bus.say(live, DeltaKind.TEXT, event.text)
+                    elif isinstance(event, CallDelta):
+                        name, arguments = self._calls.setdefault(event.index, ([], []))
+                        name.append(event.name)
+                        arguments.append(event.arguments)
+                    elif isinstance(event, ReasoningDelta):
+                        self._reasoning.append(event.text)
+                        bus.say(live, DeltaKind.REASONING, event.text)
+                    elif isinstance(event, Waiting):
+                        self._work.pause_or_resume(event)
+                    else:
+                        usage = event.usage
+                        if usage.cost_usd is not None or model.card.prices is not UNKNOWN:
+                            usage = usage_of(model.card, event)
+                        return self._whole(event, closing, usage)
+                    if contract is not None and bus.is_followed(live.log_id):
+                        self._show(contract, event)
+        except PenstockError:
+            raise
+        except Exception as error:
+            raise failure_of(model.card, error) from error
         raise ModelUnavailable("the model's reply ended in the middle")
 
     def _show(self, contract: OutputContract, event: ModelEvent) -> None:

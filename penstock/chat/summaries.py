@@ -27,18 +27,26 @@ from penstock.agents.output_contract import OutputContract
 from penstock.agents.tool_offer import AgentModel, OutputOffers, TaskOffers, user_of
 from penstock.agents.transcript import room
 from penstock.agents.turn import transcript_for
-from penstock.core.errors import ConfigError, ModelError
+from penstock.core.errors import ConfigError, ModelError, PenstockError
 from penstock.core.events.events import NoteEmitted
 from penstock.core.events.history_events import Summarised
 from penstock.core.exhaustion import raise_exhaustion
 from penstock.core.json_values.json_text import compact
-from penstock.core.messages import Message, ToolMessage, UserMessage
+from penstock.core.messages import Message, ToolMessage, Usage, UserMessage
 from penstock.core.text import CHARACTERS_PER_TOKEN, estimate_tokens
 from penstock.core.text import cut as cut_text
 from penstock.engine.dialogue import SUMMARY
 from penstock.engine.ledger import Ledger
 from penstock.models.fallback import Fallback
-from penstock.models.model import Finished, Model, ModelRequest, TextDelta, spent, usage_of
+from penstock.models.model import (
+    Finished,
+    Model,
+    ModelRequest,
+    TextDelta,
+    failure_of,
+    spent,
+    usage_of,
+)
 from penstock.tools.hooks.reply_hooks import ReplyHooks
 
 log = logging.getLogger(__name__)
@@ -146,7 +154,7 @@ class Summaries:
             return None  # the task itself says that its budget is used up
         try:
             async with asyncio.timeout(max(budget.seconds_left(), 0)):
-                written, finished = await _asked(model, request)
+                written, usage = await _asked(model, request)
         except (ModelError, TimeoutError) as error:
             raise_exhaustion(error)
             self._warn(str(error) or "no time was left")
@@ -159,7 +167,7 @@ class Summaries:
             text=cut_text(written, _MOST_TIMES * CHARACTERS_PER_TOKEN * size),
             tasks=tuple(dict.fromkeys((*history.summarised, *cut.tasks))),
             base=ledger.held.state.seq,
-            usage=replace(usage_of(model.card, finished), model_calls=0, tool_calls=0),
+            usage=replace(usage, model_calls=0, tool_calls=0),
         )
 
 
@@ -168,18 +176,26 @@ def summary_tokens(limit: int) -> int:
     return min(SUMMARY_TOKENS, max(limit // 8, 64))
 
 
-async def _asked(model: Model, request: ModelRequest) -> tuple[str, Finished]:
+async def _asked(model: Model, request: ModelRequest) -> tuple[str, Usage]:
     pieces: list[str] = []
-    async with aclosing(model.stream(request)) as events:
-        async for event in events:
-            if isinstance(event, TextDelta):
-                pieces.append(event.text)
-            elif isinstance(event, Finished):
-                text = "".join(pieces).strip()
-                if not text:
-                    raise ModelError("the model wrote no summary")
-                return text, event
-    raise ModelError("the model's summary ended in the middle")
+    usage: Usage | None = None
+    try:
+        async with aclosing(model.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, TextDelta):
+                    pieces.append(event.text)
+                elif isinstance(event, Finished):
+                    usage = usage_of(model.card, event)
+                    break
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise failure_of(model.card, error) from error
+    if usage is None:
+        raise ModelError("the model's summary ended in the middle")
+    if not (text := "".join(pieces).strip()):
+        raise ModelError("the model wrote no summary")
+    return text, usage
 
 
 def _as_text(messages: list[Message], *, most: int) -> str:

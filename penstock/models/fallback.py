@@ -23,6 +23,7 @@ from penstock.core.errors import (
     ModelError,
     ModelRefused,
     ModelUnavailable,
+    PenstockError,
 )
 from penstock.core.messages import Usage
 from penstock.models.limiter import MAX_HOLD_SECONDS
@@ -34,6 +35,7 @@ from penstock.models.model import (
     ModelEvent,
     ModelRequest,
     Waiting,
+    failure_of,
     usage_of,
 )
 from penstock.models.prices import UNKNOWN, Prices
@@ -226,24 +228,29 @@ class _Reply:
     async def events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the events; pieces of calls only after something else was shown."""
         held: list[ModelEvent] = []
-        async with aclosing(self._model.stream(request)) as events:
-            async for event in events:
-                if type(event) is CallDelta and not self.is_shown:
-                    held.append(event)
-                    continue
-                if type(event) is Waiting:
-                    yield event
-                    continue
-                self.is_shown = True
-                for piece in held:
-                    yield piece
-                held = []
-                if type(event) is Finished:
-                    # The card of the Fallback has the highest prices of its models.
-                    usage = usage_of(self._model.card, event)
-                    yield replace(event, usage=usage, model=event.model or self.name)
-                else:
-                    yield event
+        try:
+            async with aclosing(self._model.stream(request)) as events:
+                async for event in events:
+                    if type(event) is CallDelta and not self.is_shown:
+                        held.append(event)
+                        continue
+                    if type(event) is Waiting:
+                        yield event
+                        continue
+                    self.is_shown = True
+                    for piece in held:
+                        yield piece
+                    held = []
+                    if type(event) is Finished:
+                        # The card of the Fallback has the highest prices of its models.
+                        usage = usage_of(self._model.card, event)
+                        yield replace(event, usage=usage, model=event.model or self.name)
+                    else:
+                        yield event
+        except PenstockError:
+            raise
+        except Exception as error:
+            raise failure_of(self._model.card, error) from error
 
 
 def _unnamed(name: str) -> Model:

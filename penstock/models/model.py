@@ -4,6 +4,7 @@ Beside it what all models share: the tokens and price of a reply, and which fail
 """
 
 import json
+import logging
 import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from hashlib import sha256
@@ -28,6 +29,8 @@ from penstock.core.messages import (
 )
 from penstock.core.text import CHARACTERS_PER_TOKEN
 from penstock.models.prices import UNKNOWN, Prices
+
+log = logging.getLogger(__name__)
 
 RETRY_AFTER_SECONDS = 30
 """The longest Retry-After that is honoured."""
@@ -307,9 +310,19 @@ def with_price(card: ModelCard, usage: Usage) -> Usage:
 
 
 def usage_of(card: ModelCard, finished: Finished) -> Usage:
-    """Return the usage of a reply, with the price of the card if the model gave none."""
+    """Return the usage of a reply, with the price of the card if the model gave none.
+
+    Raises ModelError if it gave one that is no price: no budget would hold with it.
+    """
     usage = finished.usage
-    if usage.cost_usd is not None or card.prices is UNKNOWN or not finished.is_usual:
+    if (cost := usage.cost_usd) is not None:
+        if not 0 <= cost < math.inf:
+            raise ModelError(
+                f"the model {card.model_id!r} reported a cost of {cost} USD: cost_usd is a number "
+                "of 0 or more, or None if it is unknown"
+            )
+        return usage
+    if card.prices is UNKNOWN or not finished.is_usual:
         return usage
     return replace(usage, cost_usd=card.prices.cost(usage))
 
@@ -358,6 +371,18 @@ def wait_seconds(attempt: int, error: ModelError, limits: Limits) -> float | Non
         return None
     asked = min(error.retry_after or 0.0, RETRY_AFTER_SECONDS)
     return max(WAITS.backoff_ms(attempt) / 1000, asked)
+
+
+def failure_of(card: ModelCard, error: Exception) -> ModelError:
+    """Return the error for what a model class raised that is none of penstock, and log its stack.
+
+    A model of a program is foreign code: its mistake ends the task by name, with its type.
+    """
+    log.error("the model %r failed", card.model_id, exc_info=error)
+    return ModelError(
+        f"the model {card.model_id!r} raised {type(error).__name__}: {error}. A model that cannot "
+        "answer raises ModelUnavailable or ModelRefused"
+    )
 
 
 def failure(status: int, message: str, retry_after: float | None = None) -> ModelError:

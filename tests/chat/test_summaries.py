@@ -41,7 +41,7 @@ class Talk:
     def __init__(
         self,
         *,
-        summary: ScriptedReply | None = None,
+        summary: ScriptedReply | Exception | None = None,
         place: MemoryStorage | None = None,
         **options: Any,
     ) -> None:
@@ -55,6 +55,8 @@ class Talk:
 
     def answer(self, request: ModelRequest) -> ScriptedReply:
         if request.system.startswith("You write the summary"):
+            if isinstance(self.summary, Exception):
+                raise self.summary
             return self.summary
         if isinstance(request.messages[-1], ToolMessage):
             return self.last
@@ -191,9 +193,9 @@ def contents(request: ModelRequest) -> list[str]:
     return [request.system, *[each.content for each in request.messages]]
 
 
-@pytest.mark.parametrize("summary", [fail(400, "no"), say(" ")])
+@pytest.mark.parametrize("summary", [fail(400, "no"), say(" "), ValueError("a bug in a model")])
 async def test_a_summary_that_fails_is_a_warning_and_the_history_is_trimmed(
-    summary: ScriptedReply,
+    summary: ScriptedReply | Exception,
 ) -> None:
     talk = Talk(summary=summary)
     await talk.send(24)

@@ -2,9 +2,12 @@
 
 import asyncio
 import errno
-from collections.abc import AsyncGenerator
+import math
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.app.runtime import Runtime
@@ -14,8 +17,10 @@ from penstock.core.errors import ModelUnavailable
 from penstock.core.events.events import ReplyReceived, ReplyRestarted
 from penstock.core.ids import ASSISTANT
 from penstock.core.limits import Limits
+from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.task import TaskStatus
-from penstock.models.model import ModelEvent, ModelRequest
+from penstock.models.fallback import Fallback
+from penstock.models.model import Finished, ModelEvent, ModelRequest
 from penstock.models.providers import ModelConfig
 from penstock.models.scripted import (
     Hold,
@@ -206,3 +211,39 @@ async def test_a_conversation_too_long_for_the_model_ends_in_an_error() -> None:
         reply = await runtime.chat("word " * 1000)
     assert reply.error
     assert reply.error.code == "CONTEXT_TOO_LARGE"
+
+
+class Faulty(ScriptedModel):
+    """A model class of a program with a mistake in it."""
+
+    def __init__(self, fault: Exception | None = None, usage: Usage = NOTHING_SPENT) -> None:
+        super().__init__([say("Here.")] * 2)
+        self._fault, self._usage = fault, usage
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        async for event in super().stream(request):
+            if self._fault is not None:
+                raise self._fault
+            yield replace(event, usage=self._usage) if isinstance(event, Finished) else event
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (Faulty(KeyError("API_KEY")), "raised KeyError: 'API_KEY'. A model that cannot answer"),
+        (Faulty(TimeoutError("too late")), "raised TimeoutError: too late."),
+        (Faulty(usage=Usage(cost_usd=math.nan)), "reported a cost of nan USD: cost_usd is a num"),
+        (Faulty(usage=Usage(cost_usd=math.inf)), "reported a cost of inf USD"),
+        (Faulty(usage=Usage(cost_usd=-0.01)), "reported a cost of -0.01 USD"),
+    ],
+)
+@pytest.mark.parametrize("around", [lambda it: it, lambda it: Fallback(it, ScriptedModel([]))])
+async def test_a_mistake_of_a_model_class_ends_the_task_by_name(
+    model: Faulty, said: str, around: Callable[..., Any]
+) -> None:
+    clerk = Agent("clerk", model=around(model))
+    async with memory_runtime(agents=[clerk]) as runtime:
+        reply = await runtime.chat("Hi", agent=clerk)
+    assert (reply.status, reply.error and reply.error.code) == ("failed", "MODEL_ERROR")
+    assert reply.error
+    assert f"the model 'scripted' {said}" in reply.error.message
