@@ -53,6 +53,8 @@ class MemoryLog(MemoryProjections):
         """Logs that need a run, now or later."""
         self._listeners: list[Listener] = []
         self._listeners_of_holders: list[Listener] = []
+        self._beginner: str | None = None
+        """Who begins a task at this moment."""
         self._dead: set[str] = set()
         self.changes = MemoryChanges(limits)
         """State, files and media that calls changed."""
@@ -64,6 +66,13 @@ class MemoryLog(MemoryProjections):
         self._listeners.append(listener)
         if of_holders:
             self._listeners_of_holders.append(listener)
+
+    def writer_of(self, log_id: LogId) -> str | None:
+        """Return whose write listeners are being told of: who holds the log, or begins a task.
+
+        None for outside events of a log that nobody holds.
+        """
+        return self._beginner or self._logs[log_id].owner
 
     def bury(self, owner: str) -> None:
         """Treat an owner as a process that has died, also within its own append."""
@@ -102,7 +111,11 @@ class MemoryLog(MemoryProjections):
         log = self._logs.get(log_id)
         if head != (len(log.records) if log else 0) or (log is not None and log.owner):
             return None
-        records = await self.send(log_id, entries)
+        self._beginner = owner
+        try:
+            records = await self.send(log_id, entries)
+        finally:
+            self._beginner = None
         lease = self._take(log_id, owner, is_starting=True)
         assert lease is not None  # noqa: S101  no process holds it
         return lease, records

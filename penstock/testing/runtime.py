@@ -168,7 +168,8 @@ class MemoryRuntime(Runtime):
         PenstockError. Tools, hooks and other threads may call this, too.
 
         Args:
-            after: How many more writes to the log succeed before that; 0 kills it now.
+            after: How many more of its writes to the log succeed before that; 0 kills it now. Those
+                of other runtimes to logs that they hold do not count.
 
         Raises:
             ConfigError: `after` is not a number of writes.
@@ -208,7 +209,8 @@ class MemoryRuntime(Runtime):
             await self._end
 
     def _count(self, records: Sequence[Record]) -> None:
-        if self._writes_left:
+        own = (None, self.parts.storage.owner)
+        if self._writes_left and self._log.writer_of(records[0].log_id) in own:
             self._writes_left -= 1
             if not self._writes_left:
                 self._die()

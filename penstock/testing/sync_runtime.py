@@ -44,7 +44,8 @@ class SyncMemoryRuntime(SyncRuntime):
         """Abandon the runtime, as the death of its process does; see `MemoryRuntime.kill`.
 
         Args:
-            after: How many more writes to the log succeed before that; 0 kills it now.
+            after: How many more of its writes to the log succeed before that; 0 kills it now. Those
+                of other runtimes to logs that they hold do not count.
         """
         self._killable.kill(after=after)
 

@@ -207,3 +207,18 @@ async def test_nothing_is_left_running() -> None:
 def test_what_is_no_model_object_is_refused(model: Any) -> None:
     with pytest.raises(ConfigError, match="model= takes a model object, such as Scripted"):
         memory_runtime_sync(model=model)
+
+
+async def test_the_writes_of_another_runtime_do_not_count() -> None:
+    clerk, place = Agent("clerk", model=ScriptedModel({"": [say("Done.")]})), MemoryStorage()
+    async with (
+        memory_runtime(agents=[clerk], place=place) as runtime,
+        memory_runtime(agents=[clerk], place=place) as other,
+    ):
+        runtime.kill(after=1)
+        for _ in range(3):
+            assert (await other.chat("Hello", agent=clerk)).output == "Done."
+        with pytest.raises(PenstockError):
+            await runtime.chat("Hello", agent=clerk)
+        await runtime.reopen()
+        assert (await runtime.chat("Hello", agent=clerk)).output == "Done."
