@@ -312,7 +312,7 @@ def with_price(card: ModelCard, usage: Usage) -> Usage:
 def usage_of(card: ModelCard, finished: Finished) -> Usage:
     """Return the usage of a reply, with the price of the card if the model gave none.
 
-    Raises ModelError if it gave one that is no price: no budget would hold with it.
+    Raises ModelError for one that is not a price: no budget would hold with it.
     """
     usage = finished.usage
     if (cost := usage.cost_usd) is not None:
@@ -374,9 +374,9 @@ def wait_seconds(attempt: int, error: ModelError, limits: Limits) -> float | Non
 
 
 def failure_of(card: ModelCard, error: Exception) -> ModelError:
-    """Return the error for what a model class raised that is none of penstock, and log its stack.
+    """Return the error for an exception of a model class that is not of penstock; log its stack.
 
-    A model of a program is foreign code: its mistake ends the task by name, with its type.
+    Models of programs are foreign code: the task ends with the type of the error.
     """
     log.error("the model %r failed", card.model_id, exc_info=error)
     return ModelError(

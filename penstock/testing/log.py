@@ -54,7 +54,7 @@ class MemoryLog(MemoryProjections):
         self._listeners: list[Listener] = []
         self._listeners_of_holders: list[Listener] = []
         self._beginner: str | None = None
-        """Who begins a task at this moment."""
+        """The owner that begins a task at this moment."""
         self._dead: set[str] = set()
         self.changes = MemoryChanges(limits)
         """State, files and media that calls changed."""
@@ -68,9 +68,9 @@ class MemoryLog(MemoryProjections):
             self._listeners_of_holders.append(listener)
 
     def writer_of(self, log_id: LogId) -> str | None:
-        """Return whose write listeners are being told of: who holds the log, or begins a task.
+        """Return the owner of the write that listeners see: it holds the log, or begins a task.
 
-        None for outside events of a log that nobody holds.
+        None for outside events of a log without a holder.
         """
         return self._beginner or self._logs[log_id].owner
 
