@@ -128,7 +128,7 @@ SHOWN = {
         "journeys/test_handoffs_kept.py::test_two_hand_offs_killed_at_any_write_happen_once",
     ],
     "the same, while an agent works for a call of another": [
-        "chat/test_agent_calls.py::test_a_task_killed_at_any_write_ends_the_same",
+        "chat/calls/test_agent_calls.py::test_a_task_killed_at_any_write_ends_the_same",
         "journeys/test_inner_agents.py::test_three_agents_inside_each_other_killed_at_any_write",
     ],
     "another process takes over a flow and lacks an agent of its next steps, or a model or tool "

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from penstock.app.runtime_parts import RuntimeParts
-from penstock.chat.direct_tools import how_to_allow
+from penstock.chat.calls.direct_tools import how_to_allow
 from penstock.chat.python.conversations import Conversations
 from penstock.chat.recorded.replay_report import (
     NO_CHANGES,

@@ -16,7 +16,7 @@ from penstock.agents.attachments.keeper import AttachmentKeeper
 from penstock.agents.catalog import Catalog
 from penstock.agents.prompt import PromptPrefix
 from penstock.app.authoring import ProjectAuthoring
-from penstock.chat.direct_calls import MakeLink
+from penstock.chat.calls.direct_calls import MakeLink
 from penstock.chat.schedules.rows import ScheduleRows
 from penstock.chat.schedules.scheduler import Scheduler
 from penstock.chat.session import Participants

@@ -25,13 +25,13 @@ from penstock.app.runtime_parts import (
     Storage,
     ToolParts,
 )
-from penstock.chat.agent_calls import AgentCalls
+from penstock.chat.calls.agent_calls import AgentCalls
+from penstock.chat.calls.direct_calls import CommandWork, DirectCalls
+from penstock.chat.calls.direct_tools import DirectTools
 from penstock.chat.children.ends import EndNotifier
 from penstock.chat.children.starting import ChildStarter
 from penstock.chat.children.tool_runs import ToolRuns, late_runs
 from penstock.chat.children.work import ChildWork
-from penstock.chat.direct_calls import CommandWork, DirectCalls
-from penstock.chat.direct_tools import DirectTools
 from penstock.chat.directory import Directory
 from penstock.chat.inbox import Inbox, TaskStarter
 from penstock.chat.log_follower import LogSource

@@ -1,4 +1,4 @@
-"""The inbox of conversations: messages, answers, cancels, direct calls and flow runs.
+"""The inbox of conversations: messages, cancels, direct calls and flow runs.
 
 Guarantees: what a method accepts is committed when it returns, and its task gets a run; a request
 that is repeated with its Idempotency-Key has the effect of one; a caller sees only what its profile
@@ -19,18 +19,16 @@ to it: otherwise a damaged log would accept events that no task can ever process
 tests/chat/test_inbox.py and tests/contracts.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 from msgspec.structs import replace
 
+from penstock.chat.answers import Answers
 from penstock.chat.recorded.task_records import RepeatedRequests, first_task
 from penstock.chat.requests import (
     NewMessage,
-    RequestKey,
     SentMessage,
-    TaskReply,
     check_content,
     check_reach,
     message_entries,
@@ -38,13 +36,8 @@ from penstock.chat.requests import (
 )
 from penstock.chat.task_waiter import TaskWaiter
 from penstock.core.errors import (
-    AlreadyAnswered,
-    Forbidden,
     IdempotencyConflict,
-    InvalidAnswer,
-    InvalidRequest,
     NotFound,
-    QuestionOpen,
     TaskOver,
 )
 from penstock.core.events.child_events import ChildRequested
@@ -53,29 +46,19 @@ from penstock.core.events.events import (
     CancelRequested,
     Entry,
     MessageReceived,
-    QuestionAnswered,
     Record,
     TaskStarted,
 )
 from penstock.core.events.flow_events import FlowRequested
-from penstock.core.ids import LogId, QuestionId, SessionId, TaskId
-from penstock.core.json_values.json_text import JSON_DEPTH
+from penstock.core.ids import LogId, SessionId, TaskId
 from penstock.core.limits import World
-from penstock.core.profile import APPROVE, CHAT, LOCAL_PROFILE, Profile
-from penstock.core.task import QuestionKind, QuestionRecord, QuestionStatus, TaskRecord, TaskStatus
+from penstock.core.profile import LOCAL_PROFILE, Profile
+from penstock.core.task import TaskRecord, TaskStatus
 from penstock.engine.activation import Activations
-from penstock.engine.answers import answer_in_words, check_answer
 from penstock.engine.launcher import Launcher
-from penstock.engine.slash_commands import is_command, is_informational, text_for_model
 from penstock.store.blobs import Blobs
 from penstock.store.logs.log import Log
-from penstock.store.projections import Page, Projections, TasksOf
-
-ANSWERED_BY_MESSAGE = frozenset(
-    {QuestionKind.ASK_USER, QuestionKind.USER_MESSAGE, QuestionKind.TASK}
-)
-"""Questions that the next message of a conversation answers."""
-
+from penstock.store.projections import Projections
 
 Start = Callable[[str, MessageReceived, Profile], TaskStarted | None]
 """Return the start event of a task; None if that needs more checks, as for a missing model."""
@@ -169,8 +152,8 @@ class Inbox:
         self._projections = projections
         self._starter = starter
         self._launcher = starter.launcher
-        self._waiter = waiter
         self._repeated = RepeatedRequests(log, projections)
+        self.answers = Answers(log, projections, starter, waiter)
         self._world = world
         self._limits = world.limits
 
@@ -244,16 +227,6 @@ class Inbox:
         whose = "there is" if agent is None else f"agent {agent!r} has"
         raise NotFound(f"{whose} no conversation {session_id!r}")
 
-    async def answer(
-        self, question_id: QuestionId, body: Mapping[str, Any], profile: Profile = LOCAL_PROFILE
-    ) -> QuestionRecord:
-        """Answer a question. Repeating the same answer has no effect.
-
-        Raises NotFound, Forbidden, InvalidAnswer, AlreadyAnswered, QuestionClosed.
-        """
-        await self._record_answer(question_id, body, profile, RequestKey())
-        return await self._question(question_id, profile)
-
     async def resume(self, task_id: TaskId, profile: Profile) -> None:
         """Wake a task that may have been left unfinished. Raises NotFound."""
         task = await self.task(task_id, profile)
@@ -279,35 +252,6 @@ class Inbox:
             raise NotFound(f"there is no task {task_id!r}")
         return task
 
-    async def _record_answer(
-        self,
-        question_id: QuestionId,
-        body: Mapping[str, Any],
-        profile: Profile,
-        idempotency: RequestKey,
-    ) -> None:
-        """Append an answer and wake its task."""
-        record = await self._question(question_id, profile)
-        answer, problems = check_answer(record.question, body, JSON_DEPTH)
-        if problems:
-            raise InvalidAnswer(problems)
-        await self._starter.ensure_readable(record.log_id)
-        event = QuestionAnswered(
-            question_id=question_id,
-            status=QuestionStatus.ANSWERED,
-            answer=answer,
-            by=profile.profile_id,
-            idempotency_key=idempotency.key,
-            request_hash=idempotency.request_hash,
-        )
-        try:
-            await self._log.send(record.log_id, [Entry(event, record.task_id)])
-        except AlreadyAnswered as error:
-            recorded = (error.details or {}).get("answer")
-            if recorded != answer:
-                raise
-        self._launcher.wake(record.log_id)
-
     async def _sent(self, message: NewMessage, profile: Profile, task_id: TaskId) -> SentMessage:
         is_new = message.supersedes is None and message.head is None
         is_short = is_new and self._starter.can_start_now(message, profile)
@@ -330,71 +274,16 @@ class Inbox:
         if message.session_id is None:
             return None
         await self.check_session(SessionId(message.session_id), profile, message.agent)
-        return await self._answer_open(message, profile)
-
-    async def _answer_open(self, message: NewMessage, profile: Profile) -> SentMessage | None:
-        """Answer the open question with the message, if there is one; else return None.
-
-        Raises QuestionOpen if a message cannot answer it.
-        """
-        if message.session_id is None or message.supersedes is not None:
+        if message.supersedes is not None:
             return None
-        log_id = LogId(message.session_id)
-        questions = await self._projections.open_questions(log_id)
-        parked = None if questions else await self._parked_on_runs(log_id)
-        waiting = [parked.task_id] if parked else [question.task_id for question in questions]
-        if not waiting:
+        waits = await self.answers.open_waits(LogId(message.session_id))
+        if not waits.tasks:
             return None
-        if sent := await self._repeated.find(message, waiting[0]):
+        if sent := await self._repeated.find(message, waits.tasks[0]):
             return sent
         if message.cancel_open:
-            for task_id in set(waiting):
+            for task_id in set(waits.tasks):
                 with suppress(TaskOver):
                     await self.cancel(task_id, profile)
             return None
-        if is_informational(message.content):
-            return None
-        if message.attachments:
-            issue = "must be left out: this message answers a question, and an answer has no files"
-            raise InvalidRequest([{"field": "/attachments", "issue": issue}])
-        for record in questions:
-            if record.question.kind in ANSWERED_BY_MESSAGE and not is_command(message.content):
-                return await self._answered(message, record, profile)
-        ids = [
-            record.question.question_id for record in (parked.questions if parked else questions)
-        ]
-        raise QuestionOpen(
-            f"answer {', '.join(ids)} first, or send the message with cancelOpen",
-            details={"questions": ids},
-        )
-
-    async def _parked_on_runs(self, log_id: LogId) -> TaskReply | None:
-        """Return the reply of the task that waits for a run with an open question, if any."""
-        of = TasksOf(status=TaskStatus.SUSPENDED)
-        tasks, _ = await self._projections.tasks(log_id=log_id, of=of, page=Page(limit=1))
-        reply = await self._waiter.wait(tasks[0].task_id, 0) if tasks else None
-        return reply if reply and reply.questions else None
-
-    async def _answered(
-        self, message: NewMessage, record: QuestionRecord, profile: Profile
-    ) -> SentMessage:
-        head = await self._log.head(record.log_id)
-        question = record.question
-        answer = answer_in_words(
-            text_for_model(message.content),
-            kind=question.kind,
-            options=question.options,
-            form=question.form,
-            has_schema=question.schema is not None,
-        )
-        await self._record_answer(question.question_id, answer, profile, message.idempotency)
-        return await self._repeated.sent(await self.task(record.task_id, profile), head)
-
-    async def _question(self, question_id: QuestionId, profile: Profile) -> QuestionRecord:
-        record = await self._projections.find_question(question_id)
-        if record is None or not profile.owns(record.profile_id, record.log_id):
-            raise NotFound(f"there is no question {question_id!r}")
-        needed = APPROVE if record.question.kind is QuestionKind.APPROVAL else CHAT
-        if not profile.holds(needed):
-            raise Forbidden(f"answering this question requires the permission {needed!r}")
-        return record
+        return await self.answers.answer_with(message, waits, profile)

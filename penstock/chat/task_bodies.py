@@ -33,8 +33,8 @@ from typing import Protocol
 from penstock.agents.agent import Agent
 from penstock.agents.catalog import agents_for
 from penstock.agents.handoffs import transfer_of
+from penstock.chat.calls.direct_calls import CommandWork, DirectCalls
 from penstock.chat.children.work import ChildWork
-from penstock.chat.direct_calls import CommandWork, DirectCalls
 from penstock.chat.inbox import start_of_call
 from penstock.chat.recorded.undo import UndoReader
 from penstock.chat.recorded.undo_work import UndoWork

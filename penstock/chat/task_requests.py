@@ -242,7 +242,7 @@ class Requests:
         The same answer again changes nothing. Raises NotFound, Forbidden, InvalidAnswer,
         AlreadyAnswered, QuestionClosed.
         """
-        return await self.inbox.answer(QuestionId(question_id), body, profile or self.local)
+        return await self.inbox.answers.answer(QuestionId(question_id), body, profile or self.local)
 
     async def cancel(self, task_id: str, *, profile: Profile | None = None) -> TaskRecord:
         """Cancel a task, whatever its status; its record may be from before its end.

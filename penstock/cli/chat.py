@@ -11,8 +11,8 @@ from rich.console import Console
 from penstock.agents.attachments.content import Attachment
 from penstock.app.runtime import Runtime
 from penstock.app.runtime_parts import EngineParts, Storage
-from penstock.chat.direct_calls import COMMANDS
-from penstock.chat.direct_tools import DirectTools
+from penstock.chat.calls.direct_calls import COMMANDS
+from penstock.chat.calls.direct_tools import DirectTools
 from penstock.cli.completion import Words, agents, command_completer, sessions
 from penstock.cli.interaction.asking import ask_here
 from penstock.cli.interaction.conversation import Conversation, Frame

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
 from penstock.agents.tool_offer import offered
-from penstock.chat.agent_calls import AgentCalls
+from penstock.chat.calls.agent_calls import AgentCalls
 from penstock.chat.children.brief import additions, brief_text, for_child, skills_of_child
 from penstock.chat.inbox import Inbox
 from penstock.chat.session import Participants

@@ -32,7 +32,7 @@ LEFT = "The calls before it are left as they are: mend the cause and undo the ta
 
 
 class Calls(Protocol):
-    """Makes calls without a model; `chat/direct_calls` implements it."""
+    """Makes calls without a model; `chat/calls/direct_calls` implements it."""
 
     def caller(self, state: SessionState, profile: Profile) -> Caller:
         """Return the caller of a task of the profile."""

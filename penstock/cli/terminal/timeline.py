@@ -136,7 +136,7 @@ HOPS: Mapping[str, str] = {
     "engine/session_state.fold": "the state is folded from the log",
     "engine/launcher.wake": "the log needs a run",
     "engine/activation.run": "runs the tasks of the log: no other process works on it",
-    "chat/direct_calls.work": "the work of this task is one call",
+    "chat/calls/direct_calls.work": "the work of this task is one call",
     "tools/invoker.call": "every call of every tool goes through here",
     "engine/ledger.find": "replay: if the call is settled, return that outcome",
     "tools/admission.resolve": "resolve: the tool by its id",

@@ -8,7 +8,7 @@ import typer
 
 from penstock.app.runtime import Runtime, outcome_of
 from penstock.app.runtime_parts import ToolParts
-from penstock.chat.direct_tools import DirectTools, how_to_allow
+from penstock.chat.calls.direct_tools import DirectTools, how_to_allow
 from penstock.chat.key_values import Read, read_pairs
 from penstock.chat.requests import NewCall, TaskReply
 from penstock.cli.completion import direct_tools

@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from penstock.app.runtime import outcome_of
 from penstock.app.runtime_parts import ToolParts
-from penstock.chat.direct_tools import DirectTools
+from penstock.chat.calls.direct_tools import DirectTools
 from penstock.chat.requests import NewCall, TaskReply
 from penstock.chat.task_requests import unknown_skills
 from penstock.chat.wire_forms import envelope_part, question_part

@@ -4,7 +4,7 @@ It guarantees that such an agent uses the profile and the questions of the task 
 and the budget of the task, within an own one; that it may do nothing that its caller must not; that
 it continues from its dialogue after a crash or a wait, and that agents do not call each other
 without end. Its system prompt and its tools are fixed in AgentStarted, as those of a task are in
-TaskStarted; skills that it selects follow them. Shown by tests/chat/test_agent_calls.py and
+TaskStarted; skills that it selects follow them. Shown by tests/chat/calls/test_agent_calls.py and
 tests/journeys/test_inner_agents.py.
 """
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.chat.direct_tools import DirectTools, how_to_allow
+from penstock.chat.calls.direct_tools import DirectTools, how_to_allow
 from penstock.core.call_errors import InvalidInput, NotPermitted, ToolNotFound
 from penstock.core.ids import ProfileId
 from penstock.core.profile import CHAT, LOCAL_PROFILE, Profile

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from penstock.accounts.web_links import WEB_LINK_SECONDS
 from penstock.agents.agent import DEFAULTS, ChatSettings
-from penstock.chat.direct_tools import DirectTools
+from penstock.chat.calls.direct_tools import DirectTools
 from penstock.chat.inbox import start_of_call
 from penstock.chat.key_values import needs, read_input, usage
 from penstock.chat.session import Participants, profile_of
