@@ -4,13 +4,13 @@ from penstock.models.scripted import fail as fail
 from penstock.models.scripted import finish as finish
 from penstock.models.scripted import say as say
 from penstock.models.scripted import think as think
-from penstock.testing.calls import assert_calls as assert_calls
 from penstock.testing.clock import FakeClock as FakeClock
+from penstock.testing.expectations import ScriptedTest as ScriptedTest
+from penstock.testing.expectations import assert_calls as assert_calls
 from penstock.testing.runtime import MemoryRuntime as MemoryRuntime
 from penstock.testing.runtime import MemoryStorage as MemoryStorage
 from penstock.testing.runtime import allow_models as allow_models
 from penstock.testing.runtime import memory_runtime as memory_runtime
-from penstock.testing.scripted_test import ScriptedTest as ScriptedTest
 from penstock.testing.sync_runtime import SyncMemoryRuntime as SyncMemoryRuntime
 from penstock.testing.sync_runtime import memory_runtime_sync as memory_runtime_sync
 

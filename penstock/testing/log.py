@@ -35,8 +35,7 @@ from penstock.store.logs.quarantine import (
 from penstock.testing.live_text import MemoryLiveText
 from penstock.testing.projections import MemoryProjections
 from penstock.testing.resources import MemoryChanges
-from penstock.testing.rows import IMMEDIATELY, KeptLog, owner_of
-from penstock.testing.snapshots import MemorySnapshots
+from penstock.testing.rows import IMMEDIATELY, KeptLog, MemorySnapshots, owner_of
 
 
 class MemoryLog(MemoryProjections):

@@ -26,7 +26,7 @@ def scripted() -> Iterator[Any]:
 
     The test fails at its end if a reply was left over, or if the model was asked for one more.
     """
-    make: Any = late("penstock.testing.scripted_test:ScriptedTest")
+    make: Any = late("penstock.testing.expectations:ScriptedTest")
     model = make()
     yield model
     model.check()

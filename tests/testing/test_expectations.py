@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.models.scripted import ScriptedModel, call, say
-from penstock.testing.calls import assert_calls
+from penstock.testing.expectations import assert_calls
 from penstock.testing.runtime import memory_runtime
 from tests.kit.tools import Act
 
