@@ -1,6 +1,7 @@
 """The admission of a call: whether it and its input may run, may not, or a person decides.
 
-`ActiveCall` is the state of the call on its way through the invoker; `Admission` fills it. It
+`ActiveCall` is the state of the call on its way through the invoker, and makes the event of its
+outcome; `Admission` fills it, and reserves an admitted call in the budget of its task. It
 guarantees that a caller which cannot see a tool gets the answer for an unknown one, and that a
 person is asked at most once per call, and only about a call that may run: grants, rules, hooks and
 the tool's own check refuse it first. The question has the call's path, so a replay finds
@@ -19,13 +20,16 @@ from msgspec.structs import replace
 
 from penstock.core.call import Call, Origin
 from penstock.core.call_errors import (
+    BudgetExceeded,
     CallError,
     Interrupted,
     NotPermitted,
     Rejected,
     ToolNotFound,
 )
+from penstock.core.clock import Clock
 from penstock.core.envelope import Envelope
+from penstock.core.events.events import CallSettled
 from penstock.core.ids import QuestionId
 from penstock.core.json_values.json_text import JSON_DEPTH, compact, is_larger
 from penstock.core.json_values.schema import Problem, json_problems
@@ -35,11 +39,12 @@ from penstock.core.task import Question, QuestionKind, QuestionStatus
 from penstock.core.text import cut, size_text
 from penstock.engine.ledger import Ledger
 from penstock.engine.suspend import ask
-from penstock.tools.artifacts import ANY_FORM, PREVIEW_CHARS, OutputForm
+from penstock.tools.artifacts import ANY_FORM, PREVIEW_CHARS, LoggedOutcome, OutputForm
 from penstock.tools.failures import invalid, without_output
 from penstock.tools.hooks.deciding import TaskHooks
 from penstock.tools.invocation import Invocation, NestedCalls
-from penstock.tools.policy import Action, Caller, RuleSet, find_refusal
+from penstock.tools.policy import SCRIPT, Action, Caller, RuleSet, find_refusal
+from penstock.tools.redaction import redacted_files
 from penstock.tools.resources import ProjectFolder
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Registry, Tool
@@ -108,6 +113,39 @@ class ActiveCall:
         has_secret = self.caller.secrets.holds_secret(self.agreed)
         text = None if has_secret else compact(self.agreed)
         return Revert(tool_id=self.spec.revert, input=text, agent=self.caller.agent)
+
+    def settled(self, shown: LoggedOutcome, clock: Clock) -> CallSettled:
+        """Return the event of the outcome, as it is shown and logged."""
+        call, caller, nested, ran_ms = self.call, self.caller, self.invocation, 0
+        if self.began is not None:  # without the time that it waited for a person
+            ran_ms = self.worked_ms + round(1000 * (clock.monotonic() - self.began))
+        files = (*(nested.files if nested else ()), *shown.files)
+        is_undoable = shown.envelope.error is None and self.spec.revert
+        return CallSettled(
+            tool_id=call.tool_id,
+            envelope=shown.envelope,
+            call_id=call.call_id,
+            context=shown.context,
+            is_text=shown.is_text,
+            preview=shown.preview,
+            ran=self.nest is not None,
+            duration_ms=ran_ms,
+            artifact_id=shown.artifact_id,
+            artifact_blob=shown.artifact_blob,
+            total_characters=shown.total_characters,
+            files=redacted_files(files, caller.secrets) if files else (),
+            clock_ms=clock.now() if caller.calling_kind == SCRIPT else None,
+            trace=self.trace,
+            revert=self.revert if is_undoable else None,
+        )
+
+    def settle_cut(self) -> None:
+        """Settle a nested write that its calling tool cancelled, so that it never runs again."""
+        if self.spec.is_ambiguous_when_cut and self.call.depth:
+            tool_id = self.spec.tool_id
+            message = f'"{tool_id}" was cancelled while it ran: it may or may not have happened'
+            settled = CallSettled(tool_id=tool_id, envelope=Interrupted(message).envelope())
+            self.ledger.settle(self.call.path, settled)
 
     def failed(self, error: CallError) -> Envelope:
         """Keep the error's trace, and return the envelope that the caller reads."""
@@ -226,6 +264,19 @@ class Admission:
         """Raise InvalidInput or NotPermitted if an input that was edited may not run."""
         self._decide(active_call, input)
         self.check_input(active_call.spec, input)
+
+    def reserve(self, active_call: ActiveCall, nest: NestedCalls | None) -> None:
+        """Reserve the call in the budget. Raises BudgetExceeded."""
+        max_calls = self._limits.nested_calls
+        if nest is None:
+            nest = NestedCalls(active_call.root, active_call.call.call_id)
+        elif nest.calls > max_calls and active_call.caller.calling_kind != SCRIPT:
+            raise BudgetExceeded(f"one call made more than {max_calls} nested calls")
+        if active_call.ledger.task.outcome_chars > (max_chars := self._limits.outcome_chars):
+            size = f"over {max_chars} characters (limits.outcome_chars)"
+            raise BudgetExceeded(f"the outcomes of this task's calls have {size}")
+        active_call.ledger.budget.reserve_call()
+        active_call.nest = nest
 
     def _sees(self, tool: Tool, caller: Caller) -> bool:
         spec = tool.spec

@@ -30,7 +30,14 @@ from penstock.core.messages import StoredFile
 from penstock.core.text import ERROR_CHARS, cut, one_line, preview
 from penstock.store.blobs import Blobs
 from penstock.tools.failures import bounded
-from penstock.tools.media import IMAGES, Placeholders, dimensions, may_hold_base64, sniff
+from penstock.tools.media import (
+    IMAGES,
+    SHORTEST,
+    Placeholders,
+    dimensions,
+    may_hold_base64,
+    sniff,
+)
 from penstock.tools.outputs import at_bytes
 
 PREVIEW_CHARS = 200
@@ -88,7 +95,8 @@ class Artifacts:
         if output is not envelope.output:
             envelope = Envelope.success(output)
         files: tuple[StoredFile, ...] = ()
-        if clip_at is not None and may_hold_base64(text):
+        # The length first: most outcomes are short, and then nothing is searched.
+        if clip_at is not None and len(text) >= SHORTEST and may_hold_base64(text):
             placeholders = Placeholders(self._limits)
             if form.schema is not None:
                 output = at_bytes(output, form.schema, placeholders.of_bytes)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from penstock.core.call import Call, Effect
-from penstock.core.call_errors import BudgetExceeded, CallError, Interrupted
+from penstock.core.call_errors import CallError, Interrupted
 from penstock.core.envelope import Envelope, ErrorDetail, Status
 from penstock.core.errors import Cancel, HookFailed, Signal, Suspend
 from penstock.core.events.events import CallSettled
@@ -41,8 +41,8 @@ from penstock.tools.failures import (
 from penstock.tools.hooks.deciding import TaskHooks
 from penstock.tools.hooks.hooks import HookRegistry
 from penstock.tools.invocation import Attempt, Invocation, NestedCalls
-from penstock.tools.policy import SCRIPT, Caller, RuleSet
-from penstock.tools.redaction import check_change, redacted, redacted_files
+from penstock.tools.policy import Caller, RuleSet
+from penstock.tools.redaction import check_change, redacted
 from penstock.tools.resources import Resources
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Registry, Tool
@@ -123,14 +123,10 @@ class Invoker:
     def key_of(self, call: Call) -> str | None:
         """Return the key of calls that must not run at the same time. Raises CallError."""
         tool = self.registry.by_id.get(call.tool_id)
-        if tool is None or isinstance(exclusive := (spec := tool.spec).exclusive, bool):
-            return None
-        if isinstance(exclusive, str):
-            return exclusive
-        if spec.compiled_input.problems(call.input):
+        if tool is None or isinstance((spec := tool.spec).exclusive, bool):
             return None
         try:
-            return str(exclusive(call.input))
+            return spec.exclusive_key(call.input)
         except Exception as error:
             raise failure(spec, error, Redactor(), most=ERROR_CHARS) from error
 
@@ -185,7 +181,7 @@ class Edition:
                     self.admission.check_edited(active_call, agreed)
                     if hooks is not None:
                         agreed = await self.admission.ask_hooks(active_call, hooks, agreed, turn=1)
-                self._reserve(active_call, nest)
+                self.admission.reserve(active_call, nest)
                 output = await self._run(tool, agreed, active_call)
                 self._check(active_call, output)
                 envelope = Envelope(Status.SUCCESS, output)
@@ -206,18 +202,6 @@ class Edition:
         if settled.artifact_blob is None or caller.clip_at is not None:
             return settled.envelope
         return await self.resources.artifacts.whole(settled)
-
-    def _reserve(self, active_call: ActiveCall, nest: NestedCalls | None) -> None:
-        max_calls = self.world.limits.nested_calls
-        if nest is None:
-            nest = NestedCalls(active_call.root, active_call.call.call_id)
-        elif nest.calls > max_calls and active_call.caller.calling_kind != SCRIPT:
-            raise BudgetExceeded(f"one call made more than {max_calls} nested calls")
-        if active_call.ledger.task.outcome_chars > (max_chars := self.world.limits.outcome_chars):
-            size = f"over {max_chars} characters (limits.outcome_chars)"
-            raise BudgetExceeded(f"the outcomes of this task's calls have {size}")
-        active_call.ledger.budget.reserve_call()
-        active_call.nest = nest
 
     async def _run(self, tool: Tool, input: dict[str, Any], active_call: ActiveCall) -> Any:
         """Run the tool until it ends, its retries are used up, or its time is up."""
@@ -295,7 +279,7 @@ class Edition:
             raise failure(spec, foremost(group), secrets, most=ERROR_CHARS) from group
         except BaseException as error:
             if work.is_cut_by(error):
-                self._cut(active_call)
+                active_call.settle_cut()
                 raise
             if limit.is_over:
                 raise out_of_time(spec, seconds, left) from None
@@ -328,14 +312,6 @@ class Edition:
             return Envelope(Status.FAILED, error=detail)
         return left
 
-    def _cut(self, active_call: ActiveCall) -> None:
-        """Settle a nested write that its calling tool cancelled, so that it never runs again."""
-        if active_call.spec.is_ambiguous_when_cut and active_call.call.depth:
-            tool_id = active_call.spec.tool_id
-            message = f'"{tool_id}" was cancelled while it ran: it may or may not have happened'
-            settled = CallSettled(tool_id=tool_id, envelope=Interrupted(message).envelope())
-            active_call.ledger.settle(active_call.call.path, settled)
-
     def _check(self, active_call: ActiveCall, output: Any) -> None:
         schema = active_call.spec.compiled_output
         if schema is not None and (problems := schema.problems(output)):
@@ -357,29 +333,8 @@ class Edition:
         except CallError as error:
             envelope = active_call.failed(error)
             shown = await self.resources.artifacts.show(envelope, clip_at=clip_at)
-        ran_ms, began = 0, active_call.began
-        if began is not None:  # without the time that it waited for a person
-            ran_ms = active_call.worked_ms + round(1000 * (self.world.clock.monotonic() - began))
+        settled = active_call.settled(shown, self.world.clock)
         invocation = active_call.invocation
-        files = (*(invocation.files if invocation else ()), *shown.files)
-        is_undoable = envelope.error is None and active_call.spec.revert
-        settled = CallSettled(
-            tool_id=call.tool_id,
-            envelope=shown.envelope,
-            call_id=call.call_id,
-            context=shown.context,
-            is_text=shown.is_text,
-            preview=shown.preview,
-            ran=active_call.nest is not None,
-            duration_ms=ran_ms,
-            artifact_id=shown.artifact_id,
-            artifact_blob=shown.artifact_blob,
-            total_characters=shown.total_characters,
-            files=redacted_files(files, secrets) if files else (),
-            clock_ms=self.world.clock.now() if caller.calling_kind == SCRIPT else None,
-            trace=active_call.trace,
-            revert=active_call.revert if is_undoable else None,
-        )
         # A nested write is on disk before the calling code continues: if that crashed first, the
         # log would show a crash inside the write, and decision 003 would run the code again.
         is_committed = call.depth > 0 and self.registry.effect_of(call.tool_id) is Effect.WRITE

@@ -86,6 +86,15 @@ class ToolSpec(Struct, frozen=True, kw_only=True, dict=True):
         """The JSON Schema for models. Every input that fits it also fits `input_schema`."""
         return self.input_schema if self.offered_schema is None else self.offered_schema
 
+    def exclusive_key(self, input: Json) -> str | None:
+        """Return the key of calls that run in turn with this one, if `exclusive` gives one."""
+        if isinstance(self.exclusive, bool):
+            return None
+        if isinstance(self.exclusive, str):
+            return self.exclusive
+        # Only for an input that the tool would run with: the function may rely on the schema.
+        return None if self.compiled_input.problems(input) else str(self.exclusive(input))
+
     @property
     def is_ambiguous_when_cut(self) -> bool:
         """Whether the effect of a call that was cut off may or may not have happened."""
