@@ -36,7 +36,7 @@ from penstock.chat.directory import Directory
 from penstock.chat.inbox import Inbox, TaskStarter
 from penstock.chat.log_follower import LogSource
 from penstock.chat.recorded.fork import TaskCopier
-from penstock.chat.recorded.undo import UndoReader
+from penstock.chat.recorded.undo_reader import UndoReader
 from penstock.chat.schedules.callbacks import ScheduleCallbacks
 from penstock.chat.schedules.scheduler import SchedulePorts, Scheduler
 from penstock.chat.schedules.ticker import Ticker

@@ -36,7 +36,7 @@ from penstock.agents.handoffs import transfer_of
 from penstock.chat.calls.direct_calls import CommandWork, DirectCalls
 from penstock.chat.children.work import ChildWork
 from penstock.chat.inbox import start_of_call
-from penstock.chat.recorded.undo import UndoReader
+from penstock.chat.recorded.undo_reader import UndoReader
 from penstock.chat.recorded.undo_work import UndoWork
 from penstock.chat.session import ChatWork, GetAgent, Participants
 from penstock.chat.task_closer import TaskCloser

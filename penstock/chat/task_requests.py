@@ -21,7 +21,8 @@ from penstock.chat.inbox import Inbox
 from penstock.chat.log_follower import LogSource, follow
 from penstock.chat.recorded.fork import Fork, ForkRequest, TaskCopier
 from penstock.chat.recorded.retry import RetryParts, TaskRetries
-from penstock.chat.recorded.undo import Undo, UndoCall, UndoPlan, UndoReader
+from penstock.chat.recorded.undo import Undo, UndoCall, UndoPlan
+from penstock.chat.recorded.undo_reader import UndoReader
 from penstock.chat.requests import (
     NewMessage,
     SentMessage,
@@ -67,23 +68,21 @@ class UndoRequests:
         plan = await self._reader.plan_now(task)
         _check(plan, call_id)
         shown = plan.shown if call_id is None else _only(plan, call_id)
-        is_open = bool(plan.chosen(call_id)) or not task.status.is_final
+        is_open = bool(plan.chosen(call_id) or plan.working)
         return Undo(task_id=task_id, status="planned" if is_open else "nothing", calls=shown)
 
     async def start(self, task_id: str, call_id: str | None, profile: Profile) -> TaskId | None:
         """Start an undo, or return the one that runs; None if there is nothing to take back.
 
-        A task that has not ended is cancelled first, and awaited. What the undo is to do is on disk
-        when this returns. Raises what `plan` raises.
+        A task that has not ended is cancelled first, with those that work for it, and awaited. What
+        the undo is to do is on disk when this returns. Raises what `plan` raises.
         """
-        task = await self._undoable(task_id, profile)
-        if not task.status.is_final:
-            with suppress(TaskOver):
-                await self._inbox.cancel(task.task_id, profile)
-            await self._until_ended(task.task_id)
-            task = await self._undoable(task_id, profile)
         while True:
+            task = await self._undoable(task_id, profile)
             plan = await self._reader.plan_now(task)
+            if plan.working:
+                await self._end(plan.working, profile)
+                continue
             newest = plan.undos[-1] if plan.undos else None
             if newest is not None and not newest.status.is_final:
                 await self._inbox.resume(newest.task_id, profile)
@@ -91,7 +90,7 @@ class UndoRequests:
             _check(plan, call_id)
             if not plan.chosen(call_id):
                 return None if newest is None else newest.task_id
-            new = undo_id(task.task_id, len(plan.undos) + 1)
+            new = undo_id(plan.top, plan.number)
             # The secrets and values of reverts are those of the profile whose calls they were.
             requested = CallRequested(
                 tool_id=UNDO,
@@ -116,12 +115,15 @@ class UndoRequests:
         made = Undo(task_id=task_id, status="running", calls=plan.shown, undo_id=undo)
         return made if reply is None else _with_reply(made, reply)
 
-    async def _until_ended(self, task_id: TaskId) -> None:
-        """Wait for the end of a cancelled task; it may first be reported as waiting."""
-        while True:
+    async def _end(self, working: Sequence[TaskId], profile: Profile) -> None:
+        """Cancel tasks, the outermost first, and wait for the ends of all."""
+        for task_id in working:
+            with suppress(TaskOver):
+                await self._inbox.cancel(task_id, profile)
+        for task_id in working:
             reply = await self._waiter.wait(task_id)
-            if reply is None or reply.status.is_final:
-                return
+            while reply is not None and not reply.status.is_final:  # reported as waiting at first
+                reply = await self._waiter.wait(task_id)
 
     async def _undoable(self, task_id: str, profile: Profile) -> TaskRecord:
         task = await self._inbox.task(TaskId(task_id), profile)

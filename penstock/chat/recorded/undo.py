@@ -6,9 +6,10 @@ fails stops the undo, and the next undo continues with what is left.
 
 How: a plan is computed from logs alone. The log of the task says what happened, and what each call
 needs to be taken back; the logs of its undos say what was taken back since. An undo is a task of
-its own (`chat/task_bodies.DirectWork`). Its id follows from the id of the undone task and its
-number, so two requests at once start one undo: the store refuses the second name. The path of each
-of its calls begins with the number of the event that settled the call which it takes back. A crash
+its own (`undo_work.py`). Its id follows from the id of the task at the top of the family of the
+undone one, and its number, so two requests at once start one undo: the store refuses the second
+name. The path of each of its calls begins with the key of the call which it takes back: the number
+of the event that settled it, and its task. A crash
 or a question ends the activation, and the next one makes the same plan again, because the undone
 task has ended; reverts that are settled are replayed by the ledger.
 
@@ -22,32 +23,29 @@ from typing import Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from penstock.chat.recorded.stored_before import PUT_BACK, Seen, StoredBefore, shown, why_left
-from penstock.chat.recorded.task_records import records_of
+from penstock.chat.recorded.stored_before import PUT_BACK, shown, why_left
+from penstock.chat.recorded.task_family import (
+    covered_by,
+    own_records,
+    started_by,
+)
 from penstock.core.call import is_below
 from penstock.core.call_errors import Interrupted, ToolTimeout
-from penstock.core.clock import Clock
+from penstock.core.clock import Moment
 from penstock.core.envelope import ErrorDetail, Json
-from penstock.core.events.events import CallRequested, CallSettled, CallStarted, Record
+from penstock.core.events.events import CallSettled, CallStarted, Record
 from penstock.core.events.flow_events import AgentStarted
-from penstock.core.events.history_events import Erased, Forked
-from penstock.core.ids import TaskId, undo_id
+from penstock.core.events.history_events import Erased
+from penstock.core.ids import TaskId
 from penstock.core.json_values.json_text import compact, parse_json
 from penstock.core.reply import Question
 from penstock.core.task import TaskRecord
 from penstock.core.text import cut
-from penstock.store.logs.log import Log
-from penstock.store.projections import Projections
-from penstock.tools.invoker import Invoker
-from penstock.tools.resources import Resources
 from penstock.tools.spec import ToolSpec
 
 UndoStatus = Literal["ready", "undone", "unclear", "impossible"]
 FindTool = Callable[[str, str], ToolSpec | None]
 """Finds a tool of an agent by the agent's name and the tool's id."""
-
-InvokerOf = Callable[[str, str], Invoker]
-"""Returns what calls a tool of an agent, by the same names."""
 
 
 class UndoCall(Struct, frozen=True, kw_only=True):
@@ -61,7 +59,8 @@ class UndoCall(Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    """The number of the event that settled it; `--call` and `callId` take it."""
+    """The number of the event that settled it, and `@task_…` if that is an event of another task,
+    which worked for the undone one. `--call` and `callId` take it."""
     tool: str
     """The id of its tool."""
     status: UndoStatus
@@ -125,13 +124,22 @@ class PlannedCall(Struct, frozen=True):
     call: UndoCall
     settled: CallSettled | None = None
     """None of a call that has no outcome."""
+    key: str = ""
+    """Names it in the undos of its family: its id as seen from the top."""
+    at: Moment = Moment(0)
 
 
 class UndoPlan(Struct, frozen=True, kw_only=True):
-    """The calls of a task that had an effect, newest first, and its undos so far."""
+    """The calls of a task that had an effect, newest first, and the undos that reached them."""
 
     calls: Sequence[PlannedCall]
     undos: Sequence[TaskRecord] = field(default_factory=tuple)
+    top: TaskId = TaskId("")
+    """The task at the top of its family, by which the undos of all its tasks are named."""
+    number: int = 1
+    """The number of the next undo in the family."""
+    working: Sequence[TaskId] = ()
+    """The tasks of the plan that have not ended."""
 
     @property
     def shown(self) -> tuple[UndoCall, ...]:
@@ -153,76 +161,17 @@ class UndoPlan(Struct, frozen=True, kw_only=True):
         return next((each for each in self.calls if call_id in _ids(each)), None)
 
 
-class UndoReader:
-    """Reads plans from logs."""
-
-    def __init__(
-        self,
-        log: Log,
-        projections: Projections,
-        resources: Resources,
-        invoker_of: InvokerOf,
-        *,
-        clock: Clock,
-    ) -> None:
-        self._log = log
-        self._projections = projections
-        self.artifacts = resources.artifacts
-        self.stored = StoredBefore(resources.state, resources.files, clock)
-        self.invoker_of = invoker_of
-
-    async def find_task(self, task_id: TaskId) -> TaskRecord | None:
-        """Return a task; None if there is none."""
-        return await self._projections.find_task(task_id)
-
-    async def plan(self, task: TaskRecord, *, before: TaskId | None = None) -> UndoPlan:
-        """Return the plan of a task; with `before`, as it was when that undo of it began."""
-        calls = planned_calls(await records_of(self._log, task), self._find_tool)
-        undos: list[TaskRecord] = []
-        while (undo := undo_id(task.task_id, len(undos) + 1)) != before:
-            if (found := await self.find_task(undo)) is None:
-                break
-            undos.append(found)
-            outcomes = outcomes_of(undo, await records_of(self._log, found))
-            calls = [with_outcome(each, outcomes.get(each.call.id)) for each in calls]
-        return UndoPlan(calls=calls, undos=undos)
-
-    async def plan_now(self, task: TaskRecord) -> UndoPlan:
-        """Return the plan of a task, without what was changed since."""
-        plan, seen = await self.plan(task), Seen()
-        calls = [await self._checked(each, seen) for each in plan.calls]
-        return UndoPlan(calls=calls, undos=plan.undos)
-
-    async def _checked(self, planned: PlannedCall, seen: Seen) -> PlannedCall:
-        replaced = planned.settled.replaced if planned.settled else ()
-        if planned.call.status != "ready" or not replaced:
-            return planned
-        if not (reason := await self.stored.obstacle(replaced, seen)):
-            return planned
-        return _changed(planned, replace(planned.call, status="impossible", reason=reason))
-
-    def _find_tool(self, agent: str, tool_id: str) -> ToolSpec | None:
-        tool = self.invoker_of(agent, tool_id).registry.by_id.get(tool_id)
-        return None if tool is None else tool.spec
-
-    async def is_undo(self, task: TaskRecord) -> bool:
-        """Whether a task is itself an undo."""
-        records = await self._log.read(task.log_id, after=task.first_seq - 1, limit=1)
-        requested = records[0].event if records else None
-        return isinstance(requested, CallRequested) and requested.undoes is not None
-
-
 def planned_calls(records: Sequence[Record], find_tool: FindTool) -> list[PlannedCall]:
     """Return the calls of a task that had an effect, newest first.
 
     The calls that a fork copied are those of the other task: it takes them back, not its copy.
     """
-    copied = [number for number, each in enumerate(records, 1) if isinstance(each.event, Forked)]
-    records = records[max(copied, default=0) :]
+    records = own_records(records)
     settled = {each.path: each for each in records if isinstance(each.event, CallSettled)}
     begun = {each.path: each for each in records if isinstance(each.event, CallStarted)}
     frames = {each.path for each in records if isinstance(each.event, AgentStarted)}
-    covered = [path for path, each in settled.items() if path and _revert_of(each)]
+    frames |= started_by(records).keys()
+    covered = covered_by(records)
     planned: dict[int, PlannedCall] = {}
     for path, record in {**begun, **settled}.items():
         if path is None or any(is_below(path, outer) for outer in covered):
@@ -302,11 +251,6 @@ def _ids(planned: PlannedCall) -> tuple[str, ...]:
     return (planned.call.id,) if call_id is None else (planned.call.id, call_id)
 
 
-def _revert_of(record: Record) -> bool:
-    event = record.event
-    return isinstance(event, CallSettled) and event.revert is not None
-
-
 def _open(seq: int, event: CallStarted) -> PlannedCall:
     reason = "it has no outcome yet: undo cancels the task first"
     return PlannedCall(
@@ -333,6 +277,7 @@ def outcomes_of(undo: TaskId, records: Sequence[Record]) -> dict[str, CallSettle
     return outcomes
 
 
+GONE = "this task is gone, and with it what it did"
 STORED = "it changed something that penstock keeps, and the log does not have what was there before"
 _CHANGE = re.compile(r"state\.(\w+\.)?(put|patch|append|delete)|workspace\.write")
 """The names of changes that the code of a tool makes."""
@@ -361,4 +306,4 @@ def with_outcome(planned: PlannedCall, outcome: CallSettled | None) -> PlannedCa
 
 
 def _changed(planned: PlannedCall, call: UndoCall) -> PlannedCall:
-    return PlannedCall(call, planned.settled)
+    return replace(planned, call=call)

@@ -13,7 +13,8 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from penstock.chat.recorded.stored_before import PUT_BACK, why_left
-from penstock.chat.recorded.undo import PlannedCall, UndoReader
+from penstock.chat.recorded.undo import PlannedCall
+from penstock.chat.recorded.undo_reader import UndoReader
 from penstock.core.call import ToolCall
 from penstock.core.envelope import Envelope, ErrorDetail, Json, Status
 from penstock.core.errors import NotFound, StoreError
@@ -109,14 +110,14 @@ class UndoWork:
             task,
             call,
             replace(caller, revert=revert.tool_id, agent=revert.agent or caller.agent),
-            place=planned.call.id,
+            place=planned.key,
             invoker=self._reader.invoker_of(revert.agent, revert.tool_id),
         )
 
     async def _put_back(self, held: HeldLog, task: TaskState, planned: PlannedCall) -> CallSettled:
         """Put back what one call replaced, in one transaction with the record of it."""
         ledger = self._calls.ledger(held, task)
-        place = f"{task.task_id}/{planned.call.id}"
+        place = f"{task.task_id}/{planned.key}"
         path = ledger.occurrences(place).path(PUT_BACK, {})
         if (settled := ledger.find(path)) is not None:
             return settled

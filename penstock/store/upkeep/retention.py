@@ -20,7 +20,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, or_, select
 
 from penstock.core.clock import Clock, Moment
-from penstock.core.ids import LogId, TaskId
+from penstock.core.ids import UNDO, LogId, TaskId
 from penstock.core.task import FLOW, QuestionStatus
 from penstock.store.database import Database
 from penstock.store.erasure import Erasure
@@ -99,7 +99,12 @@ def _old_logs(
 
 
 def _described(log_id: LogId, at: Moment, connection: Connection) -> OldLog | None:
-    """Return the log as the rules see it; None for one of a kind that they do not name."""
+    """Return the log as the rules see it; None for one of a kind that they do not name.
+
+    An undo goes with the task that it undid: without it the calls could be taken back again.
+    """
+    if log_id.startswith(f"{UNDO}_"):
+        return None
     columns = (tasks.c.kind, tasks.c.status, tasks.c.agent)
     rows = connection.execute(select(*columns).where(tasks.c.log_id == log_id)).all()
     opened = select(sessions.c.agent).where(sessions.c.session_id == log_id)

@@ -73,12 +73,18 @@ async def talk(
     await log.release(lease, head=records[-1].seq)
 
 
-async def call(log: SqlLog, status: TaskStatus = TaskStatus.SUCCEEDED) -> None:
+async def call(
+    log: SqlLog,
+    status: TaskStatus = TaskStatus.SUCCEEDED,
+    *,
+    log_id: LogId = CALL,
+    task_id: TaskId = FOUR,
+) -> None:
     request = CallRequested(tool_id="t", input={}, profile_id=ANN)
-    await log.send(CALL, [Entry(request, FOUR)])
-    lease = await log.acquire(CALL, "me")
+    await log.send(log_id, [Entry(request, task_id)])
+    lease = await log.acquire(log_id, "me")
     assert lease is not None
-    await log.append(lease, [started(FOUR), ended(FOUR, status)])
+    await log.append(lease, [started(task_id), ended(task_id, status)])
     await log.release(lease, head=3)
 
 
@@ -98,6 +104,21 @@ async def test_old_conversations_are_deleted_and_younger_ones_stay(
     assert await log_ids(database) == ["conv_1", "conv_2"]
     assert await deleted(kept) == [["conv_1"]]
     assert await log_ids(database) == ["conv_2"]
+
+
+async def test_an_undo_is_deleted_with_its_task_and_not_before(
+    database: Database, log: SqlLog, erasure: Erasure, clock: FakeClock
+) -> None:
+    """Without it, another undo would take the calls back again."""
+    await talk(log)
+    await call(log)
+    await call(log, log_id=LogId(f"undo_{ONE}"), task_id=TaskId(f"undo_{ONE}"))
+    clock.advance(31 * DAY)
+    calls = RetentionRule(of="calls", days=30)
+    assert await deleted(retention(database, erasure, clock, calls)) == [[CALL]]
+    assert await log_ids(database) == ["conv_1", f"undo_{ONE}"]
+    await deleted(retention(database, erasure, clock, OLD))
+    assert await log_ids(database) == []
 
 
 async def test_a_step_deletes_a_limited_number(
