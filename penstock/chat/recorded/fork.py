@@ -126,7 +126,8 @@ class ForkRequest(Struct, frozen=True, kw_only=True):
     content: str | None = None
     """Another text of the task's message; only if the message is the event."""
     task_id: TaskId | None = None
-    """The id of the copy; None draws one."""
+    """The id of the copy, from which that of its conversation follows; None draws both. The store
+    refuses a second log of one name, also in another process."""
     again: frozenset[CallPath] = frozenset()
     """Calls and steps that run again although they have an outcome."""
 
@@ -169,7 +170,8 @@ class _Copy:
         self._profile = profile
         self._is_conversation = task.log_id != LogId(task.task_id)
         self.task_id = task_id or TaskId(new_id("task"))
-        self.log_id = LogId(new_id("conv") if self._is_conversation else self.task_id)
+        named = new_id("conv") if task_id is None else f"conv_{task_id}"
+        self.log_id = LogId(named if self._is_conversation else self.task_id)
         self._new: dict[str, str] = {task.task_id: self.task_id}
         """The new ids by the old ones."""
 

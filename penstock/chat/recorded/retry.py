@@ -13,7 +13,6 @@ Shown by tests/chat/recorded/test_retry.py and tests/journeys/test_retries.py.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import Protocol
 
 from msgspec import Struct
@@ -137,11 +136,15 @@ class TaskRetries:
                 return retries[-1]
             _check(task)
             new = retry_id(original, len(retries) + 1)
-            with suppress(NameTaken):  # another request was faster: return its retry
+            try:
                 if resumes:
                     await self._resume(task, new, profile)
                 else:
                     await self._begin(task, [task, *retries], new, profile)
+            except (NameTaken, SessionBusy):
+                if await parts.projections.find_task(new) is None:
+                    raise
+                continue  # another request was faster: its retry is returned
             return await parts.inbox.task(new, profile)
 
     async def _retries(self, original: TaskId) -> list[TaskRecord]:
