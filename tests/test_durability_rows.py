@@ -159,6 +159,11 @@ SHOWN = {
     "webhooks and an undo": [
         "chaos/test_shop.py::test_a_story_of_time_is_survived_at_every_moment"
     ],
+    "the same, beside another process on the same database, SQLite or Postgres": [
+        "chaos/test_shop.py::test_a_story_is_survived_by_one_of_two_servers",
+        "journeys/test_two_processes.py::test_a_child_runs_in_another_process_than_its_parent",
+        "journeys/test_two_processes.py::test_a_cancel_reaches_a_child_in_another_process",
+    ],
     "several processes see the same due time": [
         f"{TICKER}::test_several_processes_start_one_task_for_each_due_time",
         "store/values/test_due_times.py::test_one_due_time_starts_one_task_also_if_it_comes_again",
