@@ -206,9 +206,7 @@ async def test_a_mistake_is_a_type_error_in_words(
     assert expected in message
 
 
-@pytest.mark.parametrize(
-    "name", ["dispatcher.syncSubjects", "dispatcher.claimDueSubjects", "browser.run"]
-)
+@pytest.mark.parametrize("name", ["browser.run", "browser.exportState"])
 async def test_later_functions_are_not_available(sandbox: Sandbox, name: str) -> None:
     caught = f"await flo.{name}({{}}).catch((e) => [e.code, e.message, e instanceof flo.FloError])"
     assert await value_of(sandbox, caught) == [
