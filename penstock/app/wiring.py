@@ -311,7 +311,7 @@ class Assembly:
             self._project.tools.registry,
             self._project.agents.catalog.get_from_files,
         )
-        notifier = EndNotifier(self._storage.log, self._wake)
+        notifier = EndNotifier(self._storage.log, self._wake, self._storage.projections)
         body = TaskBody(
             work=self._work.work,
             end=self._work.end,

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from penstock.agents.agent import AnyAgent
 from penstock.agents.attachments.keeper import AttachmentKeeper
 from penstock.agents.catalog import Catalog
+from penstock.chat.children.questions import report_answer
 from penstock.chat.children.starting import ChildStarter
 from penstock.chat.directory import Directory
 from penstock.chat.inbox import Inbox
@@ -244,7 +245,13 @@ class Requests:
         The same answer again changes nothing. Raises NotFound, Forbidden, InvalidAnswer,
         AlreadyAnswered, QuestionClosed.
         """
-        return await self.inbox.answers.answer(QuestionId(question_id), body, profile or self.local)
+        answered = await self.inbox.answers.answer(
+            QuestionId(question_id), body, profile or self.local
+        )
+        # The task reports it, too, but later: a reader that reconnects meanwhile would find the
+        # tree at rest, and its stream at its end.
+        await report_answer(self.source.log, self.known.projections, answered)
+        return answered
 
     async def cancel(self, task_id: str, *, profile: Profile | None = None) -> TaskRecord:
         """Cancel a task, whatever its status; its record may be from before its end.

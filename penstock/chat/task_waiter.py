@@ -17,6 +17,7 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Self
 
+from penstock.chat.recorded.open_questions import asked_in_tree
 from penstock.chat.recorded.task_records import records_of, unfit
 from penstock.chat.requests import TaskReply
 from penstock.core.errors import NotFound, NotReady
@@ -36,15 +37,12 @@ from penstock.core.limits import World
 from penstock.core.task import QuestionRecord, TaskStatus
 from penstock.engine.bus import Bus
 from penstock.store.logs.log import Log
-from penstock.store.projections import Page, Projections, TasksOf
+from penstock.store.projections import Projections
 
 _TURNING_POINTS = (TaskEnded, TaskSuspended, TaskBlocked, QuestionAnswered, CancelRequested)
 """Events that change the status of a task."""
 STOPPED = "the runtime was closed while the task runs: open the project again and attach to it"
 _WAITING = (TaskStatus.SUSPENDED, TaskStatus.BLOCKED)
-_WORKING = (TaskStatus.QUEUED, TaskStatus.RUNNING)
-_MOST = 1000
-"""Most tasks of a tree that are searched for open questions."""
 IsBlocked = Callable[[LogId], bool]
 """Return whether the log's task needs something that this process lacks."""
 
@@ -193,15 +191,9 @@ class TaskWaiter:
 
     async def _asked_in_tree(self, task_id: TaskId) -> list[QuestionRecord]:
         """Return the open questions of the task's tree; none while something in it can continue."""
-        lists, page = self._projections, Page(limit=_MOST)
-        task = await lists.find_task(task_id)
+        task = await self._projections.find_task(task_id)
         root = task_id if task is None else task.root_id or task_id
-        _, working = await lists.tasks(of=TasksOf(root_id=root, statuses=_WORKING), page=page)
-        waiting, _ = await lists.tasks(of=TasksOf(root_id=root, statuses=_WAITING), page=page)
-        if working:
-            return []
-        asked = [await lists.open_questions(each.log_id, each.task_id) for each in waiting]
-        return [question for each in asked for question in each]
+        return await asked_in_tree(self._projections, root)
 
     async def _run(self, run_id: TaskId, signal: "EndSignal") -> TaskReply | None:
         """Return the reply of a run; None while it runs. An erased run has no questions."""

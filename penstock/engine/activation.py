@@ -360,8 +360,9 @@ class Activations:
             self._queue_ends.end(held)
 
     async def _notify(self, held: HeldLog, task: TaskState) -> None:
-        """Notify the waiters of the task if it has ended, and of those that ended in the queue."""
-        if task.is_ended and not any(each is task for each in held.state.aside):
+        """Report an end, questions, or a wait for tasks; and tasks that ended in the queue."""
+        has_news = task.is_ended or task.waits.questions or task.waits.joins
+        if has_news and not any(each is task for each in held.state.aside):
             await self._body.notify(held, task)
         if held.state.aside:
             await self._queue_ends.notify(held)

@@ -4,7 +4,7 @@ The fold calls these functions for events of other tasks, and for events of queu
 tests/engine/test_related_tasks.py.
 """
 
-from penstock.core.events.child_events import ChildrenSpawned, ChildRequested, WaiterAdded
+from penstock.core.events.child_events import ChildEvent, ChildRequested, TreeAsked, WaiterAdded
 from penstock.core.events.events import CancelRequested, TaskBlocked
 from penstock.core.events.flow_events import RunEnded
 from penstock.core.events.schedule_events import ScheduleFired
@@ -32,12 +32,20 @@ def hear(
         relate(task, event)
 
 
-def relate(task: TaskState, event: RunEnded | ChildrenSpawned | WaiterAdded, tick: int = 0) -> None:
+def relate(task: TaskState, event: RunEnded | ChildEvent, tick: int = 0) -> None:
     """Record the end of another task, children of this one, or a task that waits for it.
 
     An end resumes the task if it was all that a call waited for.
     """
+    if isinstance(event, ChildRequested):
+        return
     waits = task.own_waits()
+    if isinstance(event, TreeAsked):
+        if event.question is not None:
+            waits.below[event.question.question_id] = None
+        elif event.answered is not None:
+            waits.below.pop(event.answered, None)
+        return
     if isinstance(event, RunEnded):
         if waits.end_run(event.run_id, event.status, tick):
             task.is_suspended = False

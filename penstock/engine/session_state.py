@@ -26,7 +26,7 @@ from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from typing import assert_never
 
 from penstock.core.call import CallPath
-from penstock.core.events.child_events import ChildrenSpawned, ChildRequested, WaiterAdded
+from penstock.core.events.child_events import ChildEvent, ChildRequested, WaiterAdded
 from penstock.core.events.events import (
     CallRequested,
     CallRetried,
@@ -112,8 +112,7 @@ class SessionState:
         self.opened: SessionOpened | None = None
         self.agents = AgentChain()
         self.selected: tuple[str, ...] = ()
-        """Skills selected for the session. Replaced when it grows, so rounds can keep the old one.
-        """
+        """Skills selected for the session. Replaced when it grows: rounds keep the old one."""
         self.queue: dict[TaskId, TaskState] = {}
         """Tasks that wait for the current one, oldest first."""
         self.aside: list[TaskState] = []
@@ -189,7 +188,7 @@ class SessionState:
                 task.record_value(event, path)
             case TaskSuspended() | TaskBlocked() | TaskResumed() | WaitExpired():
                 task.suspend_or_block(event, self.tick)
-            case RunEnded() | ChildrenSpawned() | WaiterAdded():
+            case _ if isinstance(event, RunEnded | ChildEvent):
                 relate(task, event, self.tick)
             case HandedOff():
                 task.hand_off(event, self.agents)
@@ -201,8 +200,8 @@ class SessionState:
                 task.note(event, path)
             case (
                 (CallStarted() | CallRetried() | TaskStarted() | SessionOpened() | Erased())
-                | (MessageReceived() | CallRequested() | FlowRequested() | ChildRequested())
-                | (MessagesErased() | HandedBack() | ScheduleFired() | Forked())
+                | (MessageReceived() | CallRequested() | FlowRequested() | ScheduleFired())
+                | (MessagesErased() | HandedBack() | Forked())
             ):
                 pass
             case _:

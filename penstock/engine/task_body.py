@@ -54,7 +54,7 @@ class MissingParts(Struct, frozen=True):
 
 
 async def ignore_end(held: HeldLog, task: TaskState) -> None:
-    """Do nothing when a task ends."""
+    """Do nothing when a task ends or waits."""
 
 
 def nothing_missing(state: SessionState, task: TaskState) -> MissingParts | None:
@@ -81,8 +81,8 @@ class TaskBody(Struct, frozen=True, kw_only=True):
     """Return whether this process has the missing parts now. Called in every sweep for every
     blocked log (measured: 3 us a log)."""
     notify: Callable[[HeldLog, TaskState], Awaitable[None]] = ignore_end
-    """Notify the run's waiters. Called after the end is committed, before the lease is released;
-    called again after a crash."""
+    """Notify other tasks of an end, of questions, or of a wait for tasks. Called after these are
+    committed, before the lease is released; called again after a crash."""
 
 
 class TaskStop(Struct):

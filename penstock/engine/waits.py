@@ -61,6 +61,8 @@ class Waits(Struct):
     """The children that have a key, with the hash of their arguments."""
     waiters: dict[TaskId, LogId] = field(default_factory=dict)
     """The tasks that wait for the end of this one, with their logs."""
+    below: dict[QuestionId, None] = field(default_factory=dict)
+    """The open questions of tasks below this one, if it is the root of their tree."""
     bounded: dict[QuestionId, None] = field(default_factory=dict)
     """Questions that expire because the schedule of the task bounds its waits."""
     arrivals: int = 0
@@ -136,5 +138,5 @@ class ToolRecords(Struct):
 
 
 _NOTHING: Any = MappingProxyType({})
-NO_WAITS = Waits(*[_NOTHING] * 13)
+NO_WAITS = Waits(*[_NOTHING] * 14)
 NO_RECORDS = ToolRecords(*[_NOTHING] * 5)

@@ -108,6 +108,8 @@ _QUESTION = {
     "form": record(_FORM, *list(_FORM)[1:]),
 }
 _QUESTION_OPTIONAL = tuple(name for name in _QUESTION if name not in {"id", "kind", "text"})
+_ASKER = {"taskId": STRING}
+"""Only questions of tasks below the one that the stream shows have it."""
 _CHECKED = ("database", "migrations", "launcher", "disk", "blobs")
 _CHECKS = record({name: {"enum": ["ok", "failed"]} for name in _CHECKED})
 TASK_STATUS = {
@@ -167,11 +169,11 @@ FRAMES: dict[str, Schema] = {
         "files",
     ),
     "ToolFailure": frame("tool_result", _FAILURE, "suggestion", "detector"),
-    "QuestionAsked": frame("question", _QUESTION, *_QUESTION_OPTIONAL),
+    "QuestionAsked": frame("question", _QUESTION | _ASKER, *_QUESTION_OPTIONAL, *_ASKER),
     "QuestionAnswered": frame(
         "question_answered",
-        {"id": STRING, "status": {"enum": ["answered", "cancelled"]}, "answer": OBJECT},
-        "answer",
+        {"id": STRING, "status": {"enum": ["answered", "cancelled"]}, "answer": OBJECT} | _ASKER,
+        *("answer", *_ASKER),
     ),
     "Note": frame("note", _NOTE, *_TOLD[2:], "payload"),
     "Suspended": frame("suspended", {"taskId": STRING} | WAITS | BLOCKED, "runs", *BLOCKED),

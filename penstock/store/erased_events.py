@@ -16,7 +16,12 @@ from sqlalchemy import Connection, Row, case, func, or_, select
 
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import SessionBusy, StoreCorrupt
-from penstock.core.events.child_events import ChildrenSpawned, ChildRequested, WaiterAdded
+from penstock.core.events.child_events import (
+    ChildrenSpawned,
+    ChildRequested,
+    TreeAsked,
+    WaiterAdded,
+)
 from penstock.core.events.codec import decode, encode, kind_of
 from penstock.core.events.events import (
     CallRequested,
@@ -111,7 +116,7 @@ def _half(event: Event) -> ErasedPart:
             (ReplyReceived() | CallStarted() | CallRetried() | CallSettled() | StateWritten())
             | (SecretGiven() | NoteEmitted() | QuestionAsked() | QuestionAnswered() | TaskEnded())
             | (TaskBlocked() | StepSettled() | FlowNotified() | AgentStarted() | AgentReminded())
-            | ChildrenSpawned()
+            | (ChildrenSpawned() | TreeAsked())
         ):
             return ErasedPart.ANSWER
         case (
@@ -137,7 +142,7 @@ def _blank(event: Event) -> Event:
             left = replace(left, model_settings=None)
         case CallRequested() | FlowRequested() | ChildRequested():
             left = _blank_request(event)
-        case TaskStarted() | ChildrenSpawned():
+        case TaskStarted() | ChildrenSpawned() | TreeAsked():
             left = _blank_names(event)
         case FlowStarted():
             left = replace(event, task="", inputs={})
@@ -157,7 +162,10 @@ def _blank(event: Event) -> Event:
     return left
 
 
-def _blank_names(event: TaskStarted | ChildrenSpawned) -> Event:
+def _blank_names(event: TaskStarted | ChildrenSpawned | TreeAsked) -> Event:
+    if isinstance(event, TreeAsked):
+        kept = None if event.question is None else _blank_question(event.question)
+        return replace(event, question=kept, answer=None if event.answer is None else {})
     if isinstance(event, TaskStarted):
         return replace(event, brief="")
     return ChildrenSpawned(children=event.children)

@@ -30,7 +30,7 @@ from penstock.core.errors import (
     TaskOver,
 )
 from penstock.core.events import events, history_events
-from penstock.core.events.child_events import ChildRequested, WaiterAdded
+from penstock.core.events.child_events import ChildRequested, TreeAsked, WaiterAdded
 from penstock.core.events.events import Event, Record
 from penstock.core.events.flow_events import FlowRequested, RunEnded
 from penstock.core.events.schedule_events import NO_SCHEDULE, ScheduleFired
@@ -189,7 +189,7 @@ class ProjectionWriter:
         match record.event:
             case events.MessageReceived() | events.CallRequested() | FlowRequested() as request:
                 self._admit_task(cursor, record, request)
-            case events.CancelRequested() | RunEnded() | WaiterAdded():
+            case events.CancelRequested() | RunEnded() | WaiterAdded() | TreeAsked():
                 self._admit_to_task(cursor, record)
             case ScheduleFired(schedule_id=found) if found != NO_SCHEDULE:
                 claim_due_time(self._sql, cursor, record, record.event)

@@ -19,7 +19,7 @@ from penstock.core.errors import (
     TaskOver,
 )
 from penstock.core.events import events, history_events
-from penstock.core.events.child_events import ChildRequested, WaiterAdded
+from penstock.core.events.child_events import ChildRequested, TreeAsked, WaiterAdded
 from penstock.core.events.events import Entry
 from penstock.core.events.flow_events import FlowRequested, RunEnded
 from penstock.core.ids import ProfileId, QuestionId, TaskId
@@ -83,7 +83,7 @@ class Admission:
                     self._admit_task(log, entry, coming)
                 case ChildRequested() as child:
                     self._admit_child(child, entry)
-                case events.CancelRequested() | RunEnded() | WaiterAdded() if (
+                case events.CancelRequested() | RunEnded() | WaiterAdded() | TreeAsked() if (
                     entry.task_id not in coming.tasks
                 ):
                     if self._task_in(log, entry.task_id).ended:

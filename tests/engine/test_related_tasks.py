@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.core.events.child_events import ChildrenSpawned, Dependency, WaiterAdded
+from penstock.core.call import CallPath
+from penstock.core.events.child_events import ChildrenSpawned, Dependency, TreeAsked, WaiterAdded
 from penstock.core.events.events import CancelRequested, TaskEnded, TaskStarted
 from penstock.core.events.flow_events import RunEnded
-from penstock.core.ids import LogId, TaskId
-from penstock.core.task import TaskStatus
+from penstock.core.ids import LogId, QuestionId, TaskId
+from penstock.core.task import Question, QuestionKind, TaskStatus
 from penstock.engine.related_tasks import hear, may_start, relate
 from penstock.engine.session_state import SessionState
 from penstock.engine.task_state import TaskState
@@ -37,6 +38,20 @@ def test_a_cancelled_child_may_start_so_that_it_ends() -> None:
     task = TaskState(ONE, WAITING)
     hear(task, CancelRequested())
     assert may_start(task)
+
+
+def test_the_open_questions_below_a_root_are_known() -> None:
+    task, one, two = TaskState(ONE, None), QuestionId("q_1"), QuestionId("q_2")
+    for question_id in (one, two, one):
+        question = Question(
+            question_id=question_id, kind=QuestionKind.ASK_USER, text="?", path=CallPath("t/1/a#b")
+        )
+        relate(task, TreeAsked(asker=TWO, question=question))
+    relate(task, TreeAsked(asker=TWO, answered=one))
+    relate(task, TreeAsked(asker=TWO, answered=one, answer={"text": "yes"}))
+    relate(task, TreeAsked(open=(two,)))
+    assert list(task.waits.below) == [two]
+    assert not task.is_suspended
 
 
 def test_children_and_waiters_are_known() -> None:

@@ -8,12 +8,13 @@ from penstock.core.events.child_events import (
     ChildRequested,
     Dependency,
     Join,
+    TreeAsked,
     WaiterAdded,
 )
 from penstock.core.events.events import Event, TaskStarted, TaskSuspended
 from penstock.core.events.flow_events import RunEnded
-from penstock.core.ids import LogId, ProfileId, TaskId
-from penstock.core.task import TaskStatus
+from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
+from penstock.core.task import Question, QuestionKind, TaskStatus
 
 CHILD = TaskId("task_2")
 _LEAST: Any = {
@@ -30,6 +31,12 @@ _LEAST: Any = {
 _LEAST_TEXT = (
     '"profile_id":"ann","agent":"clerk","parent":"task_1","parent_log":"conv_1","root":"task_0",'
     '"root_log":"conv_0","session":"conv_0","title":"Prices","objective":"Find the prices."'
+)
+_QUESTION = Question(
+    question_id=QuestionId("q_1"),
+    kind=QuestionKind.ASK_USER,
+    text="Which?",
+    path=CallPath("task_2/1/ask#ab"),
 )
 STORED_OF_CHILDREN: list[tuple[Event, str, str]] = [
     (ChildRequested(**_LEAST), "child_requested", "{" + _LEAST_TEXT + "}"),
@@ -68,6 +75,20 @@ STORED_OF_CHILDREN: list[tuple[Event, str, str]] = [
         WaiterAdded(waiter=CHILD, waiter_log=LogId("task_2")),
         *("waiter_added", '{"waiter":"task_2","waiter_log":"task_2"}'),
     ),
+    (
+        TreeAsked(asker=CHILD, question=_QUESTION),
+        "tree_asked",
+        (
+            '{"asker":"task_2","question":{"question_id":"q_1","kind":"ask_user","text":"Which?",'
+            '"path":"task_2/1/ask#ab"}}'
+        ),
+    ),
+    (
+        TreeAsked(asker=CHILD, answered=QuestionId("q_1"), answer={"value": "A"}),
+        "tree_asked",
+        '{"asker":"task_2","answered":"q_1","answer":{"value":"A"}}',
+    ),
+    (TreeAsked(open=(QuestionId("q_1"),)), "tree_asked", '{"open":["q_1"]}'),
     (
         RunEnded(run_id=CHILD, status=TaskStatus.FAILED),
         *("run_ended", '{"run_id":"task_2","status":"failed"}'),

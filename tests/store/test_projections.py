@@ -166,6 +166,7 @@ def test_every_kind_of_event_was_thought_of() -> None:
         "RunEnded",
         "ChildrenSpawned",
         "WaiterAdded",
+        "TreeAsked",
         "SecretGiven",
         "SkillsSelected",
         "StepSettled",

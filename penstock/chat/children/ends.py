@@ -1,5 +1,7 @@
 """Effects of the end of a task on other tasks: they are notified, or cancelled.
 
+Questions of a task have effects, too: `chat/children/questions` reports them to its root.
+
 EndNotifier reports the end of a task to each task that waits for it: the call that started a run,
 the parent of a child, and tasks that depend on it. It cancels what the task no longer needs: runs
 that its calls awaited, children of its batches, and, unless it succeeded, all of its children.
@@ -13,6 +15,7 @@ refuses events for a task that has ended. Shown by tests/chat/children/test_ends
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from penstock.chat.children.questions import TreeQuestions
 from penstock.core.errors import NotFound, TaskOver
 from penstock.core.events.child_events import ChildRequested
 from penstock.core.events.events import CancelRequested, Entry, Event, MessageReceived
@@ -23,19 +26,30 @@ from penstock.engine.held_log import HeldLog
 from penstock.engine.task_state import TaskState
 from penstock.engine.waits import NO_WAITS
 from penstock.store.logs.log import Log
+from penstock.store.projections import Projections
 
 
 class EndNotifier:
     """Reports ends of tasks to those that wait, and cancels tasks that nothing needs."""
 
-    def __init__(self, log: Log, wake: Callable[[LogId], None]) -> None:
+    def __init__(
+        self, log: Log, wake: Callable[[LogId], None], projections: Projections | None = None
+    ) -> None:
         self._log = log
         self._wake = wake
+        self._questions = None if projections is None else TreeQuestions(log, projections)
+        """Reports questions of children; None reports none."""
 
     async def notify(self, held: HeldLog, task: TaskState) -> None:
-        """Do what follows from the end of a task. Repeating this is harmless."""
+        """Do what follows from the end or a wait of a task. Repeating this is harmless."""
         if task.waits is NO_WAITS and type(task.brief) is MessageReceived:
             return
+        if self._questions is not None:
+            await self._questions.report(held, task)
+        if task.is_ended:
+            await self._report_end(task)
+
+    async def _report_end(self, task: TaskState) -> None:
         ended = RunEnded(run_id=task.task_id, status=task.ended_as)
         for waiter, log_id in _waiters(task):
             await self._send(log_id, ended, waiter)

@@ -27,7 +27,12 @@ from msgspec.structs import replace
 from penstock.core.call import CallPath, tools_on
 from penstock.core.envelope import Status
 from penstock.core.errors import InvalidRequest, NotFound, TextErased
-from penstock.core.events.child_events import ChildrenSpawned, ChildRequested, WaiterAdded
+from penstock.core.events.child_events import (
+    ChildrenSpawned,
+    ChildRequested,
+    TreeAsked,
+    WaiterAdded,
+)
 from penstock.core.events.codec import encode, from_wire, kind_of
 from penstock.core.events.events import (
     CallRequested,
@@ -69,7 +74,7 @@ _ID = re.compile(r"(?<![a-z])[a-z]+_\w+")
 _WAITS = (TaskSuspended, TaskBlocked, TaskResumed)
 """Events of the task that do not hold for its copy."""
 _OUTCOMES = (CallStarted, CallSettled, StepSettled)
-_NEVER = (CancelRequested, WaiterAdded)
+_NEVER = (CancelRequested, WaiterAdded, TreeAsked)
 """Events of no task hold for the copy, for which nothing waits. The end of a task says that it was
 cancelled."""
 _TITLE = "Fork of {}"

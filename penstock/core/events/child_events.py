@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from penstock.core.call import CallPath
 from penstock.core.envelope import Json
-from penstock.core.ids import LogId, ProfileId, TaskId
-from penstock.core.task import TaskStatus
+from penstock.core.ids import LogId, ProfileId, QuestionId, TaskId
+from penstock.core.task import Question, TaskStatus
 
 CHILD = "child"
 """The kind of a task that another task requested."""
@@ -120,6 +120,25 @@ class WaiterAdded(Struct, frozen=True, kw_only=True, gc=False):
     waiter_log: LogId
 
 
-ChildEvent = ChildRequested | ChildrenSpawned | WaiterAdded
-FROM_OUTSIDE = frozenset({ChildRequested, WaiterAdded})
+class TreeAsked(Struct, frozen=True, kw_only=True, gc=False):
+    """A question of a task below this one, at the root of their tree. An outside event.
+
+    A person follows the root: its stream shows the questions of the whole tree. The event may be
+    written twice after a crash; readers ignore the second one.
+    """
+
+    asker: TaskId | None = None
+    """The task whose question was asked or answered."""
+    question: Question | None = None
+    """The question, if it was asked."""
+    answered: QuestionId | None = None
+    """The question, if it was answered or closed."""
+    answer: Json | None = None
+    """None if it was closed without an answer."""
+    open: tuple[QuestionId, ...] = ()
+    """All open questions of the tree, if nothing in it can continue without a person."""
+
+
+ChildEvent = ChildRequested | ChildrenSpawned | WaiterAdded | TreeAsked
+FROM_OUTSIDE = frozenset({ChildRequested, WaiterAdded, TreeAsked})
 """Those that need no lease."""

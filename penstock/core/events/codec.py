@@ -27,6 +27,7 @@ from penstock.core.events.child_events import (
     ChildRequested,
     Dependency,
     Join,
+    TreeAsked,
     WaiterAdded,
 )
 from penstock.core.events.events import (
@@ -287,15 +288,12 @@ _MISSING = _many(_Form("missing", Missing, kind=_Pair(str, MissingKind)))
 _FILES = _many(_Form("file", StoredFile))
 _OPTIONS = _many(_Form("option", Option, aliases=_LIST))
 _QUESTION_FORM = _Form("question", Question, kind=_Pair(str, QuestionKind), options=_OPTIONS)
-_QUESTION = _Pair(_QUESTION_FORM.write, _QUESTION_FORM.read)
-
+_QUESTION = _Pair(_QUESTION_FORM.write, _maybe(_QUESTION_FORM.read))
 _SCOPE_FORM = _Form("scope", Scope, kind=_Pair(str, ScopeKind))
 _SCOPE = _Pair(_SCOPE_FORM.write, _SCOPE_FORM.read)
-
 _REVERT_FORM = _Form("revert", Revert)
 _REVERT = _Pair(_REVERT_FORM.write, _maybe(_REVERT_FORM.read))
 _OLD = _many(_Form("replaced", Replaced, scope=_SCOPE))
-
 _OUTPUT_FORM = _Form("task_output", TaskOutput)
 
 _BRANCH = _Pair(
@@ -388,6 +386,7 @@ _FORMS = (
     ),
     _Form("children_spawned", ChildrenSpawned, children=_LIST),
     _Form("waiter_added", WaiterAdded),
+    _Form("tree_asked", TreeAsked, question=_QUESTION, open=_LIST),
     _Form("agent_began", AgentStarted, offered=_LIST),
     _Form("agent_reminded", AgentReminded),
     _Form("hook_decided", HookDecided, verdict=_Pair(str, Verdict)),

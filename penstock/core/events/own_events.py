@@ -1,6 +1,6 @@
 """Events that change nothing but the task that they belong to."""
 
-from penstock.core.events.child_events import ChildrenSpawned
+from penstock.core.events.child_events import ChildrenSpawned, TreeAsked
 from penstock.core.events.events import (
     CallRetried,
     CallSettled,
@@ -53,6 +53,7 @@ OwnEvent = (
     | AgentReminded
     | FlowEvent
     | ChildrenSpawned
+    | TreeAsked
     | WaitExpired
 )
 """A task that is not the current one passes over them."""

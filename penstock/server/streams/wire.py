@@ -24,6 +24,7 @@ from penstock.chat.wire_forms import (
     question_part,
     result_part,
 )
+from penstock.core.events.child_events import TreeAsked
 from penstock.core.events.events import (
     CallRequested,
     CallSettled,
@@ -43,9 +44,8 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.events.flow_events import HandedBack, HandedOff, RunEnded
-from penstock.core.events.own_events import waits_for_tasks
 from penstock.core.events.subagent_filter import SubagentFilter
-from penstock.core.ids import CallId, MessageId, SessionId, TaskId
+from penstock.core.ids import CallId, MessageId, QuestionId, SessionId, TaskId
 from penstock.core.task import Question, QuestionStatus, TaskStatus
 from penstock.engine.bus import Delta, Live, OutputSoFar
 from penstock.server.streams.frame import Frame, Position, ReplyFrames, UnseenFrames
@@ -100,9 +100,11 @@ class ChatFrames:
     __slots__ = (
         "_attachments",
         "_awaited",
+        "_below",
         "_calls",
         "_is_command",
         "_is_over",
+        "_open",
         "_queue",
         "_replied",
         "_replies",
@@ -127,6 +129,10 @@ class ChatFrames:
         self._silent: dict[TaskId, None] = {}
         """Direct calls: tasks of this log that have no frames."""
         self._awaited: tuple[TaskId, ...] = ()
+        self._below: dict[QuestionId, bool] = {}
+        """Questions of tasks below this one, and whether they are open."""
+        self._open: tuple[QuestionId, ...] = ()
+        """All open questions of the tree, in its newest `suspended` frame."""
         self._task: TaskId | None = None
         self._calls: list[dict[str, Any]] = []
         self._results: dict[CallId, CallSettled] = {}
@@ -218,7 +224,7 @@ class ChatFrames:
                 self._answered(seq, event)
             case HandedOff():
                 self._hand_off(seq, task_id, event)
-            case TaskSuspended():
+            case TaskSuspended() | TreeAsked():
                 self._suspend(seq, task_id, event)
             case TaskBlocked():
                 self._is_over = True
@@ -236,7 +242,7 @@ class ChatFrames:
     def _start(self, seq: int, task_id: TaskId, event: TaskStarted) -> None:
         self._task = task_id
         self._calls, self._results, self._attachments = [], {}, Attachments()
-        self._subagents = SubagentFilter()
+        self._subagents, self._below = SubagentFilter(), {}
         self._replied = self._is_over = False
         self._said = ""
         self._is_command = bool(event.command)
@@ -296,13 +302,42 @@ class ChatFrames:
             frame["answer"] = dict(event.answer)
         self._unseen.add(Position(seq), frame)
 
-    def _suspend(self, seq: int, task_id: TaskId, event: TaskSuspended) -> None:
-        if waits_for_tasks(event):  # the stream continues, and so does the task
+    def _suspend(self, seq: int, task_id: TaskId, event: TaskSuspended | TreeAsked) -> None:
+        if isinstance(event, TreeAsked):
+            if task_id == self._task:
+                self._show_tree(seq, task_id, event)
+            return
+        if event.joins and not event.runs:
+            # Other tasks work for it. Once all wait for people, TreeAsked says so.
             return
         self._is_over, self._awaited = True, event.runs
         frame = {"type": "suspended", "taskId": task_id, "questions": list(event.questions)}
         runs = {"runs": list(event.runs)} if event.runs else {}
         self._unseen.add(Position(seq), frame | runs)
+
+    def _show_tree(self, seq: int, task_id: TaskId, event: TreeAsked) -> None:
+        """Show a question of a task below, its answer, or that the whole tree waits, once each."""
+        frame: dict[str, Any] = {}
+        if (question := event.question) is not None:
+            if question.question_id not in self._below:
+                self._below[question.question_id] = True
+                part = question_part(question)
+                part.pop("toolCallId", None)
+                path = [f"child/{event.asker}", *part.get("path", ())]
+                frame = {"type": "question"} | part | {"taskId": event.asker, "path": path}
+        elif (answered := event.answered) is not None:
+            if self._below.get(answered):
+                self._below[answered], status = False, QuestionStatus.CANCELLED
+                given = {} if event.answer is None else {"answer": dict(event.answer)}
+                status = QuestionStatus.ANSWERED if given else status
+                frame = {"type": "question_answered", "id": answered, "status": status.value}
+                frame |= {**given, "taskId": event.asker}
+        elif not self._is_over or event.open != self._open:
+            self._open = event.open
+            frame = {"type": "suspended", "taskId": task_id, "questions": list(event.open)}
+        if frame:
+            self._is_over = frame["type"] == "suspended"
+            self._unseen.add(Position(seq), frame)
 
     def _end(self, seq: int, task_id: TaskId, event: TaskEnded) -> None:
         was_queued = self._queue.pop(task_id, None) is not None

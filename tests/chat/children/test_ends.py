@@ -80,6 +80,7 @@ async def test_a_task_is_not_cancelled_with_one_that_waits_for_it() -> None:
 
     async with family(plan) as runtime:
         root = await started(runtime, 1)
+        await until(runtime, root, TaskStatus.BLOCKED, 1)
         await runtime.requests.cancel((await below(runtime, root))["after"].task_id)
         await until(runtime, root, CANCELLED, 1)
         assert not (await below(runtime, root))["first"].status.is_final

@@ -136,7 +136,7 @@ async def notified(brief: FlowRequested, *awaited: str, is_over: bool = False) -
     held = await held_log(TaskStarted(), *([ended()] if is_over else []), log=log)
     for each in awaited:
         await log.send(LogId(each), [Entry(FLOW, TaskId(each))])
-    task = TaskState(CHILD, brief)
+    task = TaskState(CHILD, brief, is_ended=True)
     task.own_waits().awaited.update(dict.fromkeys(map(TaskId, (*awaited, "task_gone"))))
     await EndNotifier(log, lambda log_id: None).notify(held, task)
     ends = [event for each in awaited for event in await log.read(LogId(each), after=1)]

@@ -24,6 +24,7 @@ OUTSIDE = {
     "RunEnded",
     "ChildRequested",
     "WaiterAdded",
+    "TreeAsked",
     "CancelRequested",
     "MessagesErased",
     "HandedBack",
@@ -51,7 +52,7 @@ PASSED_OVER = {
         RunEnded ScheduleFired SecretGiven SessionOpened SkillsSelected StateWritten Summarised
         TaskResumed
         TaskStarted TaskSuspended WaitExpired
-        ChildRequested ChildrenSpawned WaiterAdded
+        ChildRequested ChildrenSpawned WaiterAdded TreeAsked
     """,
     "core/events/subagent_filter.py": """
         CallRequested CallStarted CancelRequested Erased FlowNotified FlowRequested FlowStarted
@@ -61,7 +62,7 @@ PASSED_OVER = {
         StepSettled
         StepStarted Summarised TaskBlocked TaskEnded TaskResumed TaskStarted TaskSuspended
         WaitExpired
-        ChildRequested ChildrenSpawned WaiterAdded
+        ChildRequested ChildrenSpawned WaiterAdded TreeAsked
     """,
 }
 """Events that the chat stream, the stream of a run and the filter of subagents ignore."""
