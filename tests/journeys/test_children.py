@@ -116,6 +116,74 @@ async def test_the_output_of_a_child_is_a_value_of_its_type() -> None:
     assert await output_of(plan) == 4
 
 
+@dataclass
+class Trip:
+    """A trip."""
+
+    city: str
+    nights: int
+
+
+FITTING: list[tuple[Any, Any]] = [
+    (Trip("Rome", 2), Trip),
+    ({"city": "Rome", "nights": 2}, Trip),
+    ({"city": "Rome", "nights": 2}, {"type": "object", "required": ["city"]}),
+    (Trip("Rome", 2), None),
+]
+
+
+@pytest.mark.parametrize(("given", "hint"), FITTING)
+async def test_a_child_reads_an_input_that_fits_its_type(given: Any, hint: Any) -> None:
+    async def plan(ctx: ToolContext) -> Any:
+        """Plan."""
+        child = await ctx.spawn("Find the apples", input=given, input_type=hint)
+        return await ctx.gather(child)
+
+    async with memory_runtime(model=(scripted := model()), tools=tools_that(plan)) as runtime:
+        assert (await runtime.call("plan", {})).output == ["3 EUR"]
+    assert '{"city":"Rome","nights":2}' in str(scripted.requests[0].messages[0].content)
+
+
+MISFITS: list[tuple[Any, Any, str]] = [
+    ({"city": "Rome"}, Trip, "input is not valid: "),
+    ({"city": "Rome", "nights": "two"}, Trip, "/nights"),
+    (None, Trip, "input is not valid: "),
+    ([1, "x"], list[int], "/1"),
+    ({}, {"type": "object", "required": ["city"]}, "city"),
+    ({}, {"type": 3}, "input_type is not a JSON Schema"),
+    (object(), Trip, "input"),
+]
+
+
+@pytest.mark.parametrize(("given", "hint", "message"), MISFITS)
+async def test_an_input_that_does_not_fit_creates_no_child(
+    given: Any, hint: Any, message: str
+) -> None:
+    async def plan(ctx: ToolContext) -> str:
+        """Plan."""
+        with pytest.raises(TypeError) as refused:
+            await ctx.spawn("Find the apples", key="a", input=given, input_type=hint)
+        return str(refused.value)
+
+    async with memory_runtime(model=model(), tools=tools_that(plan)) as runtime:
+        envelope = await runtime.call("plan", {})
+        _, total = await runtime.parts.storage.projections.tasks(page=Page())
+    assert message in envelope.output
+    assert total == 1
+
+
+async def test_a_bad_output_is_corrected_twice_at_most() -> None:
+    async def plan(ctx: ToolContext) -> Any:
+        """Plan."""
+        child = await ctx.spawn("Find a wrong ticket", output=Price)
+        (result,) = await ctx.gather(child, settled=True)
+        return [result.code, "/price" in result.error]
+
+    async with memory_runtime(model=(scripted := model()), tools=tools_that(plan)) as runtime:
+        assert (await runtime.call("plan", {})).output == ["INVALID_OUTPUT", True]
+    assert len(scripted.requests) == 3
+
+
 async def test_an_output_that_breaks_its_schema_fails_the_child_alone() -> None:
     async def plan(ctx: ToolContext) -> Any:
         """Plan."""

@@ -17,6 +17,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.events.child_events import Dependency, Join
 from penstock.core.ids import TaskId
 from penstock.core.json_values.json_text import JSON_DEPTH
+from penstock.core.json_values.schema import Problem, Schema
 from penstock.core.late import late
 from penstock.core.task import TaskStatus
 from penstock.core.text import cut, one_line
@@ -86,7 +87,9 @@ class ChildOptions(TypedDict, total=False):
     title: str
     """A few words for people; by default the beginning of the objective."""
     input: Any
-    """JSON that the child reads beside its objective."""
+    """JSON, or a value of a type such as a dataclass, that the child reads beside its objective."""
+    input_type: Any
+    """A type, or a JSON Schema, that the input must fit: checked before the child is requested."""
     output: Any
     """A type, or a JSON Schema, that its output must fit."""
     tools: Sequence[str]
@@ -123,7 +126,8 @@ class Spawning:
             The child, for `gather` and for `after` of another one.
 
         Raises:
-            TypeError: An option has a wrong type or size, or the key had other arguments before.
+            TypeError: An option has a wrong type or size, the input does not fit its type, or the
+                key had other arguments before.
             ToolFailed: A skill or a dependency is unknown, tasks would wait for each other, or the
                 tree has too many tasks.
             NotPermitted: The child may not have one of the tools.
@@ -192,12 +196,15 @@ def _new_child(objective: str, options: ChildOptions) -> tuple[NewChild, Any]:
     if not isinstance(objective, str):
         raise TypeError(f"objective must be a text, not {objective!r}")
     output = options.get("output")
+    given = given_json(options.get("input"), JSON_DEPTH, "input")
+    if problems := _input_problems(options.get("input_type"), given):
+        raise TypeError(f"input is not valid: {'; '.join(map(str, problems))}")
     after = options.get("after", {})
     tools = options.get("tools")
     new = NewChild(
         objective=objective,
         title=options.get("title") or cut(one_line(objective), _TITLE),
-        input=given_json(options.get("input"), JSON_DEPTH, "input"),
+        input=given,
         key=options.get("key", ""),
         output_schema=_schema_of(output),
         selected_skills=tuple(options.get("skills", ())),
@@ -208,6 +215,23 @@ def _new_child(objective: str, options: ChildOptions) -> tuple[NewChild, Any]:
         needs_success=not options.get("settled", False),
     )
     return new, None if isinstance(output, dict) else output
+
+
+def _input_problems(hint: Any, value: Any) -> Sequence[Problem]:
+    """Return why an input does not fit its type or schema. Raises TypeError for what is neither."""
+    if hint is None:
+        return ()
+    schema = _schema_of(hint)
+    try:
+        problems = Schema(schema or {}).problems(value)
+    except (ValueError, RecursionError) as error:
+        raise TypeError(f"input_type is not a JSON Schema (2020-12): {error}") from None
+    if problems or isinstance(hint, dict):
+        return problems
+    # The validators of the type itself run last: they expect values of the right shape.
+    read = _type_of(hint).read(value)
+    is_misfit = isinstance(read, late("penstock.tools.python.signature:Misfit"))
+    return read.problems if is_misfit else ()
 
 
 def _schema_of(output: Any) -> dict[str, Any] | None:

@@ -20,6 +20,12 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("spawn", {**SPAWN, "key": ""}, "key must be a text of 1 to 128"),
     ("spawn", {**SPAWN, "max_turns": 51}, "max_turns must be a number from 1 to 50"),
     ("spawn", {**SPAWN, "input_schema": {"type": "string"}}, "input is not valid"),
+    ("spawn", {**SPAWN, "input_schema": {"type": 3}}, "not a JSON Schema"),
+    (
+        "spawn",
+        {**SPAWN, "input": {"n": "x"}, "input_schema": {"properties": {"n": {"type": "integer"}}}},
+        "/n",
+    ),
     ("spawn", {**SPAWN, "output_schema": 3}, "a schema must be an object"),
     ("spawn", {**SPAWN, "dependency_condition": "some"}, "must be one of all, any"),
     ("spawn", {**SPAWN, "failure_policy": "hope"}, "require_success"),
