@@ -1,16 +1,15 @@
 """Deletes old conversations, calls and runs by the rules of the operator, in small steps.
 
 Guarantees: nothing that is open is deleted: a log with a task that has not ended, an open question,
-a lease, a pending run or a schedule,
-and a run whose caller has not ended. That is checked in the transaction
-that deletes, so a message that arrives at the same time wins. What is deleted goes the way of an
-erasure (`erasure.py`), with its state, files, blobs, list rows and runs.
+a lease, a pending run or a schedule, and a run whose caller has not ended. That is checked in the
+transaction that deletes, so a message that arrives at the same time wins. What is deleted goes the
+way of an erasure (`erasure.py`), with its state, files, blobs, list rows, runs and children.
 
 How it works. A step looks at a limited number of logs in the order of their ids, and deletes at
 most `step` of those that a rule matches; the place is kept between steps, so a round reads every
 log once. The age of a log is that of its newest event. The caller pauses between two steps.
 
-Proof: tests/store/upkeep/test_retention.py.
+Proof: tests/store/upkeep/test_retention.py, tests/journeys/test_retention.py.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -20,6 +19,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, or_, select
 
 from penstock.core.clock import Clock, Moment
+from penstock.core.events.child_events import CHILD
 from penstock.core.ids import UNDO, LogId, TaskId
 from penstock.core.task import FLOW, QuestionStatus
 from penstock.store.database import Database
@@ -28,7 +28,8 @@ from penstock.store.references import waiter_of
 from penstock.store.tables import events, logs, questions, schedules, sessions, tasks
 from penstock.store.upkeep.rules import CALLS, CONVERSATIONS, DAY, RUNS, OldLog, RetentionRule
 
-_KINDS = {"message": CONVERSATIONS, "call": CALLS, FLOW: RUNS}
+_KINDS = {"message": CONVERSATIONS, "call": CALLS, FLOW: RUNS, CHILD: CALLS}
+"""What a log is by the kind of its task. A child goes with its parent; a retry of one has none."""
 _COMPLETED = "completed"
 """The status of a schedule that was due once and fires no more."""
 _LOOKED = 500
@@ -110,7 +111,7 @@ def _described(log_id: LogId, at: Moment, connection: Connection) -> OldLog | No
     opened = select(sessions.c.agent).where(sessions.c.session_id == log_id)
     agent = connection.execute(opened).scalar()
     of = CONVERSATIONS if agent is not None else _KINDS.get(rows[0].kind if rows else "")
-    if of is None:
+    if of is None or (rows and rows[0].kind == CHILD and _has_parent(log_id, connection)):
         return None
     return OldLog(
         log_id=log_id,
@@ -119,6 +120,14 @@ def _described(log_id: LogId, at: Moment, connection: Connection) -> OldLog | No
         at=at,
         status=frozenset(row.status for row in rows),
     )
+
+
+def _has_parent(log_id: LogId, connection: Connection) -> bool:
+    """Whether the task that requested a child is in the database."""
+    above = tasks.alias()
+    is_parent = above.c.task_id == tasks.c.parent_id
+    statement = select(above.c.task_id).join_from(tasks, above, is_parent)
+    return connection.execute(statement.where(tasks.c.log_id == log_id)).first() is not None
 
 
 def _is_kept(expected: OldLog, log_id: LogId, connection: Connection) -> bool:
