@@ -81,6 +81,11 @@ def _stuck(lease: StuckLease) -> str:
             " lease: the clock went back. End the lease if it is not renewed: penstock doctor --fix"
         )
     gone = "which has ended" if lease.is_dead else "which does not answer"
+    if lease.problem is LeaseProblem.IDLE:
+        return (
+            f"the lease of {lease.log_id} ended {lease.seconds} s ago; {lease.owner} had it, {gone}"
+            ". The log has no work, so no process takes it over. End it: penstock doctor --fix"
+        )
     return (
         f"the lease of {lease.log_id} ended {lease.seconds} s ago; {lease.owner} had it, {gone}."
         " No process has taken the log over: start `penstock serve`"

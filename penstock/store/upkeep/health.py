@@ -5,9 +5,10 @@ that are not put while it works; `expire` changes only leases that are not renew
 beside running servers.
 
 How it works. A lease is stuck if its end is further in the future than a lease lasts (the clock
-went back since), or if it ended long ago and no process took over. A lease in the future is watched
-for the time of a lease: a live holder renews it. If a frozen holder comes back after all, the epoch
-of the next holder keeps it from writing. Orphans are all stored blobs without those that are named
+went back since), or if it ended long ago and no process took over. A process that is killed while
+it holds a log without work leaves such a lease for ever. A lease in the future is watched for the
+time of a lease: a live holder renews it. If a frozen holder comes back after all, the epoch of the
+next holder keeps it from writing. Orphans are all stored blobs without those that are named
 (`contents.py`). Bytes that are put again get a mark, which is checked last.
 
 Proof: tests/store/upkeep/test_health.py.
@@ -42,6 +43,9 @@ class LeaseProblem(StrEnum):
     """The lease ends later than a new one would: the clock went back."""
     LATE = "late"
     """It ended long ago, and no process has taken the log over."""
+    IDLE = "idle"
+    """It ended long ago, and nothing in the log has to be continued: no process will take it over,
+    and retention keeps it."""
 
 
 class StuckLease(Struct, frozen=True, kw_only=True):
@@ -62,11 +66,11 @@ async def stuck_leases(database: Database, clock: Clock) -> Sequence[StuckLease]
 
 
 async def expire(database: Database, clock: Clock, stuck: Sequence[StuckLease]) -> Sequence[LogId]:
-    """End the leases in the future that are not renewed. Return their logs.
+    """End the leases in the future that are not renewed, and those of idle logs. Return the logs.
 
-    Waits for the duration of a lease. The next process that sweeps takes these logs over.
+    Waits for the duration of a lease. The next process that sweeps takes over what has work to do.
     """
-    suspects = [each.log_id for each in stuck if each.problem is LeaseProblem.FUTURE]
+    suspects = [each.log_id for each in stuck if each.problem is not LeaseProblem.LATE]
     if not suspects:
         return ()
     before = await database.read(partial(_leases, suspects))
@@ -85,17 +89,18 @@ def _stuck(now: Moment, lease_seconds: float, connection: Connection) -> list[St
     future, late = now + 2 * lease, now - _LATE_LEASES * lease
     held = logs.c.owner.is_not(None)
     ends = or_(logs.c.lease_until > future, logs.c.lease_until < late)
-    columns = (logs.c.log_id, logs.c.owner, logs.c.lease_until)
+    columns = (logs.c.log_id, logs.c.owner, logs.c.lease_until, logs.c.needs_run)
     rows = connection.execute(select(*columns).where(held, ends).limit(_MOST)).all()
+    ended = {0: LeaseProblem.IDLE, 1: LeaseProblem.LATE}
     return [
         StuckLease(
             log_id=log_id,
-            problem=LeaseProblem.FUTURE if until > now else LeaseProblem.LATE,
+            problem=LeaseProblem.FUTURE if until > now else ended[needs_run],
             seconds=abs(until - now) // 1000,
             owner=owner,
             is_dead=is_dead(owner),
         )
-        for log_id, owner, until in rows
+        for log_id, owner, until, needs_run in rows
     ]
 
 
@@ -109,8 +114,11 @@ def _expire(log_id: LogId, lease: tuple[int, int], now: Moment, connection: Conn
     """End a lease that is still the same. Return False if it was renewed, released or taken."""
     epoch, until = lease
     same = (logs.c.epoch == epoch, logs.c.lease_until == until, logs.c.owner.is_not(None))
-    ended = logs.update().where(logs.c.log_id == log_id, *same).values(lease_until=now)
-    return connection.execute(ended).rowcount == 1
+    mine = logs.update().where(logs.c.log_id == log_id, *same)
+    idle = mine.where(logs.c.needs_run == 0).values(owner=None, lease_until=0)
+    if connection.execute(idle).rowcount == 1:
+        return True
+    return connection.execute(mine.values(lease_until=now)).rowcount == 1
 
 
 # ---- bytes that no row names ----

@@ -45,12 +45,21 @@ class PatientClock(FakeClock):
             await self._action()
 
 
-SECONDS = [(0, None), (3, None), (60, LeaseProblem.FUTURE), (-59, None), (-61, LeaseProblem.LATE)]
+SECONDS = [
+    (0, 1, None),
+    (3, 1, None),
+    (60, 1, LeaseProblem.FUTURE),
+    (60, 0, LeaseProblem.FUTURE),
+    (-59, 0, None),
+    (-61, 1, LeaseProblem.LATE),
+    (-61, 0, LeaseProblem.IDLE),
+]
 
 
-@pytest.mark.parametrize(("seconds", "problem"), SECONDS)
+@pytest.mark.parametrize(("seconds", "needs_run", "problem"), SECONDS)
 async def test_a_lease_is_stuck_far_in_the_future_or_long_after_its_end(
     seconds: int,
+    needs_run: int,
     problem: LeaseProblem | None,
     database: Database,
     log: SqlLog,
@@ -58,7 +67,8 @@ async def test_a_lease_is_stuck_far_in_the_future_or_long_after_its_end(
 ) -> None:
     await held(log)
     until = clock.now() + 1000 * seconds
-    await database.write(partial(do, f"UPDATE logs SET lease_until = {until}"))  # noqa: S608
+    damage = f"UPDATE logs SET lease_until = {until}, needs_run = {needs_run}"  # noqa: S608
+    await database.write(partial(do, damage))
     found = await stuck_leases(database, clock)
     assert [(each.log_id, each.problem) for each in found] == (
         [] if problem is None else [(CHAT, problem)]
@@ -85,6 +95,18 @@ async def test_a_lease_in_the_future_that_is_not_renewed_is_ended(
     stuck = await stuck_leases(database, clock)
     assert await expire(database, later, stuck) == [CHAT]
     assert await stuck_leases(database, later) == []
+
+
+async def test_a_lease_of_a_log_without_work_is_released(
+    database: Database, log: SqlLog, clock: FakeClock
+) -> None:
+    """As after a kill of a process that woke a log: no other would take it over."""
+    await held(log)
+    await database.write(partial(do, "UPDATE logs SET lease_until = 0, needs_run = 0"))
+    stuck = await stuck_leases(database, clock)
+    assert await expire(database, PatientClock(clock), stuck) == [CHAT]
+    assert await stuck_leases(database, clock) == []
+    assert await log.acquire(CHAT, "another") is not None
 
 
 async def test_a_lease_that_is_renewed_meanwhile_stays(
