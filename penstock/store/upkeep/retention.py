@@ -29,7 +29,7 @@ from penstock.store.tables import events, logs, questions, schedules, sessions, 
 from penstock.store.upkeep.rules import CALLS, CONVERSATIONS, DAY, RUNS, OldLog, RetentionRule
 
 _KINDS = {"message": CONVERSATIONS, "call": CALLS, FLOW: RUNS, CHILD: CALLS}
-"""What a log is by the kind of its task. A child goes with its parent; a retry of one has none."""
+"""Logs by the kind of their task. A child goes with its parent, and a retry of a child has none."""
 _COMPLETED = "completed"
 """The status of a schedule that was due once and fires no more."""
 _LOOKED = 500
