@@ -99,7 +99,7 @@ async def expire(held: HeldLog, clock: Clock) -> None:
     task = held.state.current
     if task is None or task.is_ended:
         return
-    now, is_over = clock.now(), False
+    now = clock.now()
     for question in list(task.waits.waiting.values()):
         if question.expires_at is not None and question.expires_at <= now:
             event = QuestionAnswered(
@@ -107,11 +107,13 @@ async def expire(held: HeldLog, clock: Clock) -> None:
                 status=QuestionStatus.CANCELLED,
                 answer={**EXPIRED, **question.handed_back},
             )
-            is_over = is_over or question.question_id in task.waits.bounded
             held.add(event, task.task_id)
-    if is_over and task.fired is not None:
-        held.add(WaitExpired(resume_prompt=task.fired.resume_prompt), task.task_id)
     await held.commit()
+    # After the commit, which brings the answer of a person that came first. After a crash in
+    # between, the expired question is found again.
+    if task.fired is not None and task.waits.has_expired(task.expired_waits):
+        held.add(WaitExpired(resume_prompt=task.fired.resume_prompt), task.task_id)
+        await held.commit()
 
 
 def next_expiry(state: SessionState) -> Moment | None:

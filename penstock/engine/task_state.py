@@ -357,7 +357,7 @@ class TaskState(Struct):
             until = Moment(at + 1000 * fired.suspension_seconds)
             if question.expires_at is None or until < question.expires_at:
                 question = replace(question, expires_at=until)
-                waits.bounded[question.question_id] = None
+                waits.bounded[question.question_id] = self.expired_waits
         waits.ask(question, tick)
 
     def suspend_or_block(

@@ -24,7 +24,7 @@ from penstock.core.events.events import (
 )
 from penstock.core.events.hook_events import HookDecided
 from penstock.core.ids import LogId, QuestionId, TaskId
-from penstock.core.task import Question, TaskStatus, is_withdrawn
+from penstock.core.task import Question, TaskStatus, is_withdrawn, standing
 from penstock.engine.dialogue import Decided
 
 ON_INPUT = "on_input"
@@ -63,8 +63,9 @@ class Waits(Struct):
     """The tasks that wait for the end of this one, with their logs."""
     below: dict[QuestionId, None] = field(default_factory=dict)
     """The open questions of tasks below this one, if it is the root of their tree."""
-    bounded: dict[QuestionId, None] = field(default_factory=dict)
-    """Questions that expire because the schedule of the task bounds its waits."""
+    bounded: dict[QuestionId, int] = field(default_factory=dict)
+    """Questions that expire because the schedule of the task bounds its waits, and how many waits
+    had expired when they were asked: those that were asked together expire as one wait."""
     arrivals: int = 0
     """How many answers and awaited ends of runs have arrived; `park` compares two readings."""
 
@@ -89,6 +90,17 @@ class Waits(Struct):
             self.arrivals += path not in self.answers
             self.answers[path] = event
             self.asked[path] = tick
+
+    def has_expired(self, expired_waits: int) -> bool:
+        """Whether no person answered a bounded question that was asked after so many such waits."""
+        asked = (each for each, before in self.bounded.items() if before == expired_waits)
+        ends = [self.answers.get(self.questions[each]) for each in asked]
+        return any(end and standing(end.status, end.answer) == "expired" for end in ends)
+
+    @property
+    def may_expire(self) -> bool:
+        """Whether there are open questions, or some that the schedule of the task bounds."""
+        return bool(self.waiting or self.bounded)
 
     def suspend(self, event: TaskSuspended, tick: int = 0) -> bool:
         """Record what the calls wait for. Return False if some of it has already arrived."""
