@@ -138,7 +138,7 @@ class SessionState:
     @property
     def has_questions(self) -> bool:
         """Whether the current task has open questions, which may expire, or some that did."""
-        return self.current is not None and self.current.waits.may_expire
+        return (task := self.current) is not None and bool(task.waits.waiting or task.waits.bounded)
 
     def next_task(self) -> TaskState | None:
         """Return the task to run next: the current one, or a queued one that may run now."""

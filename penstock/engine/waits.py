@@ -97,11 +97,6 @@ class Waits(Struct):
         ends = [self.answers.get(self.questions[each]) for each in asked]
         return any(end and standing(end.status, end.answer) == "expired" for end in ends)
 
-    @property
-    def may_expire(self) -> bool:
-        """Whether there are open questions, or some that the schedule of the task bounds."""
-        return bool(self.waiting or self.bounded)
-
     def suspend(self, event: TaskSuspended, tick: int = 0) -> bool:
         """Record what the calls wait for. Return False if some of it has already arrived."""
         self.parked.update((call.path, call) for call in event.parked)

@@ -71,6 +71,8 @@ _newest_status = _status_of.order_by(tasks.c.first_seq.desc()).limit(1)
 _PLACE_IN_HAND = tasks.c.first_seq + 0
 """Orders tasks that have not ended. By the column itself, SQLite would read every task that the log
 ever had in the order of that index, in place of the few in the index `tasks_in_hand`."""
+_OWNER = tasks.c.profile_id + ""
+"""Filters the tasks of a tree. By the column itself, SQLite would read all tasks of the profile."""
 
 
 def _open_in(log_id: Any) -> tuple[ColumnElement[bool], ...]:
@@ -151,7 +153,7 @@ class SqlProjections:
     ) -> tuple[Sequence[TaskRecord], int]:
         """Return tasks by the time of their request, usually newest first."""
         conditions = _equal(
-            (tasks.c.profile_id, profile_id),
+            (_OWNER if of.root_id or of.parent_id else tasks.c.profile_id, profile_id),
             (tasks.c.kind, of.kind),
             (tasks.c.agent, of.agent),
             (tasks.c.status, of.status),

@@ -279,8 +279,11 @@ class Statements:
         "SELECT task_id FROM tasks WHERE schedule_id = ? AND ended_seq IS NULL LIMIT 1"
     )
     """schedule_id -> a task of it that has not ended."""
-    started_for = "SELECT task_id FROM tasks WHERE schedule_id = ? AND due_at = ? LIMIT 1"
-    """schedule_id, due -> the task that was started for it."""
+    started_for = (
+        "SELECT task_id FROM tasks WHERE schedule_id = ? AND created_at >= ? AND due_at = ? LIMIT 1"
+    )
+    """schedule_id, due or earlier, due -> the task that was started for it. No task starts before
+    it is due, so the index of the tasks of a schedule by time has the few that it may be."""
     note_schedule = "UPDATE tasks SET schedule_id = ?, due_at = ? WHERE task_id = ?"
     """schedule_id, due, task_id."""
     add_question = (

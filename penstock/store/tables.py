@@ -10,6 +10,8 @@ REVISION. Times are milliseconds since 1970. The tables that each turn uses have
 which saves one search per access. Proof: tests/store/test_upgrade.py, which compares both ways.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -26,8 +28,9 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-REVISION = "0017"
+REVISION = "0018"
 """The newest migration. A new database is created with these tables at once, without migrations."""
+
 
 logs = Table(
     "logs",
@@ -50,16 +53,8 @@ logs = Table(
     Column("tried_at", BigInteger, nullable=False, server_default=text("0")),
     Column("watch_ms", BigInteger, nullable=False, server_default=text("0")),
     Column("archived", BigInteger, nullable=False, server_default=text("0")),
-    Index(
-        "logs_that_need_a_run",
-        "wake_at",
-        sqlite_where=text("needs_run = 1"),
-    ),
-    Index(
-        "logs_that_were_cut",
-        "recoveries",
-        sqlite_where=text("recoveries > 0"),
-    ),
+    Index("logs_that_need_a_run", "wake_at", sqlite_where=text("needs_run = 1")),
+    Index("logs_that_were_cut", "recoveries", sqlite_where=text("recoveries > 0")),
     Index("logs_of_a_profile", "profile_id"),
     sqlite_with_rowid=False,
 )
@@ -89,6 +84,9 @@ events = Table(
 """Append-only. A body over `limits.body_bytes` is in the blob `blob_id`, unless the transaction of
 a change completed it; that of an archived event is there with others, and `body` is its place."""
 
+_WHERE = ("sqlite_where", "postgresql_where")
+_CHILDREN: dict[str, Any] = dict.fromkeys(_WHERE, text("parent_id NOTNULL"))
+_RUNNING: dict[str, Any] = dict.fromkeys(_WHERE, text("schedule_id NOTNULL AND ended_seq IS NULL"))
 tasks = Table(
     "tasks",
     metadata,
@@ -100,14 +98,10 @@ tasks = Table(
     Column("agent", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("first_seq", BigInteger, nullable=False),
-    Column("started_at", BigInteger),
-    Column("started_seq", BigInteger),
-    Column("ended_at", BigInteger),
-    Column("ended_seq", BigInteger),
+    *(Column(each, BigInteger) for each in ("started_at", "started_seq", "ended_at", "ended_seq")),
     Column("cancel_seq", BigInteger),
     Column("messages", Integer, nullable=False),
-    Column("blocked_on", Text),
-    Column("schedule_id", Text),
+    *(Column(each, Text) for each in ("blocked_on", "schedule_id")),
     Column("due_at", BigInteger),
     *(Column(each, Text) for each in ("parent_id", "root_id", "title")),
     *(Column(each, Text) for each in ("task_key", "worker_kind", "batch_id")),
@@ -116,6 +110,8 @@ tasks = Table(
     Index("tasks_of_a_profile", "profile_id", "created_at"),
     Index("scheduled_tasks", "schedule_id", "created_at", sqlite_where=text("schedule_id NOTNULL")),
     Index("tasks_of_a_tree", "root_id", sqlite_where=text("root_id NOTNULL")),
+    Index("children_of_a_task", "parent_id", "created_at", **_CHILDREN),
+    Index("running_of_schedules", "schedule_id", "ended_seq", **_RUNNING),
     sqlite_with_rowid=False,
 )
 """The state of each task. Derived from the logs, so it can be rebuilt.

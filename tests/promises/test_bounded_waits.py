@@ -130,7 +130,7 @@ async def test_questions_that_were_asked_together_expire_as_one_wait() -> None:
 
 
 async def test_a_question_that_is_answered_while_it_expires_has_not_expired() -> None:
-    """The answer is in the log first, and the holder learns of it with its own write."""
+    """The answer is in the log first, and the holder reads it with its own write."""
     fired = ScheduleFired(
         schedule_id=ScheduleId("sched_1"), name="Pay", suspension_seconds=60, resume_prompt=PROMPT
     )

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection, Engine, event, text
 
 from penstock.core.errors import StoreCorrupt
-from penstock.core.ids import LogId, QuestionId, SessionId
+from penstock.core.ids import LogId, ProfileId, QuestionId, SessionId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database, open_database
@@ -122,6 +122,38 @@ async def test_open_tasks_are_found_without_reading_all_tasks_of_a_log(
             return "\n".join(str(row[-1]) for row in rows)
 
         assert "INDEX tasks_in_hand (log_id>? AND log_id<?)" in await database.read(unit)
+    await database.close()
+
+
+@pytest.mark.parametrize(
+    ("of", "column"),
+    [
+        (TasksOf(parent_id=TaskId("x")), "parent_id"),
+        (TasksOf(root_id=TaskId("x")), "root_id"),
+    ],
+)
+async def test_the_tasks_of_a_tree_are_found_without_reading_all_of_their_profile(
+    sqlite_url: str, blobs: Blobs, of: TasksOf, column: str
+) -> None:
+    database = await open_database(sqlite_url)
+    ran: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        ran.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        lists = SqlProjections(database, blobs)
+        await lists.tasks(profile_id=ProfileId("ann"), of=of, page=Page())
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    count = next(each for each in ran if each.startswith("SELECT count") and "FROM tasks" in each)
+
+    def unit(connection: Connection) -> str:
+        rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {count}", ("x",) * count.count("?"))
+        return "\n".join(str(row[-1]) for row in rows)
+
+    assert f"({column}=?)" in await database.read(unit)
     await database.close()
 
 

@@ -1,7 +1,7 @@
 """Statements as text, for either database, and compiled ones."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import Connection, select
@@ -44,6 +44,25 @@ async def test_no_statement_looks_at_every_row(sqlite: Database, name: str) -> N
     plan: Any = await sqlite.write(unit)
     looked = [row[-1] for row in plan]
     assert [each for each in looked if each.startswith("SCAN") and "USING" not in each] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("started_for", "scheduled_tasks (schedule_id=? AND created_at>?)"),
+        ("running_of_schedule", "running_of_schedules (schedule_id=? AND ended_seq=?)"),
+    ],
+)
+async def test_a_tick_does_not_read_the_tasks_that_its_schedule_ever_had(
+    sqlite: Database, name: str, found: str
+) -> None:
+    """A schedule that is due each minute has 500,000 of them after a year."""
+
+    def unit(connection: Connection) -> object:
+        return _explain(connection, getattr(Statements("sqlite"), name), "QUERY PLAN")
+
+    ((*_, plan),) = cast("list[Any]", await sqlite.write(unit))
+    assert found in plan
 
 
 async def test_the_driver_and_sqlalchemy_see_one_transaction(database: Database) -> None:

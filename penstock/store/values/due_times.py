@@ -11,6 +11,8 @@ from penstock.core.events.events import Record
 from penstock.core.events.schedule_events import ScheduleFired
 from penstock.store.statements import Statements
 
+STEP_MS = 60_000
+"""How far a clock may go back between the look that finds a due time and the write of its task."""
 FORBID = "forbid"
 """The value of `concurrency` that allows a schedule one task at a time."""
 
@@ -39,7 +41,8 @@ def claim_due_time(
         raise NotFound(f"there is no schedule {schedule_id!r}")
     if claimed is None:
         raise NameTaken(f"schedule {schedule_id!r} is not due at {due_at} any more")
-    if due_at is not None and _find(cursor, sql.started_for, (schedule_id, due_at)):
+    due = () if due_at is None else (schedule_id, due_at - STEP_MS, due_at)
+    if due and _find(cursor, sql.started_for, due):
         raise NameTaken(f"schedule {schedule_id!r} has a task for {due_at} already")
     if claimed[0] == FORBID and (task_id := _find(cursor, sql.running_of_schedule, (schedule_id,))):
         raise ScheduleBusy(
