@@ -68,6 +68,10 @@ def check_options(given: Mapping[str, Any], known: Iterable[str], settings: type
             "model= takes a name such as 'openai:gpt-5', Fallback('a', 'b'), or an instance of "
             f"your own model class, found {model!r}"
         )
+    if not isinstance(description := given.get("description", ""), str):
+        raise TypeError(
+            f"description= takes a text that says when to ask the agent, found {description!r}"
+        )
 
 
 class HistoryChoice(Struct, frozen=True):

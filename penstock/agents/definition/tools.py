@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import ConfigError, NameTaken
+from penstock.core.late import late
 from penstock.resources.dependencies import (
     AgentContext,
 )
@@ -131,8 +132,8 @@ def with_inner(agents: Iterable[Any]) -> list[Any]:
 def check_tool_ids(agents: Iterable[Any], registry: Registry) -> None:
     """Check the names of the tools of agents, and of agents that are tools of them.
 
-    Raises ConfigError if one has a tool by an id that the project does not have, and NameTaken if
-    it has two tools of one name.
+    Raises ConfigError if one has a tool by an id that the project does not have, or permissions for
+    a tool that it cannot have, and NameTaken if it has two tools of one name.
     """
     every = with_inner(agents)
     names = {agent.name for agent in every}
@@ -142,6 +143,29 @@ def check_tool_ids(agents: Iterable[Any], registry: Registry) -> None:
             Registry((*(agent.tools or ()), *named))
         except NameTaken as taken:
             raise NameTaken(f"agent {agent.name!r}: {taken}") from None
+        if agent.settings.tool_permissions:
+            _check_permissions(agent, registry)
+
+
+def _check_permissions(agent: Any, registry: Registry) -> None:
+    """Raise ConfigError if the agent's permissions name an unknown tool: nothing would obey them.
+
+    They also hold for the tools of agents that are its tools. Those of toolsets are not known yet.
+    """
+    inner = with_inner([agent])
+    if any(each.toolsets for each in inner):
+        return
+    own = [tool.spec.tool_id for each in inner for tool in each.tools or ()]
+    known = {*registry.by_id, *own, *agent.transfers}
+    unknown = [each for each in agent.settings.tool_permissions if each not in known]
+    # Loaded if needed: names that a runtime may leave out, such as that of `bash` in a test.
+    standard = late("penstock.agents.agent_file:STANDARD_TOOLS") if unknown else ()
+    for tool_id in unknown:
+        if tool_id not in standard:
+            raise ConfigError(
+                f"tool_permissions of agent {agent.name!r} name {tool_id!r}, which is none of its "
+                f"tools.{did_you_mean(tool_id, sorted(known))}"
+            )
 
 
 def named_tools(

@@ -51,6 +51,8 @@ def test_a_name_that_no_agent_of_a_file_could_have_is_refused(name: Any, found: 
         ({"model": 3}, r"model= takes a name .* found 3"),
         ({"model": ["a", "b"]}, r"Fallback\('a', 'b'\)"),
         ({"model": ScriptedModel}, r"an instance of your own model class, found <class"),
+        ({"description": 5}, r"description= takes a text .* found 5"),
+        ({"description": None}, "found None"),
         ({"settings": {"budget": 1}}, r"takes ChatSettings, .*=3\), found {'budget': 1}"),
         ({"settings": None}, "takes ChatSettings, .* found None"),
         ({"model_settings": {"temperature": 1}}, r"takes ModelSettings, .*\(temperature=0.2\)"),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock import Agent
+from penstock import Agent, AgentContext, ChatSettings, Tool
 from penstock.core.errors import ConfigError, NameTaken
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.runtime import memory_runtime
@@ -52,3 +52,47 @@ async def test_two_tools_of_one_name_are_refused_when_the_project_is_opened(tool
         with pytest.raises(NameTaken, match="agent 'clerk': there are two tools 'look'; rename"):
             async with memory_runtime(tools=[Act("look")], agents=agents):
                 pass
+
+
+WRONG = ChatSettings(tool_permissions={"pya": "ask"})
+
+
+@pytest.mark.parametrize(
+    "tools", [None, [Act("pay")], ["pay"], [Agent("desk", tools=[Act("pay")])]]
+)
+async def test_permissions_for_an_unknown_tool_are_refused_when_the_project_is_opened(
+    tools: Any,
+) -> None:
+    agent = Agent("clerk", tools=tools, settings=WRONG)
+    match = r"tool_permissions of agent 'clerk' name 'pya', .* mean 'pay'"
+    with pytest.raises(ConfigError, match=match):
+        async with memory_runtime(tools=[Act("pay")], agents=[agent]):
+            pass
+
+
+class Shelf:
+    """A toolset: its tools are known when a task starts."""
+
+    def tools(self, ctx: AgentContext[object]) -> list[Tool[object]]:
+        return [Act("pya")]
+
+
+@pytest.mark.parametrize(
+    ("tools", "allowed"),
+    [
+        ([Act("own")], "own"),
+        (["pay"], "pay"),
+        ([Agent("desk", tools=[Act("deep")])], "deep"),
+        ([Agent("desk", tools=[Act("deep")])], "desk"),
+        ([Shelf()], "pya"),
+        ([Act("own")], "transfer_to_billing"),
+        ([Act("own")], "bash"),
+    ],
+)
+async def test_permissions_may_name_each_tool_that_the_agent_can_have(
+    tools: Any, allowed: str
+) -> None:
+    settings = ChatSettings(tool_permissions={allowed: "ask"})
+    agent = Agent("clerk", tools=tools, settings=settings, handoffs=[Agent("billing")])
+    async with memory_runtime(tools=[Act("pay")], agents=[agent]) as runtime:
+        assert (await runtime.chat("Hi", agent=agent)).status == "succeeded"
