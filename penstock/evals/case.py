@@ -15,6 +15,7 @@ from penstock.core.errors import ConfigError
 from penstock.core.events.events import QuestionAnswered
 from penstock.core.foreign_code import takes
 from penstock.core.json_values.json_text import parse_json
+from penstock.core.messages import Usage
 from penstock.core.reply import Reply
 from penstock.core.task import QuestionStatus
 
@@ -31,6 +32,7 @@ class Score:
         value: From 0 (useless) to 1 (perfect).
         reason: Why, in one sentence, for the report.
         passed: Whether the reply passes; None means that a value of at least 0.5 does.
+        usage: The usage of a model that judged it, for the report; None if none was asked.
 
     Raises:
         ValueError: The value is below 0 or above 1.
@@ -44,6 +46,7 @@ class Score:
     value: float
     reason: str = ""
     passed: bool | None = None
+    usage: Usage | None = None
 
     def __post_init__(self) -> None:
         """Check the value."""

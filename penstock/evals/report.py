@@ -32,6 +32,8 @@ class Grade(Struct, frozen=True):
     value: float
     passed: bool
     reason: str = ""
+    usage: Usage | None = None
+    """The usage of a model that judged; None if none was asked."""
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
@@ -144,6 +146,13 @@ class Report(Struct, frozen=True, kw_only=True, dict=True):
         """The usage of all attempts. The cost is None if it is unknown for one of them."""
         return sum_usage(self.attempts)
 
+    @cached_property
+    def judging(self) -> Usage | None:
+        """The usage of models that judged, apart from that of the agent; None if none did."""
+        grades = [grade for attempt in self.attempts for grade in attempt.grades]
+        usages = [each.usage for each in grades if each.usage is not None]
+        return _summed(usages) if usages else None
+
     @property
     def models(self) -> Sequence[str]:
         """Return the models, in the order of the attempts."""
@@ -222,6 +231,9 @@ def _value(rate: Rate | None) -> float | None:
 
 def sum_usage(attempts: Sequence[Attempt]) -> Usage:
     """Return the usage of attempts together. The cost is None if it is unknown for one of them."""
-    usages = [each.usage for each in attempts]
+    return _summed([each.usage for each in attempts])
+
+
+def _summed(usages: Sequence[Usage]) -> Usage:
     total = total_usage(usages, tool_calls=sum(each.tool_calls for each in usages))
     return replace(total, model_calls=sum(each.model_calls for each in usages))

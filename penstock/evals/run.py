@@ -46,7 +46,7 @@ from penstock.evals.case import (
 from penstock.evals.dataset import Dataset
 from penstock.evals.report import Attempt, Grade, Report
 from penstock.evals.scorers import Equal, Judge
-from penstock.evals.stored_runs import StoredRuns, plan_of
+from penstock.evals.stored_runs import RunRecord, StoredRuns, plan_of
 from penstock.program.opening import open_sync
 
 
@@ -109,7 +109,11 @@ async def evaluate(
     places = await _places(runtime, dataset, options.get("models") or ("",), repeat)
     kept = await _kept(runtime, places, options, dataset=dataset.name, agent=name)
     run = _Run(runtime=runtime, agent=agent, run_id=kept.report.run_id, scorers=dataset.scorers)
-    attempts = await run.attempts(places, concurrency, options.get("on_attempt"))
+    try:
+        attempts = await run.attempts(places, concurrency, options.get("on_attempt"))
+    except BaseException:
+        kept.leave()
+        raise
     return await kept.finish(attempts)
 
 
@@ -195,21 +199,28 @@ async def _kept(
     defined = chat.agents.get(agent).profile.content_hash, chat.models.default
     plan = await asyncio.to_thread(_plan, [dataset, agent, *defined], places)
     runs, is_new = StoredRuns(folder), options.get("new", False)
-    return _Kept(await asyncio.to_thread(runs.begin, plan, report, is_new=is_new), runs, plan)
+    record = await asyncio.to_thread(runs.begin, plan, report, is_new=is_new)
+    return _Kept(record.report, runs, record)
 
 
 class _Kept(Struct, frozen=True):
     report: Report
     runs: StoredRuns | None = None
     """None if nothing is written: in memory, and for a run with a name of its own."""
-    plan: str = ""
+    record: RunRecord | None = None
+    """The run as it is written; None like `runs`."""
 
     async def finish(self, attempts: tuple[Attempt, ...]) -> Report:
         """Return the report with its attempts, and write it down."""
         report = replace(self.report, attempts=attempts)
-        if self.runs is not None:
-            await asyncio.to_thread(self.runs.finish, self.plan, report)
+        if self.runs is not None and self.record is not None:
+            await asyncio.to_thread(self.runs.finish, self.record, report)
         return report
+
+    def leave(self) -> None:
+        """Note that the run was cut."""
+        if self.runs is not None and self.record is not None:
+            self.runs.leave(self.record)
 
 
 def _plan(parts: Sequence[str | int], places: Sequence[_Place]) -> str:
@@ -357,7 +368,7 @@ async def _grade(scorer: AnyScorer[Any], answered: Answered) -> Grade:
             "1 or a Score"
         )
     score = verdict if isinstance(verdict, Score) else Score(float(verdict))
-    return Grade(name, score.value, score.has_passed, score.reason)
+    return Grade(name, score.value, score.has_passed, score.reason, score.usage)
 
 
 def _name_of(scorer: AnyScorer[Any]) -> str:

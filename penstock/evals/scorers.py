@@ -278,7 +278,7 @@ class Judge:
             key=f"{answered.key}:{sha256(compact([self.model, self.rubric]).encode()).hexdigest()}",
         )
         verdict = reply.output
-        return Score(float(verdict.passed), verdict.reason)
+        return Score(float(verdict.passed), verdict.reason, usage=reply.usage)
 
 
 class CalledTool:

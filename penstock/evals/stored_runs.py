@@ -2,23 +2,34 @@
 
 A run is written down before its first case is asked, and again with its report when it has ended.
 Between the two the log keeps the attempts, so the file needs only the id under which they are
-found. Shown by tests/evals/test_stored_runs.py.
+found. It also names the process that makes the run: what is under way is not cut, so that two runs
+with one plan at a time are two runs. Shown by tests/evals/test_stored_runs.py.
 """
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.errors import ConfigError, NotFound
 from penstock.core.json_values.json_text import parse_json
+from penstock.core.late import late
 from penstock.evals.report import Report
+from penstock.store.logs.owners import is_alive, this_process
 
 FOLDER = "evals"
 """Below the project's data folder."""
+_lock_folder: Callable[[Path], AbstractContextManager[Any]] = (
+    late("penstock.resources.project.flock:held")
+    if os.name == "posix"
+    else lambda folder: nullcontext()
+)
 
 
 class RunRecord(Struct, frozen=True, kw_only=True):
@@ -28,6 +39,13 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     """A hash of all that decides which attempts it makes; see `plan_of`."""
     is_finished: bool
     report: Report
+    owner: str = ""
+    """The process that makes it, as in a lease; empty if no process does."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it has not asked all its cases, and no process is known to do so."""
+        return not (self.is_finished or is_alive(self.owner))
 
 
 class StoredRuns:
@@ -37,19 +55,32 @@ class StoredRuns:
         self._folder = data_folder / FOLDER
 
     def unfinished(self, plan: str) -> Report | None:
-        """Return the newest run with this plan that was cut, if the newest such run was cut."""
-        own = [each for each in self.records() if each.plan == plan]
-        return own[0].report if own and not own[0].is_finished else None
+        """Return the newest run with this plan that was cut, if no later one has ended."""
+        for each in self.records():
+            if each.plan == plan and (each.is_finished or each.is_cut):
+                return None if each.is_finished else each.report
+        return None
 
-    def begin(self, plan: str, run: Report, *, is_new: bool = False) -> Report:
-        """Write down a run before it asks anything; return it, or the cut one that continues."""
-        cut = None if is_new else self.unfinished(plan)
-        self.save(RunRecord(plan=plan, is_finished=False, report=cut or run))
-        return cut or run
+    def begin(self, plan: str, run: Report, *, is_new: bool = False) -> RunRecord:
+        """Write down a run before it asks anything: this one, or the cut one that it continues.
 
-    def finish(self, plan: str, run: Report) -> None:
+        A run that another process or another task makes at this moment is not continued.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with _lock_folder(self._folder):  # two that begin at once must not continue the same run
+            cut = None if is_new else self.unfinished(plan)
+            owner = this_process(run.run_id)
+            record = RunRecord(plan=plan, is_finished=False, report=cut or run, owner=owner)
+            self.save(record)
+        return record
+
+    def finish(self, record: RunRecord, report: Report) -> None:
         """Write the report of a run that has asked all its cases."""
-        self.save(RunRecord(plan=plan, is_finished=True, report=run))
+        self.save(replace(record, is_finished=True, report=report, owner=""))
+
+    def leave(self, record: RunRecord) -> None:
+        """Note that a run was cut: the next one with its plan continues it."""
+        self.save(replace(record, owner=""))
 
     def last(self, dataset: str) -> Report | None:
         """Return the newest finished run of a dataset."""

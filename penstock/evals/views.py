@@ -113,8 +113,11 @@ def _is_full(cells: Sequence[str]) -> bool:
 
 
 def _totals(report: Report) -> Sequence[str]:
-    """Return a line for each model, and one that names the cases without a scorer."""
+    """Return a line for each model, one for all judges, and one for cases without a scorer."""
     lines = [_total(report, model) for model in report.models]
+    if (judging := report.judging) is not None:
+        tokens = judging.input_tokens + judging.output_tokens
+        lines.append(f"judges: {tokens:,} tokens, {_total_cost(judging)}")
     if unjudged := report.unjudged:
         names = cut(one_line(", ".join(unjudged)), REASON)
         cases = count(len(unjudged), "case")

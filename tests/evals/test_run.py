@@ -285,7 +285,10 @@ async def test_cost_and_turns_are_bounded_by_the_usage_of_the_task() -> None:
 
 async def test_a_judge_gives_a_typed_verdict_and_is_not_asked_again() -> None:
     replies: Iterator[ScriptedReply] = iter(
-        [say("fire"), call("final_answer", reason="It names the cause.", passed=True)]
+        [
+            say("fire") + spend(5, 1, 0.5),
+            call("final_answer", reason="It names the cause.", passed=True) + spend(70, 9, 0.25),
+        ]
     )
     model = ScriptedModel(lambda request: next(replies))
     dataset = Dataset("faults", [BURNS], scorers=[Judge("scripted", "Names the cause.")])
@@ -296,6 +299,9 @@ async def test_a_judge_gives_a_typed_verdict_and_is_not_asked_again() -> None:
     (grade,) = reports[0].attempts[0].grades
     assert (grade.passed, grade.reason) == (True, "It names the cause.")
     assert reports[1].attempts == reports[0].attempts
+    assert (reports[0].usage.cost_usd, reports[0].usage.input_tokens) == (0.5, 5)
+    assert (judging := reports[1].judging)
+    assert (judging.cost_usd, judging.input_tokens, judging.model_calls) == (0.25, 70, 1)
     assert '"answer":"fire"' in model.requests[1].messages[-1].content.replace(" ", "")
 
 

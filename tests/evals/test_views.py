@@ -5,6 +5,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from msgspec.structs import replace
 
+from penstock.core.messages import Usage
+from penstock.evals.report import Grade, Report
 from penstock.evals.views import print_report, to_junit, to_markdown
 from tests.kit.eval_reports import report_of
 
@@ -25,6 +27,22 @@ def test_the_table_has_a_column_for_each_model_and_a_row_for_each_case(
     assert lines[1][:5] == ["burns", "1/1", "0/1", "24", "$0.7500"]
     assert lines[2][:5] == ["slow", "1/1", "1/1", "24", "?"]
     assert lines[4][:4] == ["m:1:", "2/2", "=", "100%"]
+
+
+def test_the_cost_of_judges_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    report = report_of(*TWO_MODELS)
+    assert (report.judging, "judges" in to_markdown(report)) == (None, False)
+    for cost, said in (
+        (0.125, "judges: 3,000 tokens, $0.5000"),
+        (None, "3,000 tokens, cost unkno"),
+    ):
+        usage = Usage(input_tokens=700, output_tokens=50, cost_usd=cost)
+        grades = (Grade("Judge", 1.0, passed=True, usage=usage), Grade("Equal()", 1.0, passed=True))
+        judged = [replace(each, grades=grades) for each in report.attempts]
+        again = Report.from_json(replace(report, attempts=tuple(judged)).to_json())
+        print_report(again)
+        assert said in capsys.readouterr().out
+        assert said in to_markdown(again)
 
 
 def test_the_table_names_the_differences_to_an_earlier_run(

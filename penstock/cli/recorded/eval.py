@@ -98,24 +98,30 @@ def run_file(options: Options) -> None:
             attempts=(),
             started_at=runtime.parts.world.clock.now(),
         )
-        current = runs.begin(plan, started, is_new=options.new)
+        record = runs.begin(plan, started, is_new=options.new)
+        current = record.report
         if current is not started:
             note(f"the run {current.run_id} was cut and continues; --new starts another one")
         total = len(names) * max(1, len(models)) * options.repeat
-        with ProgressBar(total) as bar:
-            return await evaluate(
-                dataset,
-                agent=agent,
-                runtime=runtime,
-                repeat=options.repeat,
-                concurrency=options.concurrency,
-                models=models,
-                run_id=current.run_id,
-                on_attempt=bar.show,
-            )
+        try:
+            with ProgressBar(total) as bar:
+                report = await evaluate(
+                    dataset,
+                    agent=agent,
+                    runtime=runtime,
+                    repeat=options.repeat,
+                    concurrency=options.concurrency,
+                    models=models,
+                    run_id=current.run_id,
+                    on_attempt=bar.show,
+                )
+        except BaseException:
+            runs.leave(record)
+            raise
+        runs.finish(record, report)
+        return report
 
     report = run_with_runtime(options.project, work)
-    runs.finish(plan, report)
     _show(options, report, earlier)
     raise typer.Exit(FINE if report.pass_rate >= options.min_pass else FAILED)
 
@@ -226,7 +232,9 @@ def list_runs(*, project: ProjectFolder = None, as_json: AsJson = False) -> None
 
 
 def _rate(record: RunRecord) -> str:
-    return str(record.report.rate) if record.is_finished else "cut; run it again to continue"
+    if record.is_finished:
+        return str(record.report.rate)
+    return "cut; run it again to continue" if record.is_cut else "under way"
 
 
 def _summary(report: Report) -> dict[str, Any]:

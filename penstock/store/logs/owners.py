@@ -31,17 +31,27 @@ def this_process(nonce: str) -> str:
 
 def is_dead(owner: str) -> bool:
     """Whether the owner is a process of this host that has ended; False if unknown."""
+    return _runs(owner) is False
+
+
+def is_alive(owner: str) -> bool:
+    """Whether the owner is a process of this host that runs; False if unknown."""
+    return _runs(owner) is True
+
+
+def _runs(owner: str) -> bool | None:
+    """Return whether the owner runs, or None if this host cannot know."""
     parts = owner.split("/")
     if len(parts) != _PARTS:
-        return False
+        return None
     host, boot, pid, start, _ = parts
     if _UNKNOWN in {boot, start} or not pid.isdecimal() or (host, boot) != (_host(), _boot()):
-        return False
+        return None
     try:
         # the number alone is not enough: the system gives it to a later process
-        return _start_of(int(pid)) != start
+        return _start_of(int(pid)) == start
     except OSError:  # such as a lack of descriptors, which tells nothing about that process
-        return False
+        return None
 
 
 def _host() -> str:

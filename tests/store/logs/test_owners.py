@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.store.logs.owners import is_dead, this_process
+from penstock.store.logs.owners import is_alive, is_dead, this_process
 from tests.kit.exhausted_process import no_files_left
 
 SAY_WHO = """
@@ -37,6 +37,7 @@ def name_of(child: subprocess.Popen[str]) -> str:
 def test_this_process_lives() -> None:
     owner = this_process("run_1")
     assert not is_dead(owner)
+    assert is_alive(owner)
     assert owner.endswith("/run_1")
     assert owner.count("/") == 4
 
@@ -52,6 +53,7 @@ def test_a_killed_process_has_ended_before_cleanup(
         assert child.returncode is None, "nobody waited for it: it is a zombie"
     child.wait()
     assert is_dead(owner)
+    assert not is_alive(owner)
 
 
 @pytest.mark.slow(reason="starts an interpreter")
@@ -92,5 +94,6 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize("owner", UNKNOWN)
-def test_an_unknown_owner_is_not_dead(owner: str) -> None:
+def test_an_unknown_owner_is_neither_dead_nor_alive(owner: str) -> None:
     assert not is_dead(owner)
+    assert not is_alive(owner)
