@@ -13,7 +13,7 @@ tests/journeys/test_killed_eval.py.
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, TypedDict
@@ -109,12 +109,7 @@ async def evaluate(
     places = await _places(runtime, dataset, options.get("models") or ("",), repeat)
     kept = await _kept(runtime, places, options, dataset=dataset.name, agent=name)
     run = _Run(runtime=runtime, agent=agent, run_id=kept.report.run_id, scorers=dataset.scorers)
-    try:
-        attempts = await run.attempts(places, concurrency, options.get("on_attempt"))
-    except BaseException:
-        kept.leave()
-        raise
-    return await kept.finish(attempts)
+    return await kept.finish(run.attempts(places, concurrency, options.get("on_attempt")))
 
 
 def evaluate_sync(
@@ -210,17 +205,14 @@ class _Kept(Struct, frozen=True):
     record: RunRecord | None = None
     """The run as it is written; None like `runs`."""
 
-    async def finish(self, attempts: tuple[Attempt, ...]) -> Report:
-        """Return the report with its attempts, and write it down."""
-        report = replace(self.report, attempts=attempts)
-        if self.runs is not None and self.record is not None:
-            await asyncio.to_thread(self.runs.finish, self.record, report)
+    async def finish(self, attempts: Awaitable[tuple[Attempt, ...]]) -> Report:
+        """Return the report with the attempts, and write it down."""
+        if self.runs is None or self.record is None:
+            return replace(self.report, attempts=await attempts)
+        with self.runs.making(self.record):
+            report = replace(self.report, attempts=await attempts)
+        await asyncio.to_thread(self.runs.finish, self.record, report)
         return report
-
-    def leave(self) -> None:
-        """Note that the run was cut."""
-        if self.runs is not None and self.record is not None:
-            self.runs.leave(self.record)
 
 
 def _plan(parts: Sequence[str | int], places: Sequence[_Place]) -> str:

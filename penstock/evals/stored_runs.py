@@ -8,8 +8,8 @@ with one plan at a time are two runs. Shown by tests/evals/test_stored_runs.py.
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +78,14 @@ class StoredRuns:
         """Write the report of a run that has asked all its cases."""
         self.save(replace(record, is_finished=True, report=report, owner=""))
 
-    def leave(self, record: RunRecord) -> None:
-        """Note that a run was cut: the next one with its plan continues it."""
-        self.save(replace(record, owner=""))
+    @contextmanager
+    def making(self, record: RunRecord) -> Iterator[None]:
+        """Note that a run was cut if the block raises: the next one with its plan continues it."""
+        try:
+            yield
+        except BaseException:
+            self.save(replace(record, owner=""))
+            raise
 
     def last(self, dataset: str) -> Report | None:
         """Return the newest finished run of a dataset."""

@@ -40,7 +40,8 @@ def test_a_run_that_a_living_process_makes_is_not_cut(tmp_path: Path) -> None:
     assert runs.unfinished("p") is None
     second = runs.begin("p", run("eval_2", 2))
     assert second.report.run_id == "eval_2"
-    runs.leave(first)
+    with pytest.raises(ZeroDivisionError), runs.making(first):
+        raise ZeroDivisionError
     assert runs.unfinished("p") == first.report
     runs.finish(second, second.report)
     assert runs.unfinished("p") is None

@@ -103,21 +103,17 @@ def run_file(options: Options) -> None:
         if current is not started:
             note(f"the run {current.run_id} was cut and continues; --new starts another one")
         total = len(names) * max(1, len(models)) * options.repeat
-        try:
-            with ProgressBar(total) as bar:
-                report = await evaluate(
-                    dataset,
-                    agent=agent,
-                    runtime=runtime,
-                    repeat=options.repeat,
-                    concurrency=options.concurrency,
-                    models=models,
-                    run_id=current.run_id,
-                    on_attempt=bar.show,
-                )
-        except BaseException:
-            runs.leave(record)
-            raise
+        with runs.making(record), ProgressBar(total) as bar:
+            report = await evaluate(
+                dataset,
+                agent=agent,
+                runtime=runtime,
+                repeat=options.repeat,
+                concurrency=options.concurrency,
+                models=models,
+                run_id=current.run_id,
+                on_attempt=bar.show,
+            )
         runs.finish(record, report)
         return report
 
