@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.kit.machine_time import queued_seconds
+
 gc.disable()  # until the tests are collected: none of the objects that imports make is garbage
 
 pytest_plugins = [
@@ -85,12 +87,17 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Fail a test that took too long, unless it is marked slow."""
+    """Fail a test that took too long, unless it is marked slow.
+
+    The time in which it could run, but the machine ran something else, is none of its time.
+    """
     limit = item.config.getoption("--test-seconds")
-    started = time.perf_counter()
+    queued, started = queued_seconds(), time.perf_counter()
     outcome = yield
     if (took := time.perf_counter() - started) > limit and not item.get_closest_marker("slow"):
-        pytest.fail(f"took {took:.1f} s: make it fast, or mark it slow(reason)")
+        took -= queued_seconds() - queued
+        if took > limit:
+            pytest.fail(f"took {took:.1f} s: make it fast, or mark it slow(reason)")
     return outcome
 
 
