@@ -1,4 +1,4 @@
-"""Rules for every test: one event loop, no network, one second, nothing skipped in CI."""
+"""Rules for every test: one event loop, no network, one second, programs by a mark, no skips."""
 
 import gc
 import os
@@ -25,6 +25,8 @@ pytest_plugins = [
     "tests.kit.watchdog",
 ]
 
+STARTED: list[str] = []
+"""Programs that the test has started which runs."""
 YOUNG = 10_000  # new objects between two looks for garbage: looking is 5 % of the time at 700
 MEMORY, ROOM = Path("/dev/shm"), 4 << 30  # noqa: S108  each run makes a folder of its own
 HERE = {"", "::", "::1", "localhost", "0.0.0.0", "testserver"}  # noqa: S104
@@ -91,6 +93,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
     The time in which it could run, but the machine ran something else, is none of its time.
     """
+    STARTED.clear()
     limit = item.config.getoption("--test-seconds")
     queued, started = queued_seconds(), time.perf_counter()
     outcome = yield
@@ -98,6 +101,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         took -= queued_seconds() - queued
         if took > limit:
             pytest.fail(f"took {took:.1f} s: make it fast, or mark it slow(reason)")
+    # The rules in the folder itself, which `make check` runs, start git and make.
+    if STARTED and item.path.parent.name != "tests" and not item.get_closest_marker("programs"):
+        pytest.fail(f"started {STARTED[0]}: mark it programs")
     return outcome
 
 
@@ -114,8 +120,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def refuse_network(event: str, args: tuple[Any, ...]) -> None:
-    """Refuse every connection, datagram and look-up that leaves the machine."""
+def watch(event: str, args: tuple[Any, ...]) -> None:
+    """Refuse connections, datagrams and look-ups that leave the machine; note started programs."""
+    if event == "subprocess.Popen":
+        STARTED.append(str(args[0]))
     if event in {"socket.connect", "socket.sendto"} and isinstance(args[1], tuple):
         refuse_host(args[1][0])
     if event == "socket.getaddrinfo" and args[0] is not None:
@@ -129,4 +137,4 @@ def refuse_host(host: str | bytes) -> None:
         raise PermissionError(f"a test tried to reach {name!r}: only this machine may be reached")
 
 
-sys.addaudithook(refuse_network)
+sys.addaudithook(watch)

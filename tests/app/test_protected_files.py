@@ -191,6 +191,7 @@ async def test_a_tool_on_trial_cannot_write_loaded_files(
     assert envelope.error.message == '"scripts/parts/x.ts" is protected.'
 
 
+@pytest.mark.programs
 def test_the_command_line_imports_nothing_from_the_folder_it_is_started_in(tmp_path: Path) -> None:
     for name in ("httptools", "uvloop", "typer"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')\n")

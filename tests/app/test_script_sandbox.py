@@ -45,6 +45,7 @@ async def test_a_script_runs_in_the_engine_of_this_process(machine_code: Path) -
     assert await added(ProjectSandbox(machine_code)) == 2
 
 
+@pytest.mark.programs
 @pytest.mark.slow("a process of Deno begins")
 async def test_the_project_chooses_an_engine(machine_code: Path) -> None:
     assert await added(ProjectSandbox(machine_code, SandboxSection(engine="deno"))) == 2
@@ -62,6 +63,7 @@ async def test_a_closed_sandbox_runs_nothing(machine_code: Path) -> None:
         await added(sandbox)
 
 
+@pytest.mark.programs
 @pytest.mark.slow("a process of Deno begins")
 async def test_the_engine_of_a_manifest_wins_over_the_project(project: ProjectFolder) -> None:
     """`execution.engine`: the tool's wish; stronger than the project's."""
@@ -150,6 +152,7 @@ def test_hardened_auto_reports_missing_layers(
     assert message.startswith("scripts are confined by landlock, seccomp; this machine lacks names")
 
 
+@pytest.mark.programs
 @pytest.mark.slow("a worker begins, and reads its engine")
 async def test_hardened_scripts_run_confined(machine_code: Path) -> None:
     assert await added(ProjectSandbox(machine_code, SandboxSection(hardened="auto"))) == 2

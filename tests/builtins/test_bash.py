@@ -42,6 +42,7 @@ async def test_a_forbidden_command_is_refused(folder: Folder, command: str, word
     assert (folder.root / "src/a.py").read_text() == "src/a.py\n"
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(
     ("command", "stdout"),
     [
@@ -66,6 +67,7 @@ async def test_bash_is_off_by_default(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(
     ("command", "code"), [("exit 3", 3), ("kill -9 $$", 137), ("no-such-command", 127)]
 )
@@ -76,6 +78,7 @@ async def test_a_nonzero_exit_code_is_not_a_failure(
     assert (await folder.output("bash", command=command))["exitCode"] == code
 
 
+@pytest.mark.programs
 async def test_long_output_keeps_its_first_and_last_half(folder: Folder) -> None:
     """§13.2: "each stream 50 KB, first and last half"."""
     output = await folder.output("bash", command="seq 1 20000; echo end >&2")
@@ -86,6 +89,7 @@ async def test_long_output_keeps_its_first_and_last_half(folder: Folder) -> None
     assert (output["truncated"], output["stderr"]) == (True, "end\n")
 
 
+@pytest.mark.programs
 @pytest.mark.slow("a second is the shortest timeout")
 async def test_a_command_that_takes_too_long_is_stopped(folder: Folder) -> None:
     found = await folder.call("bash", command="echo begun; sleep 100", timeout=1)
@@ -95,6 +99,7 @@ async def test_a_command_that_takes_too_long_is_stopped(folder: Folder) -> None:
     assert found.error.details == {"stdout": "begun\n", "stderr": ""}
 
 
+@pytest.mark.programs
 async def test_the_sandbox_holds_where_the_trip_wires_do_not(folder: Folder) -> None:
     """§12.3: "the project is readable, writable only below the literal prefixes"."""
     command = "sh -c 'echo x > src/a.py'; cat README.md .env; cat /etc/shadow; ls ~ | wc -l"
@@ -105,6 +110,7 @@ async def test_the_sandbox_holds_where_the_trip_wires_do_not(folder: Folder) -> 
     assert (folder.root / "src/a.py").read_text() == "src/a.py\n"
 
 
+@pytest.mark.programs
 async def test_an_agent_without_patterns_writes_what_is_not_protected(folder: Folder) -> None:
     for name in (".git", "agents"):
         (folder.root / name).mkdir()
@@ -137,6 +143,7 @@ def test_it_asks_for_its_own_permission() -> None:
     assert (spec.is_offered, spec.exclusive, spec.timeout_ms) == (True, "bash", 630_000)
 
 
+@pytest.mark.programs
 async def test_ordinary_work_reaches_the_project(folder: Folder) -> None:
     command = (
         "mkdir -p build/deep && echo 1 > build/deep/o && chmod 755 build/deep/o"
@@ -155,6 +162,7 @@ async def test_ordinary_work_reaches_the_project(folder: Folder) -> None:
     assert ((root / "big").stat().st_size, (root / "big").stat().st_blocks < 100) == (1 << 30, True)
 
 
+@pytest.mark.programs
 async def test_changes_to_protected_files_are_listed_and_dropped(folder: Folder) -> None:
     command = "mkdir tools && echo x > tools/new.py && echo x > y.tool.yaml && echo x > free"
     output = await folder.output("bash", command=command)
@@ -166,6 +174,7 @@ async def test_changes_to_protected_files_are_listed_and_dropped(folder: Folder)
     assert output["refused"][20:] == ["10 more changes were refused."]
 
 
+@pytest.mark.programs
 async def test_its_own_patterns_bind_an_agent_exactly(folder: Folder) -> None:
     """`access.write: [src/gen/*.txt]` is the same for `write` and for `bash`."""
     access = replace(G, write=("src/gen/*.txt",))
@@ -176,6 +185,7 @@ async def test_its_own_patterns_bind_an_agent_exactly(folder: Folder) -> None:
     assert [each.name for each in (folder.root / "src/gen").iterdir()] == ["a.txt"]
 
 
+@pytest.mark.programs
 @pytest.mark.slow("a second is the shortest timeout")
 async def test_changes_of_a_late_command_are_applied(folder: Folder) -> None:
     found = await folder.call(
@@ -187,6 +197,7 @@ async def test_changes_of_a_late_command_are_applied(folder: Folder) -> None:
     assert (folder.root / "new").read_text() == "x\n"
 
 
+@pytest.mark.programs
 async def test_a_variable_file_at_any_depth_and_its_other_names_are_not_there(
     folder: Folder,
 ) -> None:

@@ -36,6 +36,7 @@ def test_a_new_project_is_fine(run: Run, run_json: Callable[..., Any]) -> None:
     assert run_json("doctor")["ok"] is True
 
 
+@pytest.mark.programs
 def test_every_layer_that_confines_scripts_is_named(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ print(*sorted(loaded & set({COSTLY})), file=sys.stderr)
 """
 
 
+@pytest.mark.programs
 def test_help_loads_no_database_no_server_and_no_provider() -> None:
     ran = subprocess.run(
         [sys.executable, "-c", WHAT_IS_LOADED], capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""Time in which a process waits for a core is told from the time in which it has one."""
+"""The time in which a process waits for a core is not counted as its own."""
 
 import os
 import subprocess

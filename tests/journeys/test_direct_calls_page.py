@@ -18,6 +18,7 @@ PAGE = Path(penstock.__file__).parents[1] / "docs" / "direct-calls.md"
 COMMAND = re.compile(r"^```sh\n(.*?)^```\n(?:```json\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.programs
 @pytest.mark.slow(reason="starts a server, and a process for each example")
 def test_every_command_of_the_page_runs(tmp_path: Path) -> None:
     init(tmp_path)

@@ -164,6 +164,7 @@ async def test_a_terminal_shows_each_change_of_the_agent_once(back: list[Any], n
     assert lines == [LINE, f"⇢ {name} answers from here on", LINE]
 
 
+@pytest.mark.programs
 @pytest.mark.slow("starts deno")
 async def test_the_page_shows_each_change_of_the_agent_once(tmp_path: Path) -> None:
     first, second, third = await told()
@@ -191,6 +192,7 @@ console.log(JSON.stringify({{ shown: view.items.map((each) => each.agent ?? each
 """
 
 
+@pytest.mark.programs
 @pytest.mark.slow("starts deno")
 async def test_the_page_shows_the_agents_of_a_history(tmp_path: Path) -> None:
     async with served(model=model(say("Yes.")), agents=pair(), tools=[Act("look")]) as server:

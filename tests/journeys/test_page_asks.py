@@ -25,6 +25,7 @@ async def look(server: InMemoryServer, run_id: str, *question_ids: str) -> dict[
     return {path: (await server.client.get(f"/{path}")).json() for path in paths}
 
 
+@pytest.mark.programs
 @pytest.mark.slow("starts deno")
 async def test_a_chat_that_waits_for_a_run_shows_its_question_until_it_is_answered(
     tmp_path: Path,
@@ -54,6 +55,7 @@ async def test_a_chat_that_waits_for_a_run_shows_its_question_until_it_is_answer
     assert last["call"]["waits"] is False
 
 
+@pytest.mark.programs
 @pytest.mark.slow("starts deno")
 async def test_an_answer_shows_the_cost_of_its_flow_run_page(tmp_path: Path) -> None:
     """The chat itself asked no model: it showed 0 tokens."""
@@ -68,6 +70,7 @@ async def test_an_answer_shows_the_cost_of_its_flow_run_page(tmp_path: Path) -> 
     assert {key: end["usage"][key] for key in spent} == spent | {"toolCalls": 1}
 
 
+@pytest.mark.programs
 @pytest.mark.slow("starts deno")
 def test_questions_of_nested_runs_are_shown(tmp_path: Path) -> None:
     chat_frames = [["6", {"type": "suspended", "taskId": "t", "questions": [], "runs": ["outer"]}]]
@@ -81,6 +84,7 @@ def test_questions_of_nested_runs_are_shown(tmp_path: Path) -> None:
     assert [(each["asks"], each["text"]) for each in items] == [("ask_user", "Where to?")]
 
 
+@pytest.mark.programs
 @pytest.mark.slow("starts deno")
 @pytest.mark.parametrize(
     ("end", "became"),
@@ -108,6 +112,7 @@ def test_the_page_shows_the_status_of_a_question_from_the_server(
     assert (items[0]["status"], items[0]["answer"]) == (became, {"value": "Rome"})
 
 
+@pytest.mark.programs
 @pytest.mark.slow("starts deno")
 def test_a_blocked_chat_shows_the_missing_agent(tmp_path: Path) -> None:
     why = blocked_part([Missing(MissingKind.AGENT, "clerk")])
@@ -119,6 +124,7 @@ def test_a_blocked_chat_shows_the_missing_agent(tmp_path: Path) -> None:
     assert shown["message"].startswith("the task is blocked: agent 'clerk' is missing")
 
 
+@pytest.mark.programs
 @pytest.mark.slow("starts deno")
 async def test_a_message_of_the_history_names_its_files(tmp_path: Path) -> None:
     async with served() as server:

@@ -97,6 +97,7 @@ def test_the_script_of_the_readme_calls_the_function_of_the_readme(
     assert capsys.readouterr().out == "HELLO, ANN!\n"
 
 
+@pytest.mark.programs
 @pytest.mark.slow("starts Python")
 def test_the_first_program_prints_what_the_readme_says_without_a_key(tmp_path: Path) -> None:
     program, said = _found(r"^```python\n(.*?)^```"), _found(r'ticket\.py +# prints "(.*?)"$')

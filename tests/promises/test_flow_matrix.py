@@ -126,6 +126,7 @@ def refused(envelope: Any) -> bool:
     }
 
 
+@pytest.mark.programs
 @pytest.mark.slow("opens a project with a shell, and calls every tool")
 @pytest.mark.parametrize("column", COLUMNS)
 async def test_each_cell_of_the_matrix_is_offered_and_runs_or_neither(

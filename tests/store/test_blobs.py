@@ -155,6 +155,7 @@ print("obstore" in sys.modules)
 """
 
 
+@pytest.mark.programs
 @pytest.mark.slow("starts a Python of its own")
 def test_blobs_in_a_folder_do_not_load_the_library_for_buckets(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FOLDER, str(tmp_path)]
@@ -176,6 +177,7 @@ except ConfigError as error:
 """
 
 
+@pytest.mark.programs
 @pytest.mark.slow("starts a Python of its own")
 def test_a_bucket_without_its_library_names_the_extra_to_install() -> None:
     command = [sys.executable, "-c", WITHOUT_OBSTORE]

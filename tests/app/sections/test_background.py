@@ -28,6 +28,7 @@ def test_a_step_is_neither_empty_nor_endless(wrong: dict[str, Any]) -> None:
         RetentionSection(**wrong)
 
 
+@pytest.mark.programs
 @pytest.mark.slow("a process that loads the settings")
 def test_settings_load_no_database() -> None:
     """Commands that open no database read settings, too: SQLAlchemy takes 150 ms to import."""

@@ -114,6 +114,7 @@ print("openpyxl" in sys.modules)
 """
 
 
+@pytest.mark.programs
 @pytest.mark.slow("another Python is started")
 def test_listing_the_tools_loads_no_openpyxl() -> None:
     done = subprocess.run(

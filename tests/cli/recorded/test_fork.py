@@ -26,6 +26,7 @@ def test_a_copy_of_a_task_runs_to_its_end(
     assert shown[made.strip()] == "succeeded"
 
 
+@pytest.mark.programs
 def test_the_message_can_be_changed_in_an_editor(
     run: Run, project: Path, task_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

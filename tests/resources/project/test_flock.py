@@ -27,6 +27,7 @@ def probe(folder: Path) -> str:
     return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
 
 
+@pytest.mark.programs
 def test_a_locked_folder_is_locked_for_other_processes(tmp_path: Path) -> None:
     with held(tmp_path) as is_held:
         assert (is_held, probe(tmp_path)) == (True, "held")

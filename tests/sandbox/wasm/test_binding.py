@@ -147,6 +147,7 @@ def test_instances_of_many_threads_do_not_mix(engine: Engine) -> None:
         assert all(pool.map(work, range(100, 132)))
 
 
+@pytest.mark.programs
 @pytest.mark.slow("starts a process, which forks")
 def test_a_forked_child_keeps_its_deadlines(machine_code: Path) -> None:
     program = f"""

@@ -42,6 +42,7 @@ def test_this_process_lives() -> None:
     assert owner.count("/") == 4
 
 
+@pytest.mark.programs
 @pytest.mark.slow(reason="starts an interpreter")
 def test_a_killed_process_has_ended_before_cleanup(
     child: subprocess.Popen[str],
@@ -56,6 +57,7 @@ def test_a_killed_process_has_ended_before_cleanup(
     assert not is_alive(owner)
 
 
+@pytest.mark.programs
 @pytest.mark.slow(reason="starts an interpreter")
 def test_a_frozen_process_is_not_dead(child: subprocess.Popen[str]) -> None:
     owner = name_of(child)
@@ -63,6 +65,7 @@ def test_a_frozen_process_is_not_dead(child: subprocess.Popen[str]) -> None:
     assert not is_dead(owner)
 
 
+@pytest.mark.programs
 def test_an_owner_is_not_dead_if_descriptors_are_exhausted(
     child: subprocess.Popen[str],
 ) -> None:

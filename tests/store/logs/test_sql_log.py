@@ -303,6 +303,7 @@ def log_at(seconds: float, database: Database, blobs: Blobs) -> SqlLog:
     return SqlLog(database, blobs, FakeClock(Moment(now)))
 
 
+@pytest.mark.programs
 @pytest.mark.slow(reason="starts an interpreter")
 async def test_a_process_that_was_frozen_and_came_back_can_change_nothing(
     holder: Holder, database: Database, blobs: Blobs
@@ -318,6 +319,7 @@ async def test_a_process_that_was_frozen_and_came_back_can_change_nothing(
     assert [each.seq for each in await log.read(CHAT)] == [1, 2, 3, 4]
 
 
+@pytest.mark.programs
 @pytest.mark.slow(reason="starts an interpreter")
 async def test_the_log_of_a_process_that_was_killed_is_free_at_once(
     holder: Holder, database: Database, blobs: Blobs
