@@ -59,11 +59,13 @@ def retain(
         retention = Retention(database, erasure, clock, plan.rules)
         if dry_run:
             return [each async for each in retention.due()]
-        deleted = list[OldLog]()
+        deleted, since_pause = list[OldLog](), 0
         async for some in retention.steps(plan.step):
             deleted += some
-            if some:
+            since_pause += len(some)
+            if since_pause >= plan.step:
                 await clock.sleep(plan.pause_seconds)
+                since_pause = 0
         if deleted:
             await erasure.finish()
         return deleted
