@@ -26,6 +26,7 @@ from penstock.app.project import Project, load_project
 from penstock.app.protected_files import protect
 from penstock.app.runtime import Runtime
 from penstock.app.settings import Settings
+from penstock.app.trial.definitions import definitions_of, note
 from penstock.chat.schedules.file_schedules import FileSchedules
 from penstock.core.errors import OutOfResources, PenstockError
 from penstock.core.text import count
@@ -94,8 +95,11 @@ class ProjectReloader(Struct, frozen=True, kw_only=True):
         self.protect(project)
 
     async def follow(self, project: Project) -> None:
-        """Let the rows of schedules follow the files of this edition."""
+        """Let the rows of schedules follow the files of this edition, and note its agents."""
         parts, bundle = self.runtime.parts, project.bundle
+        if (folder := parts.storage.folder) is not None:
+            found = definitions_of(parts, self.runtime.local)
+            await asyncio.to_thread(note, folder, found, parts.world.clock.now())
         if (kept := parts.storage.database_parts) is not None:
             permissions = self.settings.schedules.permissions
             files = FileSchedules(kept.schedules, parts.world.clock, permissions)

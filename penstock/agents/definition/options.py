@@ -12,6 +12,7 @@ from msgspec import Struct, to_builtins
 from msgspec.json import encode
 
 from penstock.core.diagnostics import did_you_mean
+from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError
 from penstock.core.events.events import NoteEmitted
 from penstock.core.foreign_code import name_of
@@ -21,6 +22,7 @@ from penstock.engine.task_state import AGENT_CHANGED, TaskState
 from penstock.models.model import Model
 from penstock.models.settings import NOTHING_SET, ModelSettings
 from penstock.tools.python.given_tools import name_of_toolset
+from penstock.tools.spec import ToolSpec
 
 
 def place_above(frames: int) -> str:
@@ -115,6 +117,24 @@ def digest_of(agent: Any) -> str:
         to_builtins(agent.model_settings),
     ]
     return sha256(encode(said, order="deterministic")).hexdigest()
+
+
+def definition_of(agent: Any, tools: Iterable[ToolSpec]) -> Json:
+    """Return what an agent is, for people: of its functions, the names. `tools` are offered."""
+    parts = agent.instruction_parts.parts if agent.instruction_parts else [agent.instructions]
+    model = agent.model
+    return {
+        "instructions": [part if isinstance(part, str) else name_of(part) for part in parts],
+        "model": model if model is None or isinstance(model, str) else model.card.model_id,
+        "output": None if agent.contract is None else agent.contract.schema,
+        "handoffs": list(agent.transfers),
+        "settings": to_builtins(agent.settings),
+        "model_settings": to_builtins(agent.model_settings),
+        "tools": {
+            each.tool_id: {"description": each.description, "input_schema": dict(each.input_schema)}
+            for each in tools
+        },
+    }
 
 
 def note_change(held: HeldLog, task: TaskState, agent: Any) -> None:

@@ -9,6 +9,7 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.app.trial.definitions import UNKNOWN, Definitions
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment, SystemClock
 from penstock.core.events.child_events import ChildrenSpawned, WaiterAdded
@@ -82,8 +83,16 @@ class ReplayClock:
 class RecordedTask:
     """The events of one task, by kind and path."""
 
-    def __init__(self, records: Sequence[Record], task_id: TaskId, shown: str = "task") -> None:
+    def __init__(
+        self,
+        records: Sequence[Record],
+        task_id: TaskId,
+        noted: Definitions = UNKNOWN,
+        shown: str = "task",
+    ) -> None:
         self.task_id = task_id
+        self.noted = noted
+        """The definitions of its agents."""
         self.shown = shown
         """Its name in the paths of a report."""
         self.own = [each for each in records if each.task_id == task_id]

@@ -21,6 +21,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from penstock.app.runtime import Runtime
+from penstock.app.trial.definitions import Definitions, definitions_at
 from penstock.app.trial.recorded_task import RecordedTask, ReplayClock
 from penstock.app.trial.replay_answers import Answers
 from penstock.app.trial.replay_log import ReplayLog
@@ -89,7 +90,14 @@ async def _read(runtime: Runtime, task: TaskRecord) -> SavedTask | None:
             absent.append(child_id)
         else:
             children.append(saved)
-    return SavedTask(task_id=task.task_id, records=records, children=children, absent=absent)
+    started = [each for each in records if each.task_id == task.task_id]
+    return SavedTask(
+        task_id=task.task_id,
+        records=records,
+        definitions=definitions_at(storage.folder, started),
+        children=children,
+        absent=absent,
+    )
 
 
 async def replay_saved(runtime: Runtime, task: SavedTask, options: ReplayOptions) -> ReplayReport:
@@ -161,13 +169,15 @@ class _Replay:
         shown: str,
         is_foreign: bool,
     ) -> None:
-        record = RecordedTask(task.records, task.task_id, shown)
+        noted = Definitions(task.definitions, runtime.parts, runtime.local)
+        record = RecordedTask(task.records, task.task_id, noted, shown)
         parts, self.record = runtime.parts, record
         self.clock = clock = ReplayClock()
         world = World(clock, parts.world.limits, new_id)
         state = fold(record.own[0].log_id, record.before)
         until = options.until
-        self.log = ReplayLog(record, parts.storage.log, state, world, clock=clock, until=until)
+        store = parts.storage.log
+        self.log = ReplayLog(record, store, state, world, clock=clock, until=until)
         self.answers = Answers(record, self.log, options, is_foreign=is_foreign)
         self.assembly = ReplayAssembly(self.answers, parts, world, task.outputs)
 

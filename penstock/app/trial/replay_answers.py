@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from penstock.app.trial.definitions import system_then
 from penstock.app.trial.mocks import error_of
 from penstock.app.trial.recorded_task import RecordedTask
 from penstock.app.trial.replay_log import ReplayLog
@@ -26,7 +27,10 @@ from penstock.tools.policy import SCRIPT
 from penstock.tools.spec import ToolSpec
 from penstock.tools.tool import Tool
 
-_NO_TEXT = "the log has no text of system prompts; only a digest of the agent says that it changed"
+_NO_TEXT = (
+    "the log has no text of system prompts, and the definition of the agent at that time was not "
+    "noted; only a digest says that it changed"
+)
 _REFUSALS: dict[str, DifferenceKind] = {
     ToolNotFound.code: "tool_missing",
     "BUDGET_EXCEEDED": "limit",
@@ -133,19 +137,46 @@ class Answers:
                 recorded={"ids": list(before.offered)},
                 now={"ids": list(now.offered), "hashes": hashes},
             )
-        elif all(digests):
-            self.warnings.append(_NO_TEXT)
+        elif digests[0] != digests[1] and all(digests):
+            signal = self._other_definition(request, where, (before, now), at)
+        elif changed := self.record.noted.changed_tools(before, self.log.agent_of(before)):
             signal = self.log.differ(
-                "prompt",
-                f"the definition of the agent changed: {digests[0]} is now {digests[1]}",
+                "tools",
+                f"the tools {', '.join(changed)} are offered with another schema or text",
                 at,
                 path=where,
-                recorded={"agentDigest": digests[0]},
-                now={"agentDigest": digests[1], "system": request.system},
+                recorded={"tools": {name: was for name, (was, _) in changed.items()}},
+                now={"tools": {name: is_ for name, (_, is_) in changed.items()}},
             )
         else:
             return
         self._stop_or_live(signal)
+
+    def _other_definition(
+        self,
+        request: ModelRequest,
+        where: str,
+        starts: tuple[TaskStarted | HandedOff, TaskStarted | HandedOff],
+        at: Record,
+    ) -> Cancel:
+        """Return the signal for an agent that was changed, with both texts if they are known."""
+        before, after = starts
+        name, noted = self.log.agent_of(before), self.record.noted
+        recorded: dict[str, Any] = {"agentDigest": before.agent_digest}
+        now: dict[str, Any] = {"agentDigest": after.agent_digest, "system": request.system}
+        then, today = noted.then(before), noted.now(name)
+        if then is None or today is None:
+            self.warnings.append(_NO_TEXT)
+            what = f"{before.agent_digest} is now {after.agent_digest}"
+        else:
+            changed = [each for each in today if today[each] != then.get(each)]
+            what = ", ".join(changed)
+            recorded |= {each: then.get(each) for each in changed}
+            now |= {each: today[each] for each in changed}
+            if (text := system_then(request.system, then, today)) is not None:
+                recorded["system"] = text
+        summary = f"the definition of the agent {name!r} changed: {what}"
+        return self.log.differ("prompt", summary, at, path=where, recorded=recorded, now=now)
 
     def _stop_or_live(self, signal: Cancel) -> None:
         if not self.options.live:

@@ -30,7 +30,7 @@ from penstock.core.call_errors import BudgetExceeded, LoopDetected, NotPermitted
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, Status
 from penstock.core.errors import Cancel
-from penstock.core.events.child_events import ChildrenSpawned
+from penstock.core.events.child_events import ChildrenSpawned, ChildRequested
 from penstock.core.events.events import (
     CallSettled,
     Event,
@@ -157,6 +157,13 @@ class ReplayLog(HeldLog):
         self._started_now = None
         return None if now is None or then is None else (now, then)
 
+    def agent_of(self, event: TaskStarted | HandedOff) -> str:
+        """Return the agent that starts with an event."""
+        task = self.state.current
+        child = task.brief if task is not None else None
+        own = child.agent if isinstance(child, ChildRequested) else self.state.agents.newest
+        return event.agent or own
+
     def check_until(self, record: Record) -> None:
         """Raise Cancel if the replay was asked to end before this event."""
         if self._until is not None and record.seq > self._until:
@@ -258,7 +265,8 @@ class ReplayLog(HeldLog):
             before, TaskStarted | HandedOff
         ):
             # Reported with the request that follows, which has the text of the prompt.
-            if (before.offered, before.agent_digest) != (now.offered, now.agent_digest):
+            is_other = (before.offered, before.agent_digest) != (now.offered, now.agent_digest)
+            if is_other or self.record.noted.changed_tools(before, self.agent_of(before)):
                 self._started_now, self.started_then = now, recorded
         else:
             for kind, what, decided in _DECISIONS.get(type(now), ()):

@@ -41,6 +41,8 @@ class SavedTask(Struct, frozen=True, kw_only=True):
     """Says with which secret its paths were made; empty for that of this project."""
     children: Sequence["SavedTask"] = ()
     """The tasks that it requested, which have logs of their own."""
+    definitions: Mapping[str, Json] = MappingProxyType({})
+    """The definitions with which its agents started, by digest, as far as they were noted."""
     absent: Sequence[TaskId] = ()
     """Children whose logs cannot be replayed: they were erased, or had not ended."""
 
@@ -73,6 +75,7 @@ class SavedTask(Struct, frozen=True, kw_only=True):
             "events": events,
             "outputs": outputs,
             "children": [await each.to_wire(blobs) for each in self.children],
+            "definitions": dict(self.definitions),
             "absent": list(self.absent),
         }
 
@@ -128,6 +131,7 @@ def _saved_task(saved: Mapping[str, Any], made_with: str) -> SavedTask:
         outputs={BlobId(key): text.encode() for key, text in saved["outputs"].items()},
         made_with=made_with,
         children=[_saved_task(each, made_with) for each in saved.get("children", ())],
+        definitions=dict(saved.get("definitions", {})),
         absent=[TaskId(each) for each in saved.get("absent", ())],
     )
 
