@@ -21,14 +21,21 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from penstock.agents.agent import AnyAgent
+from penstock.agents.agent_profile import Tier
+from penstock.agents.definition.noted import note
+from penstock.agents.definition.options import DIGEST, definition_of
+from penstock.agents.tool_offer import offered
 from penstock.app.global_tools import with_global_tools
 from penstock.app.project import Project, load_project
 from penstock.app.protected_files import protect
 from penstock.app.runtime import Runtime
+from penstock.app.runtime_parts import RuntimeParts
 from penstock.app.settings import Settings
-from penstock.app.trial.definitions import definitions_of, note
 from penstock.chat.schedules.file_schedules import FileSchedules
+from penstock.core.envelope import Json
 from penstock.core.errors import OutOfResources, PenstockError
+from penstock.core.profile import Profile
 from penstock.core.text import count
 from penstock.manifest.files import walk
 from penstock.manifest.skill import is_resource
@@ -168,3 +175,20 @@ def file_stamps(
 
 def _is_skill(name: str) -> bool:
     return name.endswith(".skill.yaml")
+
+
+def definition_now(parts: RuntimeParts, agent: AnyAgent, profile: Profile) -> Json:
+    """Return the definition of an agent, with the tools that it offers to a profile."""
+    invoker = parts.chat.participants.invoker(agent)
+    return definition_of(agent, [each.spec for each in offered(agent, invoker, profile)])
+
+
+def definitions_of(parts: RuntimeParts, profile: Profile) -> dict[str, Json]:
+    """Return the definitions of the project's agents, by digest."""
+    found: dict[str, Json] = {}
+    for agent in parts.chat.agents.list():
+        digest = agent.profile.content_hash[:DIGEST]
+        if digest and agent.profile.tier is not Tier.BUILT_IN:
+            with suppress(PenstockError):  # an agent whose tools are missing starts no task
+                found[digest] = definition_now(parts, agent, profile)
+    return found

@@ -20,8 +20,9 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from penstock.agents.definition.noted import definitions_at
 from penstock.app.runtime import Runtime
-from penstock.app.trial.definitions import Definitions, definitions_at
+from penstock.app.trial.definitions import Definitions
 from penstock.app.trial.recorded_task import RecordedTask, ReplayClock
 from penstock.app.trial.replay_answers import Answers
 from penstock.app.trial.replay_log import ReplayLog

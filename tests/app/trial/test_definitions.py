@@ -1,20 +1,15 @@
 """Definitions of agents are noted when a project is opened, so that a replay can show them."""
 
 import json
-import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock import ReplayReport
-from penstock.app.trial.definitions import FOLDER, MOST, definitions_at, note, system_then
+from penstock.app.trial.definitions import system_then
 from penstock.app.trial.replay import recorded, replay_saved
 from penstock.app.trial.saved_task import SavedTask
 from penstock.chat.recorded.replay_report import ReplayOptions
-from penstock.core.clock import Moment
-from penstock.core.events.events import Record, TaskStarted
-from penstock.core.ids import LogId
 from penstock.models.scripted import ScriptedModel, say
 from tests.kit.project import ProjectFolder
 
@@ -112,42 +107,6 @@ async def test_a_saved_task_has_the_definitions_of_its_agents(project: ProjectFo
         task_of_file = SavedTask.from_file(file, "a.json")
         report = await replay_saved(runtime, task_of_file, ReplayOptions())
     assert changes(report)["/instructions/0"] == ("You sell tea.", "You sell milk.")
-
-
-def started(at: int, digest: str = "d1") -> Record:
-    """An event with which an agent starts."""
-    event = TaskStarted(agent_digest=digest)
-    return Record(LogId("log"), 1, Moment(at), None, None, event)
-
-
-def test_the_newest_definition_before_a_task_counts(tmp_path: Path) -> None:
-    for at, text in ((10, "a"), (20, "a"), (30, "b"), (40, "a")):
-        note(tmp_path, {"d1": {"instructions": text}}, Moment(at))
-    texts = {
-        at: definitions_at(tmp_path, [started(at)]).get("d1", {}).get("instructions")
-        for at in (9, 10, 29, 30, 41)
-    }
-    assert texts == {9: None, 10: "a", 29: "a", 30: "b", 41: "a"}
-    assert definitions_at(None, [started(10)]) == {}
-    assert definitions_at(tmp_path, [started(10, "../d1")]) == {}
-
-
-def test_a_file_keeps_the_newest_definitions_and_may_be_damaged(tmp_path: Path) -> None:
-    for at in range(MOST + 5):
-        note(tmp_path, {"d1": {"at": at}}, Moment(at))
-    file = tmp_path / FOLDER / "d1.jsonl"
-    assert len(file.read_bytes().splitlines()) == MOST
-    file.write_bytes(b'{"at": 1, "defin\n' + file.read_bytes()[:-9])
-    assert definitions_at(tmp_path, [started(99)]) == {"d1": {"at": MOST + 3}}
-
-
-def test_a_folder_that_cannot_be_written_is_logged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / FOLDER).write_text("a file")
-    with caplog.at_level(logging.WARNING):
-        note(tmp_path, {"d1": {}}, Moment(1))
-    assert "could not be noted for replays" in caplog.text
 
 
 @pytest.mark.parametrize(
