@@ -2,18 +2,21 @@
 
 What the record has of them is given again before it gets here. What gets here was not recorded:
 code of a script that changed, or the operation in which the record was cut. Shown by
-tests/app/trial/test_replay_children.py.
+tests/app/trial/test_replay_children.py and tests/journeys/test_replayed_children.py.
 """
 
 from collections.abc import Sequence
 
 from penstock.app.trial.replay_log import ReplayLog
+from penstock.chat.children.work import ChildWork
 from penstock.core.errors import Cancel
 from penstock.core.events.child_events import ChildRequested
 from penstock.core.ids import LogId, TaskId
 from penstock.core.profile import Profile
 from penstock.core.task import TaskRecord
+from penstock.engine.budget import Budget
 from penstock.engine.ledger import Ledger
+from penstock.engine.task_state import TaskState
 from penstock.tools.policy import Caller
 from penstock.tools.resources import AgentRequest, Children
 
@@ -55,3 +58,15 @@ class ReplayChildren(Children):
             return log.stop("end")
         signal = log.differ("code", f"the task {what} now", None, path=log.record.task_id)
         return log.stop("write") if log.is_live else signal
+
+
+class ReplayedChildWork(ChildWork):
+    """Works on a recorded child alone."""
+
+    async def _dependencies(self, child: ChildRequested) -> dict[str, TaskRecord | None]:
+        """Return nothing: its start event has the text that its model read."""
+        return {}
+
+    async def _with_tree(self, task: TaskState, own: Budget) -> Budget:
+        """Return its own budget: the lists say what the tree has used in the end, not then."""
+        return own

@@ -13,8 +13,7 @@ from penstock.agents.agent_settings import check_settings
 from penstock.agents.catalog import ModelSelector
 from penstock.app.runtime_parts import RuntimeParts, Storage
 from penstock.app.trial.replay_answers import Answers
-from penstock.app.trial.replay_child_work import ReplayedChildWork
-from penstock.app.trial.replay_children import ReplayChildren
+from penstock.app.trial.replay_children import ReplayChildren, ReplayedChildWork
 from penstock.app.wiring import Assembly
 from penstock.chat.children.work import ChildWork
 from penstock.chat.session import Participants
