@@ -21,6 +21,7 @@ Shown by tests/engine/test_budget.py.
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.core.call_errors import BudgetExceeded
 from penstock.core.clock import Clock
@@ -73,72 +74,68 @@ class Used(Protocol):
         ...
 
 
-class Account:
-    """An allowance, and the amounts that were spent and are reserved by running work."""
-
-    __slots__ = ("allowance", "calls", "cost", "models", "spent", "tokens")
-
-    def __init__(self, allowance: Allowance, spent: Used) -> None:
-        self.allowance = allowance
-        self.spent = spent
-        self.calls = self.models = self.tokens = 0
-        self.cost = 0.0
-
-    def take_over(self, other: "Account") -> None:
-        """Take over the allowance of another account, and what is reserved in it."""
-        self.allowance = other.allowance
-        self.calls += other.calls
-        self.models += other.models
-        self.tokens += other.tokens
-        self.cost += other.cost
-
-
 class Budget:
     """An Allowance with the amounts spent (from the log) and reserved (by running work)."""
 
     __slots__ = (
         "_clock",
-        "account",
+        "allowance",
+        "calls",
+        "cost",
         "ends_at",
+        "models",
         "rested",
+        "tokens",
+        "tree",
+        "used",
     )
 
     def __init__(self, allowance: Allowance, spent: Spent, clock: Clock) -> None:
-        self.account = Account(allowance, spent)
+        self.allowance = allowance
+        self.used: Used = spent
         self._clock = clock
         self.ends_at = clock.monotonic() - spent.active_ms / 1000 + allowance.seconds
         """When the task's time is up, on the monotonic clock."""
+        self.calls = 0
+        self.models = 0
+        self.tokens = 0
+        self.cost = 0.0
         self.rested = 0.0
         """Seconds in activations that do not count."""
+        self.tree: Budget | None = None
+        """The budget of the tree below the task: all but the time is reserved and spent there."""
 
-    def join(self, account: Account) -> None:
-        """Spend from now on from the account of the tree below this task; its time stays its own.
+    def join(self, tree: "Budget") -> None:
+        """Reserve and spend in the budget of the tree below this task from now on.
 
         Work that runs now counts as reserved there.
         """
-        if self.account is not account:
-            account.take_over(self.account)
-            self.account = account
+        tree.allowance = replace(self.allowance, seconds=tree.allowance.seconds)
+        if self.tree is not tree:
+            at = self.tree or self
+            tree.calls += at.calls
+            tree.models += at.models
+            tree.tokens += at.tokens
+            tree.cost += at.cost
+            self.tree = tree
 
     def reserve_call(self) -> None:
         """Reserve one tool call, or raise BudgetExceeded."""
-        if self.account.spent.tool_calls + self.account.calls >= self.account.allowance.tool_calls:
-            raise BudgetExceeded(
-                f"the budget of {self.account.allowance.tool_calls} tool calls is used up"
-            )
+        at = self.tree or self
+        if at.used.tool_calls + at.calls >= at.allowance.tool_calls:
+            raise BudgetExceeded(f"the budget of {at.allowance.tool_calls} tool calls is used up")
         if self.seconds_left() <= 0:
-            raise BudgetExceeded(
-                f"the budget of {self.account.allowance.seconds:g} seconds is used up"
-            )
-        self.account.calls += 1
+            raise BudgetExceeded(f"the budget of {self.allowance.seconds:g} seconds is used up")
+        at.calls += 1
 
     def settle_call(self) -> None:
         """Release the reservation of a tool call that is in the log now or did not run."""
-        self.account.calls -= 1
+        (self.tree or self).calls -= 1
 
     def spent(self) -> bool:
         """Return whether any limit is used up, so that no further call can follow."""
-        used, allowance = self.account.spent, self.account.allowance
+        at = self.tree or self
+        used, allowance = at.used, at.allowance
         tokens, cost = allowance.tokens, allowance.cost_usd
         return (
             used.tool_calls >= allowance.tool_calls
@@ -153,31 +150,30 @@ class Budget:
 
         Raises ConfigError if the cost is limited and the model has no price.
         """
-        used, allowance = self.account.spent, self.account.allowance
-        if (
-            used.model_calls + self.account.models >= allowance.model_calls
-            or self.seconds_left() <= 0
-        ):
+        at = self.tree or self
+        used, allowance = at.used, at.allowance
+        if used.model_calls + at.models >= allowance.model_calls or self.seconds_left() <= 0:
             return False
-        spent = used.input_tokens + used.output_tokens + self.account.tokens
+        spent = used.input_tokens + used.output_tokens + at.tokens
         if allowance.tokens is not None and spent + tokens > allowance.tokens:
             return False
         cost = cost_usd or 0.0
         if allowance.cost_usd is not None:
             if cost_usd is None:
                 raise ConfigError(NO_PRICE)
-            if (used.cost_usd or 0) + self.account.cost + cost > allowance.cost_usd:
+            if (used.cost_usd or 0) + at.cost + cost > allowance.cost_usd:
                 return False
-        self.account.models += 1
-        self.account.tokens += tokens
-        self.account.cost += cost
+        at.models += 1
+        at.tokens += tokens
+        at.cost += cost
         return True
 
     def settle_model(self, tokens: int, cost_usd: float | None = None) -> None:
         """Release the reservation of a model call whose real figures are in the log."""
-        self.account.models -= 1
-        self.account.tokens -= tokens
-        self.account.cost -= cost_usd or 0.0
+        at = self.tree or self
+        at.models -= 1
+        at.tokens -= tokens
+        at.cost -= cost_usd or 0.0
 
     def rest(self, seconds: float) -> None:
         """Exclude seconds in which the task only waited for a retry."""
@@ -209,9 +205,9 @@ class PartialBudget(Budget):
         self.has_refused = False
         """Whether its own allowance ended work that its caller's budget would have allowed."""
 
-    def join(self, account: Account) -> None:
-        """Have the whole task spend from the account of its tree."""
-        self._outer.join(account)
+    def join(self, tree: Budget) -> None:
+        """Have the whole task spend in the budget of its tree."""
+        self._outer.join(tree)
 
     def reserve_call(self) -> None:
         """Reserve one tool call in both budgets, or raise BudgetExceeded."""
@@ -276,10 +272,10 @@ class PartialBudget(Budget):
 class Trees(Protocol):
     """The budgets of the trees of tasks that this process works on."""
 
-    def bind(self, task: TaskState, budget: Budget) -> None:
-        """Have the budget of a task at a root join that of its tree, if the tree is loaded."""
+    def bind(self, task: TaskState, budget: Budget) -> bool:
+        """Have the budget of a task at a root join that of its tree; False if it is not loaded."""
         ...
 
     async def load(self, task: TaskState) -> None:
-        """Load the budget of the tree below a task."""
+        """Count what has been used in the tree below a task, which is its root."""
         ...

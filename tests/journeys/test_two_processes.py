@@ -19,6 +19,7 @@ from penstock.core.task import TaskRecord, TaskStatus
 from penstock.models.model import ModelRequest
 from penstock.models.scripted import Hold, ScriptedModel, ScriptedReply, call, fail, say, wait
 from penstock.store.projections import Page, TasksOf
+from tests.kit.assistant import agent
 from tests.kit.server import in_memory
 
 pytestmark = pytest.mark.slow("two runtimes, on a database that is really written")
@@ -100,7 +101,8 @@ def opened(database_url: str) -> Callable[..., Any]:
     async def opened(hang: Hold | None = None, **more: Any) -> AsyncIterator[Both]:
         shop, clerks = Shop(), (Clerk(), Clerk(hang))
         first, second = (more.get("model", each.model) for each in clerks)
-        given: dict[str, Any] = {"url": database_url, "tools": shop.tools}
+        agents = [agent(budget_model_calls=more.get("most", 100))]
+        given: dict[str, Any] = {"url": database_url, "tools": shop.tools, "agents": agents}
         narrow, wide = Limits(activations=1, **LIMITS), Limits(**LIMITS)
         async with (
             in_memory(model=first, limits=narrow, **given) as here,
@@ -147,6 +149,25 @@ async def test_a_child_runs_in_another_process_than_its_parent(opened: Callable[
             assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "All done.")
         answered = both.clerks[0].answered + both.clerks[1].answered
         assert sorted(answered) == ["Find the tea", "Go", "Go"]
+
+
+@pytest.mark.parametrize(("most", "finish"), [(2, "budget_exceeded"), (3, "stop")])
+async def test_a_parent_spends_what_its_child_left_in_another_process(
+    opened: Callable[..., Any], most: int, finish: str
+) -> None:
+    """The parent asks its model twice, its child once."""
+    async with opened(most=most) as both:
+        run = await both.here.start("Go")
+
+        async def has_ended() -> bool:
+            found = await children(both.there, run.task_id)
+            return [each.status for each in found] == [TaskStatus.SUCCEEDED]
+
+        await until(has_ended)
+        both.shop.may_wait.set()
+        reply = await both.here.requests.wait(run.task_id)
+        assert reply
+        assert (reply.status, reply.finish_reason) == (TaskStatus.SUCCEEDED, finish)
 
 
 @pytest.mark.parametrize("where", ["here", "there"])

@@ -7,15 +7,16 @@ child alone (`limits.child_seconds`).
 How: the newest trees whose children work here have one Budget each in this process. Its usage is
 the sum of the tasks of the tree; those that work here are counted as they work, all others as their
 logs say when the tree is loaded. The root joins it: before it requests its first child, and at the
-start of each of its activations after that (`TaskDispatcher`, `Ledger`). Processes that work on one
-tree at the same time do not see what the others use after they loaded it.
+start of each of its activations after that (`TaskDispatcher`, `Ledger`). That, and the end of a
+wait for children, also counts what other processes have used. Processes that work on one tree at
+the same time do not see what the others use until then.
 Shown by tests/chat/children/test_tree_budget.py.
 """
 
 import asyncio
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
@@ -72,12 +73,14 @@ class TreeSpent:
 class TreeBudget(Budget):
     """The budget of one tree."""
 
-    __slots__ = ("tasks",)
+    __slots__ = ("here", "tasks")
 
     def __init__(self, allowance: Allowance, clock: Clock) -> None:
         super().__init__(replace(allowance, seconds=math.inf), Spent(), clock)
         spent = TreeSpent()
-        self.account.spent, self.tasks = spent, spent.tasks
+        self.used, self.tasks = spent, spent.tasks
+        self.here: set[TaskId] = set()
+        """The tasks that have worked here, whose usage follows their work."""
 
 
 class BudgetKeeper:
@@ -94,15 +97,20 @@ class BudgetKeeper:
         """Those of the newest trees: to add one up again costs a read for each of its tasks."""
         self._loading: WeakValueDictionary[TaskId, asyncio.Lock] = WeakValueDictionary()
 
-    def bind(self, task: TaskState, budget: Budget) -> None:
-        """Have the budget of a task at a root join that of its tree, if the tree is loaded."""
-        if (tree := self._trees.get(task.task_id)) is not None:
-            tree.tasks[task.task_id] = task.spent
-            budget.join(tree.account)
+    def bind(self, task: TaskState, budget: Budget) -> bool:
+        """Have the budget of a task at a root join that of its tree; False if it is not loaded."""
+        if (tree := self._trees.get(task.task_id)) is None:
+            return False
+        tree.tasks[task.task_id] = task.spent
+        budget.join(tree)
+        return True
 
     async def load(self, task: TaskState) -> None:
-        """Load the budget of the tree below a task, which is its root."""
-        await self._tree(task.task_id, task)
+        """Count what has been used in the tree below a task, which is its root."""
+        if task.task_id not in self._trees:
+            await self._tree(task.task_id, task)
+        elif (tree := await self._tree(task.task_id, task)) is not None:
+            await self._count(tree, await self._below(task.task_id))
 
     async def of(self, task: TaskState, child: ChildRequested) -> TreeBudget | None:
         """Return the budget of a child's tree, with the child; None if the root was erased."""
@@ -117,6 +125,7 @@ class BudgetKeeper:
             if tree is not None:
                 self._trees[root] = tree
                 tree.tasks[task.task_id] = task.spent
+                tree.here.add(task.task_id)
                 if len(self._trees) > _KEPT:
                     self._trees.popitem(last=False)
         return tree
@@ -126,13 +135,18 @@ class BudgetKeeper:
         if record is None:
             return None
         tree = TreeBudget(self._allowance_of(record), self._clock)
-        for each in [record, *await self._below(root)]:
-            if each.started_seq is not None and each.task_id != but:
+        tree.here.add(but)
+        await self._count(tree, [record, *await self._below(root)])
+        return tree
+
+    async def _count(self, tree: TreeBudget, tasks: Sequence[TaskRecord]) -> None:
+        """Add what tasks of a tree have used that did not work here."""
+        for each in tasks:
+            if each.started_seq is not None and each.task_id not in tree.here:
                 _, usage, _ = await spent_on(self._log, each)
                 spent = tree.tasks[each.task_id] = Spent()
                 spent.add(usage)
                 spent.model_calls, spent.tool_calls = usage.model_calls, usage.tool_calls
-        return tree
 
     async def _below(self, root: TaskId) -> list[TaskRecord]:
         found: list[TaskRecord] = []

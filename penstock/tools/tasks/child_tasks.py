@@ -27,6 +27,7 @@ from penstock.core.events.child_events import ChildrenSpawned, ChildRequested, J
 from penstock.core.events.events import CallSettled, CallStarted
 from penstock.core.ids import LogId, TaskId
 from penstock.core.task import MissingKind, TaskRecord, TaskStatus
+from penstock.engine.budget import Trees
 from penstock.engine.suspend import await_tasks
 from penstock.tools.invocation import Invocation
 from penstock.tools.resources import Children
@@ -114,6 +115,8 @@ class Spawner:
         except Signal as signal:
             self._invocation.signal = signal
             raise
+        if self._trees is not None:  # they may have worked in another process
+            await self._trees.load(self._ledger.task)
         return await self.outcomes(join.runs)
 
     async def outcomes(self, task_ids: Sequence[TaskId]) -> list[Outcome]:
@@ -154,6 +157,11 @@ class Spawner:
     def _id_of(self, key: str) -> TaskId:
         task_id = self._ledger.task.task_id
         return TaskId(f"task_{self._ledger.idempotency_key(CallPath(f'{task_id}/spawn/{key}'))}")
+
+    @property
+    def _trees(self) -> Trees | None:
+        """The budgets of trees, if the task is a root; a child joins its tree when it starts."""
+        return None if self._root()[1] else self._ledger.held.trees
 
     def _root(self) -> tuple[TaskId, ChildRequested | None]:
         brief = self._ledger.task.brief
@@ -205,9 +213,9 @@ class Spawner:
 
     async def _create(self, children: Sequence[tuple[TaskId, ChildRequested]]) -> None:
         ledger = self._ledger
-        if ledger.held.trees is not None and self._root()[1] is None:
-            await ledger.held.trees.load(ledger.task)
-            ledger.held.trees.bind(ledger.task, ledger.budget)
+        if (trees := self._trees) is not None and not trees.bind(ledger.task, ledger.budget):
+            await trees.load(ledger.task)
+            trees.bind(ledger.task, ledger.budget)
         try:
             await self.port.create(children)
         except SessionBusy as error:
