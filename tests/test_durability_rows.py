@@ -13,6 +13,7 @@ FLOWS = "chaos/test_flows.py::test_every_moment_of_a_flow_is_survived"
 BLOCKED = "journeys/test_blocked.py"
 TOOLSETS = "journeys/test_toolsets.py"
 FLOWS_BLOCKED = "journeys/test_blocked_flows.py"
+UNDO = "journeys/test_undo_http.py"
 TICKER = "chat/schedules/test_ticker.py"
 SHELL = "test_an_idempotent_command_interrupted_by_a_crash_runs_again"
 SHOWN = {
@@ -163,6 +164,14 @@ SHOWN = {
         "chaos/test_shop.py::test_a_story_is_survived_by_one_of_two_servers",
         "journeys/test_two_processes.py::test_a_child_runs_in_another_process_than_its_parent",
         "journeys/test_two_processes.py::test_a_cancel_reaches_a_child_in_another_process",
+    ],
+    "`kill -9` at any write of an [undo](undo.md) with reverts, an approval, values, files and a "
+    "child": [
+        "journeys/test_undo_killed.py::test_an_undo_killed_at_any_write_takes_each_call_back_once"
+    ],
+    "a revert of an undo fails, is rejected, or the undo is cancelled while it waits": [
+        f"{UNDO}::test_a_revert_that_fails_leaves_the_rest_to_a_person_and_nothing_runs_twice",
+        f"{UNDO}::test_an_undo_that_a_person_ends_leaves_the_rest_for_another",
     ],
     "several processes see the same due time": [
         f"{TICKER}::test_several_processes_start_one_task_for_each_due_time",

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.agents.attachments.content import Attachment
 from penstock.app.runtime import Runtime
@@ -18,6 +18,9 @@ from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
 from penstock.testing.log import MemoryLog
 from penstock.testing.runtime import MemoryStorage, memory_runtime
+
+Told = TypeVar("Told")
+"""The end of a story."""
 
 
 class DyingLog(MemoryLog):
@@ -115,7 +118,7 @@ async def see_through(
         await runtime.requests.answer(question.question_id, answers(question))
 
 
-async def live(runtime: Runtime, log: DyingLog, story: Awaitable[Outcome]) -> Outcome | None:
+async def live(runtime: Runtime, log: DyingLog, story: Awaitable[Told]) -> Told | None:
     """Run a story; None if the process died in it."""
     telling = asyncio.ensure_future(story)
     death = asyncio.ensure_future(log.died.wait())
