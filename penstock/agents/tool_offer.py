@@ -333,7 +333,7 @@ def offered(agent: Agent, shelf: ToolSource, profile: Profile) -> tuple[Tool, ..
         wanted = (*names, *agent.transfers)
         named = tuple([tool for tool in registry if tool.spec.tool_id in wanted])
     tools = [tool for tool in named if _may_be_used(tool, agent, profile)]
-    if shelf.rules or settings.tool_permissions:
+    if not shelf.rules.is_empty or settings.tool_permissions:
         tools = _not_hidden(tools, shelf.rules, caller_for(agent, profile, ()))
     return tuple(tools)
 

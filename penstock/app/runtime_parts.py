@@ -17,9 +17,9 @@ from penstock.agents.catalog import Catalog
 from penstock.agents.prompt import PromptPrefix
 from penstock.app.authoring import ProjectAuthoring
 from penstock.chat.calls.direct_calls import MakeLink
+from penstock.chat.participants import Participants
 from penstock.chat.schedules.rows import ScheduleRows
 from penstock.chat.schedules.scheduler import Scheduler
-from penstock.chat.session import Participants
 from penstock.core.clock import Clock
 from penstock.core.ids import BlobId, LogId, SessionId
 from penstock.core.limits import World

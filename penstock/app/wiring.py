@@ -35,13 +35,14 @@ from penstock.chat.children.work import ChildWork
 from penstock.chat.directory import Directory
 from penstock.chat.inbox import Inbox, TaskStarter
 from penstock.chat.log_follower import LogSource
+from penstock.chat.participants import Participants
 from penstock.chat.recorded.fork import TaskCopier
 from penstock.chat.recorded.undo_reader import UndoReader
 from penstock.chat.schedules.callbacks import ScheduleCallbacks
 from penstock.chat.schedules.scheduler import SchedulePorts, Scheduler
 from penstock.chat.schedules.ticker import Ticker
 from penstock.chat.schedules.tool_schedules import ToolSchedules
-from penstock.chat.session import ChatWork, Participants
+from penstock.chat.session import ChatWork
 from penstock.chat.task_bodies import DirectWork, Requirements, TaskDispatcher, ToolFinder
 from penstock.chat.task_closer import TaskCloser
 from penstock.chat.task_requests import Known, Requests, UndoRequests

@@ -12,23 +12,20 @@ Shown by tests/chat/test_session.py; tests/journeys resume it after each event.
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
 from penstock.agents.agent import Agent
-from penstock.agents.attachments.reading import AttachmentReader, readable
 from penstock.agents.call_runner import CallRunner
-from penstock.agents.catalog import FindModel, agents_for
+from penstock.agents.catalog import agents_for
 from penstock.agents.definition.options import DIGEST, note_change
-from penstock.agents.definition.tools import named_tools
-from penstock.agents.handoffs import Transfer, handed_off, handoff_tools
+from penstock.agents.handoffs import Transfer, handed_off
 from penstock.agents.loop import End, FinalReply, has_passed, loop, with_output
 from penstock.agents.output_contract import OutputContract, OutputMode, contract_of_schema
 from penstock.agents.output_loop import OutputCallRunner, output_loop
-from penstock.agents.prompt import PromptPrefix
 from penstock.agents.tool_offer import AgentModel, OutputOffers, TaskOffers, caller_for, offered
 from penstock.agents.turn import open_turns
+from penstock.chat.participants import AgentSetup, Participants
 from penstock.chat.schedules.fired import overdue, skill_choice_of
 from penstock.chat.summaries import Summaries
 from penstock.chat.task_closer import ENDS, TaskCloser, detail
@@ -45,29 +42,15 @@ from penstock.engine.bus import Bus
 from penstock.engine.held_log import HeldLog
 from penstock.engine.ledger import Ledger
 from penstock.engine.session_state import SessionState
-from penstock.engine.slash_commands import clears_history
+from penstock.engine.slash_commands import SLASH, clears_history
 from penstock.engine.suspend import park, withdraw
 from penstock.engine.task_body import failed, message_of
 from penstock.engine.task_state import TaskState
 from penstock.models.model import Model
 from penstock.tools.hooks.deciding import TaskHooks
-from penstock.tools.hooks.hooks import AgentHooks, scope_of
+from penstock.tools.hooks.hooks import scope_of
 from penstock.tools.hooks.reply_hooks import ReplyHooks
-from penstock.tools.invoker import Invoker
-from penstock.tools.python.agent_tool import agents_by_name
-from penstock.tools.python.toolsets import Toolsets
-from penstock.tools.skills import NO_SKILLS, Skills, TaskSkills
-from penstock.tools.tool import Registry, Tool
-
-GetAgent = Callable[[str], Agent]
-
-
-class AgentSetup(NamedTuple):
-    """An agent with what it works with."""
-
-    agent: Agent
-    invoker: Invoker
-    hooks: AgentHooks | None
+from penstock.tools.skills import TaskSkills
 
 
 class _Work(NamedTuple):
@@ -81,95 +64,6 @@ class _Work(NamedTuple):
     reply_hooks: ReplyHooks | None
     is_new: bool
     """Whether the task starts, or was handed off to the agent just now."""
-
-
-class Participants:
-    """The agents of conversations, with their tools, models and skills."""
-
-    __slots__ = (
-        *("_attachments", "_own", "_shared", "_with_outputs"),
-        *("agent", "model", "prompt_prefix", "skills", "toolsets"),
-    )
-
-    def __init__(
-        self,
-        agent: GetAgent,
-        invoker: Invoker,
-        model: FindModel,
-        *,
-        skills: Skills = NO_SKILLS,
-        prompt_prefix: PromptPrefix | None = None,
-        attachments: AttachmentReader | None = None,
-    ) -> None:
-        self._attachments = attachments
-        self.agent = agent
-        self.model = model
-        self.skills = skills
-        self.prompt_prefix = prompt_prefix
-        """The project's prompt prefix; None means none."""
-        self.toolsets = Toolsets(invoker.edition)
-        self._shared = invoker
-        # Weak keys: a reload replaces agents, and their invokers must go with them.
-        self._own: WeakKeyDictionary[Agent, tuple[Registry, Invoker]] = WeakKeyDictionary()
-        self._with_outputs: WeakKeyDictionary[Agent, tuple[Registry, Invoker]] = WeakKeyDictionary()
-
-    def invoker(self, agent: Agent) -> Invoker:
-        """Return the invoker of an agent: the project's, or one over the agent's own tools."""
-        named = agent.profile.tools
-        if agent.tools is None and not agent.transfers and not named:
-            return self._shared
-        own = self._own.get(agent)
-        # A reload replaces the registry of the project: tools by id and by skills come from there.
-        if own is None or own[0] is not self._shared.registry:
-            shared = self._shared.registry
-            more: list[Tool] = [*agents_by_name(named, shared, self.agent)]
-            more += named_tools(agent.name, agent.tool_ids, shared)
-            more += handoff_tools(agent.transfers, self.agent)
-            invoker = self._shared
-            if more or agent.tools is not None:
-                tools = shared if agent.tools is None else agent.tools
-                granted = self.skills.added_tools(shared.by_id)
-                invoker = self._shared.over(Registry([*tools, *more], granted=granted))
-            own = self._own[agent] = (shared, invoker)
-        return own[1]
-
-    def setup(self, agent: Agent) -> AgentSetup:
-        """Return an agent with its invoker and its hooks, those of the project first."""
-        hooks, selected = self._shared.hooks, None
-        if agent.hooks or hooks.project:
-            selected = hooks.select(agent.name, agent.hooks)
-        return AgentSetup(agent, self.invoker(agent), selected)
-
-    def output_invoker(self, setup: AgentSetup, contract: OutputContract) -> Invoker:
-        """Return the invoker of an agent, with the output functions of a contract as tools."""
-        agent, shared, _ = setup
-        if not contract.functions:
-            return shared
-        kept = self._with_outputs.get(agent)
-        if kept is None or kept[0] is not shared.registry:  # a reload replaces the registry
-            known = shared.registry
-            registry = Registry([*known, *contract.functions], granted=known.granted)
-            kept = self._with_outputs[agent] = (known, shared.over(registry))
-        return kept[1]
-
-    def has_tool(self, agent: Agent, tool_id: str) -> bool:
-        """Whether the agent can continue a call of this tool."""
-        # Which tools its toolsets return is known when they are asked: then a call finds its tool.
-        if agent.toolsets or tool_id in self.invoker(agent).registry:
-            return True
-        return agent.contract is not None and tool_id in agent.contract.tool_ids
-
-    def readable(self, model: Model, agent: Agent, state: SessionState) -> Model:
-        """Return the model; if the conversation has files, as one that receives them."""
-        shows_images = agent.settings.tool_images
-        if self._attachments is None or not (state.messages.has_files or shows_images):
-            return model
-        self._attachments.watch(state)
-        return readable(model, self._attachments, state.log_id, tool_images=shows_images)
-
-    def renew(self, prompt_prefix: PromptPrefix | None) -> None:
-        """Use the prompt prefix of a reloaded project from now on."""
-        self.prompt_prefix = prompt_prefix
 
 
 class ChatWork:
@@ -230,7 +124,9 @@ class ChatWork:
         return TaskStarted(
             model=model.card.model_id,
             offered=ids,
-            is_fresh=message is not None and clears_history(message.content),
+            is_fresh=message is not None
+            and message.content.startswith(SLASH)
+            and clears_history(message.content),
             agent_schema=None if contract is None else contract.schema,
             agent_digest=agent.profile.content_hash[:DIGEST],
         )

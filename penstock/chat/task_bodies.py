@@ -36,9 +36,10 @@ from penstock.agents.handoffs import transfer_of
 from penstock.chat.calls.direct_calls import CommandWork, DirectCalls
 from penstock.chat.children.work import ChildWork
 from penstock.chat.inbox import start_of_call
+from penstock.chat.participants import GetAgent, Participants
 from penstock.chat.recorded.undo_reader import UndoReader
 from penstock.chat.recorded.undo_work import UndoWork
-from penstock.chat.session import ChatWork, GetAgent, Participants
+from penstock.chat.session import ChatWork
 from penstock.chat.task_closer import TaskCloser
 from penstock.core.call import FINISH, CallPath, is_below, tools_on
 from penstock.core.errors import ConfigError, NotFound

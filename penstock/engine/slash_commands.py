@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from penstock.core.json_values.json_text import parse_json
 
+SLASH = "/"
+"""The first character of every command."""
 NEW = "new"
 """The command that discards the history; its argument is a message to the model."""
 
@@ -32,7 +34,7 @@ class MissingArgument(Struct, frozen=True, kw_only=True):
 
 def is_command(content: str) -> bool:
     """Whether a message is a command; `//` at the start escapes one slash of plain text."""
-    return content.startswith("/") and not content.startswith("//")
+    return content.startswith(SLASH) and not content.startswith("//")
 
 
 def clears_history(content: str) -> bool:

@@ -327,11 +327,9 @@ class RuleSet:
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self._rules = tuple(rules)
+        self.is_empty = not self._rules
+        """Whether there is no rule."""
         self._whens: dict[str, Schema] = {}
-
-    def __len__(self) -> int:
-        """Return the number of rules."""
-        return len(self._rules)
 
     def decide(self, spec: ToolSpec, caller: Caller, input: Json) -> Action:
         """Return the decision on a call: deny beats ask, and ask beats allow.

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.agents.agent import Agent
-from penstock.chat.session import Participants
+from penstock.chat.participants import Participants
 from penstock.chat.task_bodies import Requirements
 from penstock.core.call import ToolCall
 from penstock.core.errors import ConfigError, NotFound

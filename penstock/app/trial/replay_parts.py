@@ -16,7 +16,7 @@ from penstock.app.trial.replay_answers import Answers
 from penstock.app.trial.replay_children import ReplayChildren, ReplayedChildWork
 from penstock.app.wiring import Assembly
 from penstock.chat.children.work import ChildWork
-from penstock.chat.session import Participants
+from penstock.chat.participants import Participants
 from penstock.chat.task_bodies import TaskDispatcher
 from penstock.core.envelope import Json
 from penstock.core.errors import ConfigError, NotFound

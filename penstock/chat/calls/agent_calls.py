@@ -40,7 +40,7 @@ from penstock.agents.tool_offer import (
     offered,
 )
 from penstock.agents.turn import open_turns
-from penstock.chat.session import AgentSetup, Participants
+from penstock.chat.participants import AgentSetup, Participants
 from penstock.core.call import CallPath, is_below
 from penstock.core.call_errors import BudgetExceeded, DepthExceeded, ToolFailed
 from penstock.core.envelope import ErrorDetail

@@ -17,7 +17,8 @@ from penstock.agents.agent import DEFAULTS, ChatSettings
 from penstock.chat.calls.direct_tools import DirectTools
 from penstock.chat.inbox import start_of_call
 from penstock.chat.key_values import needs, read_input, usage
-from penstock.chat.session import Participants, profile_of
+from penstock.chat.participants import Participants
+from penstock.chat.session import profile_of
 from penstock.chat.wire_forms import envelope_part
 from penstock.core.call import EXECUTE_WORKFLOW, Call, CallPath, Origin, ToolCall
 from penstock.core.call_errors import CallError, NotAvailable

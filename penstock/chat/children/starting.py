@@ -16,7 +16,7 @@ from penstock.agents.tool_offer import offered
 from penstock.chat.calls.agent_calls import AgentCalls
 from penstock.chat.children.brief import additions, brief_text, for_child, skills_of_child
 from penstock.chat.inbox import Inbox
-from penstock.chat.session import Participants
+from penstock.chat.participants import Participants
 from penstock.core.call_errors import NotPermitted, ToolFailed, tool_failure
 from penstock.core.diagnostics import did_you_mean
 from penstock.core.errors import NameTaken, NotFound, TaskOver

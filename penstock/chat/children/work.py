@@ -19,7 +19,8 @@ from penstock.agents.loop import BUDGET_EXCEEDED, End, FinalReply
 from penstock.agents.tool_offer import TaskOffers, caller_for
 from penstock.chat.children.brief import additions, brief_text, for_child, narrowed
 from penstock.chat.children.tree_budget import BudgetKeeper
-from penstock.chat.session import AgentSetup, ChatWork, Participants, profile_of
+from penstock.chat.participants import AgentSetup, Participants
+from penstock.chat.session import ChatWork, profile_of
 from penstock.core.call_errors import BudgetExceeded, ToolTimeout
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import NotFound
