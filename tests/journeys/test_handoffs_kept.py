@@ -287,7 +287,7 @@ async def test_handing_back_is_whole_or_nothing(before: bool) -> None:
     async with memory_runtime(model=model, agents=pair(), place=place) as runtime:
         session = (await runtime.chat("Pay", agent="triage")).session
         log.die_next()
-        assert await live(runtime, log, runtime.hand_back(session)) is None  # type: ignore[arg-type]
+        assert await live(runtime, log, runtime.hand_back(session)) is None
     log.revive()
     clock.advance(place.limits.lease_seconds + 1)
     async with memory_runtime(model=model, agents=pair(), place=place) as runtime:
