@@ -29,7 +29,8 @@ from penstock.cli.main import COMMANDS, root
 from penstock.core import call_errors as answered
 from penstock.core import errors
 from penstock.core.events.codec import kind_of
-from penstock.core.events.events import Event, QuestionAnswered, is_outside
+from penstock.core.events.events import Event, QuestionAnswered
+from penstock.core.events.roles import is_outside
 from penstock.core.limits import Limits
 from penstock.manifest import permissions, prompts, skill, tool
 from penstock.manifest.fields import Field as ManifestField

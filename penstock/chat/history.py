@@ -26,7 +26,7 @@ from penstock.core.events.events import (
     TaskStarted,
 )
 from penstock.core.events.flow_events import HandedOff
-from penstock.core.events.subagent_filter import SubagentFilter
+from penstock.core.events.roles import SubagentFilter
 from penstock.core.ids import CallId, LogId, MessageId, SessionId, TaskId
 from penstock.core.messages import ToolMessage, UserMessage
 from penstock.core.task import TaskRecord

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from msgspec.structs import replace
+
 from penstock.agents.agent import Agent
 from penstock.agents.attachments.reading import AttachmentReader, readable
 from penstock.agents.catalog import FindModel
@@ -16,13 +18,15 @@ from penstock.agents.definition.tools import named_tools
 from penstock.agents.handoffs import handoff_tools
 from penstock.agents.output_contract import OutputContract
 from penstock.agents.prompt import PromptPrefix
+from penstock.core.call_errors import NotPermitted
+from penstock.core.events.schedule_events import ScheduleFired
 from penstock.engine.session_state import SessionState
 from penstock.models.model import Model
 from penstock.tools.hooks.hooks import AgentHooks
 from penstock.tools.invoker import Invoker
 from penstock.tools.python.agent_tool import agents_by_name
 from penstock.tools.python.toolsets import Toolsets
-from penstock.tools.skills import NO_SKILLS, Skills
+from penstock.tools.skills import NO_SKILLS, SkillChoice, Skills
 from penstock.tools.tool import Registry, Tool
 
 GetAgent = Callable[[str], Agent]
@@ -123,3 +127,19 @@ class Participants:
     def renew(self, prompt_prefix: PromptPrefix | None) -> None:
         """Use the prompt prefix of a reloaded project from now on."""
         self.prompt_prefix = prompt_prefix
+
+
+def skill_choice_of(agent: Agent, fired: ScheduleFired) -> SkillChoice:
+    """Return the skills that an agent may select in a task that a schedule started.
+
+    Raises NotPermitted if the agent lacks a label that the schedule requires.
+    """
+    choice = agent.settings.skill_choice
+    missing = [each for each in fired.required_labels if each not in choice.labels]
+    if missing:
+        names, schedule = ", ".join(map(repr, missing)), fired.name or fired.schedule_id
+        raise NotPermitted(
+            f"the schedule {schedule!r} requires the labels {names}, which agent "
+            f"{agent.name!r} does not have; add them to the agent, or change the schedule"
+        )
+    return replace(choice, preselected=()) if fired.skips_preselected else choice

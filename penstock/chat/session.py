@@ -25,10 +25,9 @@ from penstock.agents.output_contract import OutputContract, OutputMode, contract
 from penstock.agents.output_loop import OutputCallRunner, output_loop
 from penstock.agents.tool_offer import AgentModel, OutputOffers, TaskOffers, caller_for, offered
 from penstock.agents.turn import open_turns
-from penstock.chat.participants import AgentSetup, Participants
-from penstock.chat.schedules.fired import overdue, skill_choice_of
+from penstock.chat.participants import AgentSetup, Participants, skill_choice_of
 from penstock.chat.summaries import Summaries
-from penstock.chat.task_closer import ENDS, TaskCloser, detail
+from penstock.chat.task_closer import ENDS, TaskCloser, detail, overdue
 from penstock.core.envelope import ErrorDetail
 from penstock.core.errors import ConfigError, NotFound, Suspend, ToolsetFailed
 from penstock.core.events.events import MessageReceived, TaskEnded, TaskStarted

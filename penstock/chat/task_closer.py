@@ -31,6 +31,7 @@ from penstock.engine.ledger import Occurrences
 from penstock.engine.suspend import withdraw
 from penstock.engine.task_state import TaskState
 
+SUSPENSION_TIMEOUT = "SUSPENSION_TIMEOUT"
 ENDS = (
     *(ModelError, ConfigError, NotFound, NotPermitted, PromptNotResolved, HookRefused),
     HookFailed,
@@ -100,3 +101,10 @@ def detail(error: PenstockError) -> ErrorDetail:
         continuable=False,
         details=error.details if wait is None else {"retryAfter": wait},
     )
+
+
+def overdue(task: TaskState) -> ErrorDetail:
+    """Return the error of a task in which no person answered for the second time."""
+    seconds = None if task.fired is None else task.fired.suspension_seconds
+    message = f"two questions of this task were not answered within {seconds} seconds each"
+    return ErrorDetail(code=SUSPENSION_TIMEOUT, message=message, continuable=False)

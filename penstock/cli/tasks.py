@@ -25,7 +25,7 @@ from penstock.cli.terminal.render import event_line, print_table, when
 from penstock.core.errors import NotFound, StoreCorrupt
 from penstock.core.events.events import CallRequested, Record, TaskBlocked, TaskEnded, TaskSuspended
 from penstock.core.events.flow_events import FlowRequested
-from penstock.core.events.own_events import waits_for_tasks
+from penstock.core.events.roles import waits_for_tasks
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.task import TaskRecord, TaskStatus, blocked, is_lacking
 from penstock.core.text import cut, one_line

@@ -29,16 +29,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.errors import LeaseLost, StoreError
-from penstock.core.events.events import (
-    OUTSIDE,
-    CallSettled,
-    CancelRequested,
-    Entry,
-    Event,
-    Record,
-    is_outside,
-)
+from penstock.core.events.events import CallSettled, CancelRequested, Entry, Event, Record
 from penstock.core.events.history_events import MessagesErased
+from penstock.core.events.roles import OUTSIDE, is_outside
 from penstock.core.ids import LogId, TaskId
 from penstock.core.limits import World
 from penstock.core.stored.changes import Change

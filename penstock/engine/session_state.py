@@ -66,7 +66,7 @@ from penstock.core.events.flow_events import (
 )
 from penstock.core.events.history_events import Erased, Forked, MessagesErased, Summarised
 from penstock.core.events.hook_events import HookDecided
-from penstock.core.events.own_events import OwnEvent
+from penstock.core.events.roles import OwnEvent
 from penstock.core.events.schedule_events import ScheduleFired, WaitExpired
 from penstock.core.ids import LogId, TaskId
 from penstock.core.messages import AssistantMessage, UserMessage

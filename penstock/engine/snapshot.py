@@ -62,7 +62,7 @@ FOLD_SOURCES = (
     "core/events/flow_events.py",
     "core/events/history_events.py",
     "core/events/hook_events.py",
-    "core/events/own_events.py",
+    "core/events/roles.py",
     "core/events/schedule_events.py",
     "core/json_values/json_text.py",
     "core/messages.py",

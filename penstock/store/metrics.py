@@ -16,7 +16,7 @@ from penstock.core.clock import Moment
 from penstock.core.errors import StoreCorrupt
 from penstock.core.events.events import CallSettled, Event, Record, ReplyReceived, TaskStarted
 from penstock.core.events.flow_events import HandedOff
-from penstock.core.events.subagent_filter import SubagentFilter
+from penstock.core.events.roles import SubagentFilter
 from penstock.core.ids import LogId
 from penstock.core.json_values.json_text import compact
 from penstock.core.messages import Usage, total_usage

@@ -27,7 +27,8 @@ from penstock.core.clock import Moment
 from penstock.core.errors import NotFound, StoreCorrupt
 from penstock.core.events.child_events import ChildRequested
 from penstock.core.events.codec import decode
-from penstock.core.events.events import Record, is_outside
+from penstock.core.events.events import Record
+from penstock.core.events.roles import is_outside
 from penstock.core.ids import BlobId, LogId, TaskId
 from penstock.core.json_values.json_text import compact, exact, parse_json, without_surrogates
 from penstock.core.task import Missing, TaskStatus, tasks_awaited

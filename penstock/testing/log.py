@@ -10,15 +10,9 @@ from collections.abc import Awaitable, Collection, Generator, Mapping, Sequence
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import SessionBusy, StoreClosed
-from penstock.core.events.events import (
-    REPEATED,
-    Entry,
-    Record,
-    SessionOpened,
-    TaskEnded,
-    is_outside,
-)
+from penstock.core.events.events import Entry, Record, SessionOpened, TaskEnded
 from penstock.core.events.history_events import MessagesErased
+from penstock.core.events.roles import REPEATED, is_outside
 from penstock.core.ids import LogId
 from penstock.core.limits import Limits
 from penstock.store.logs.lease_units import lost

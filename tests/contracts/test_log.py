@@ -16,8 +16,9 @@ from penstock.core.errors import (
     TaskOver,
 )
 from penstock.core.events.codec import to_wire
-from penstock.core.events.events import CallRequested, Entry, Record, is_outside
+from penstock.core.events.events import CallRequested, Entry, Record
 from penstock.core.events.history_events import MessagesErased
+from penstock.core.events.roles import is_outside
 from penstock.core.ids import LogId, QuestionId, TaskId
 from penstock.core.task import TaskStatus
 from penstock.store.logs.log import Log

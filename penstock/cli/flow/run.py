@@ -56,7 +56,7 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.events.flow_events import ValueType
-from penstock.core.events.own_events import waits_for_tasks
+from penstock.core.events.roles import waits_for_tasks
 from penstock.core.ids import LogId, QuestionId, TaskId, new_id
 from penstock.core.json_values.json_text import parse_json
 from penstock.core.task import QuestionRecord, QuestionStatus, TaskStatus

@@ -36,7 +36,7 @@ from penstock.core.events.events import (
     TaskEnded,
     TaskSuspended,
 )
-from penstock.core.events.own_events import waits_for_tasks
+from penstock.core.events.roles import waits_for_tasks
 from penstock.core.ids import LogId, TaskId
 from penstock.core.text import cut, one_line
 from penstock.tools.detached_calls import DETACHED

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from penstock.core.call import CallPath, ToolCall
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope, ErrorDetail, Json
-from penstock.core.events.child_events import FROM_OUTSIDE, ChildEvent, Join
+from penstock.core.events.child_events import ChildEvent, Join
 from penstock.core.events.flow_events import (
     AgentReminded,
     AgentStarted,
@@ -233,6 +233,9 @@ class PromptResolved(Struct, frozen=True, kw_only=True, gc=False):
     """The agent whose instructions these are; empty for the project's script."""
 
 
+NOTE_LEVELS = ("info", "warning", "error")
+
+
 class NoteEmitted(Struct, frozen=True, kw_only=True, gc=False):
     """An event that a tool or a script of the project emitted."""
 
@@ -378,23 +381,3 @@ class Record(Struct, frozen=True, gc=False):
     task_id: TaskId | None
     path: CallPath | None
     event: Event
-
-
-NOTE_LEVELS = ("info", "warning", "error")
-_WRITTEN_AGAIN = {TaskResumed, ReplyRestarted, TaskBlocked, NoteEmitted}
-REPEATED = frozenset({CallStarted, CallRetried, StateWritten, SecretGiven} | _WRITTEN_AGAIN)
-"""Events that a restarted activation writes again: a death after them is at the same position."""
-
-
-def is_outside(event: Event) -> bool:
-    """Whether the event needs no lease: a person or a client sent it, not the holder."""
-    if type(event) is QuestionAnswered:
-        return event.by is not None
-    return type(event) in OUTSIDE
-
-
-OUTSIDE = frozenset(
-    {SessionOpened, MessageReceived, CallRequested, FlowRequested, ScheduleFired, *FROM_OUTSIDE}
-    | {RunEnded, CancelRequested, MessagesErased, QuestionAnswered, HandedBack, Forked}
-)
-"""The types of outside events. A QuestionAnswered without a person is the holder's own."""

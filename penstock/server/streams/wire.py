@@ -44,7 +44,7 @@ from penstock.core.events.events import (
     TaskSuspended,
 )
 from penstock.core.events.flow_events import HandedBack, HandedOff, RunEnded
-from penstock.core.events.subagent_filter import SubagentFilter
+from penstock.core.events.roles import SubagentFilter
 from penstock.core.ids import CallId, MessageId, QuestionId, SessionId, TaskId
 from penstock.core.task import Question, QuestionStatus, TaskStatus
 from penstock.engine.bus import Delta, Live, OutputSoFar

@@ -31,8 +31,6 @@ from penstock.core.errors import NameTaken, NotFound, SessionBusy
 from penstock.core.events.child_events import ChildRequested
 from penstock.core.events.codec import encode_all
 from penstock.core.events.events import (
-    OUTSIDE,
-    REPEATED,
     CallRequested,
     Entry,
     Event,
@@ -42,6 +40,7 @@ from penstock.core.events.events import (
     TaskEnded,
 )
 from penstock.core.events.flow_events import FlowRequested
+from penstock.core.events.roles import OUTSIDE, REPEATED
 from penstock.core.ids import BlobId, LogId, ProfileId, TaskId
 from penstock.store.blobs import Blobs
 from penstock.store.logs.child_rows import admit_child

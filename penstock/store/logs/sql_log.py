@@ -24,7 +24,8 @@ from sqlalchemy import Connection
 
 from penstock.core.clock import Clock, Moment
 from penstock.core.errors import AlreadyAnswered, LeaseLost, StoreError
-from penstock.core.events.events import Entry, QuestionAnswered, Record, TaskEnded, is_outside
+from penstock.core.events.events import Entry, QuestionAnswered, Record, TaskEnded
+from penstock.core.events.roles import is_outside
 from penstock.core.ids import BlobId, LogId
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database

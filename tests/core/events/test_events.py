@@ -11,7 +11,8 @@ from typing import get_args
 import pytest
 
 import penstock
-from penstock.core.events.events import REPEATED, Event, QuestionAnswered, is_outside
+from penstock.core.events.events import Event, QuestionAnswered
+from penstock.core.events.roles import REPEATED, is_outside
 from tests.core.stored_events import STORED
 
 PACKAGE = Path(penstock.__file__).parent
@@ -54,7 +55,7 @@ PASSED_OVER = {
         TaskStarted TaskSuspended WaitExpired
         ChildRequested ChildrenSpawned WaiterAdded TreeAsked
     """,
-    "core/events/subagent_filter.py": """
+    "core/events/roles.py": """
         CallRequested CallStarted CancelRequested Erased FlowNotified FlowRequested FlowStarted
         Forked HandedBack HandedOff
         HookDecided MessageReceived MessagesErased NoteEmitted PromptResolved QuestionAnswered

@@ -1,13 +1,39 @@
-"""Events of subagents are not events of the chat that started them."""
+"""Events of subagents, and suspensions that need no person."""
 
 import pytest
 
 from penstock.core.call import CallPath
 from penstock.core.envelope import Envelope
-from penstock.core.events.events import CallSettled, Event, ReplyReceived, ReplyRestarted
+from penstock.core.events.child_events import Join
+from penstock.core.events.events import (
+    CallSettled,
+    Event,
+    ReplyReceived,
+    ReplyRestarted,
+    TaskResumed,
+    TaskSuspended,
+)
 from penstock.core.events.flow_events import AgentReminded, AgentStarted
-from penstock.core.events.subagent_filter import SubagentFilter
-from penstock.core.ids import CallId, MessageId
+from penstock.core.events.roles import SubagentFilter, waits_for_tasks
+from penstock.core.ids import CallId, MessageId, QuestionId, TaskId
+
+ONE = TaskId("task_1")
+JOINS = (Join(CallPath("p"), (ONE,)),)
+WAITS: list[tuple[Event, bool]] = [
+    (TaskSuspended(questions=(), joins=JOINS), True),
+    (TaskSuspended(questions=(QuestionId("q_1"),), joins=JOINS), False),
+    (TaskSuspended(questions=(), runs=(ONE,), joins=JOINS), False),
+    (TaskSuspended(questions=()), False),
+    (TaskResumed(), False),
+]
+
+
+@pytest.mark.parametrize(("event", "alone"), WAITS)
+def test_a_task_waits_for_tasks_alone_without_a_question_or_a_run(
+    event: Event, alone: bool
+) -> None:
+    assert waits_for_tasks(event) is alone
+
 
 FRAME = CallPath("t/1/subagent#a")
 REPLY = ReplyReceived(iteration=1, base=1, text="x", message_id=MessageId("m"))
