@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from penstock.agents.definition.noted import definitions_at
 from penstock.app.runtime import Runtime
 from penstock.app.trial.definitions import Definitions
-from penstock.app.trial.recorded_task import RecordedTask, ReplayClock
+from penstock.app.trial.recorded_events import RecordedEvents, ReplayClock
 from penstock.app.trial.replay_answers import Answers
 from penstock.app.trial.replay_log import ReplayLog
 from penstock.app.trial.replay_parts import ReplayAssembly
@@ -171,7 +171,7 @@ class _Replay:
         is_foreign: bool,
     ) -> None:
         noted = Definitions(task.definitions, runtime.parts, runtime.local)
-        record = RecordedTask(task.records, task.task_id, noted, shown)
+        record = RecordedEvents(task.records, task.task_id, noted, shown)
         parts, self.record = runtime.parts, record
         self.clock = clock = ReplayClock()
         world = World(clock, parts.world.limits, new_id)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from penstock.app.trial.definitions import system_then
 from penstock.app.trial.mocks import error_of
-from penstock.app.trial.recorded_task import RecordedTask
+from penstock.app.trial.recorded_events import RecordedEvents
 from penstock.app.trial.replay_log import ReplayLog
 from penstock.chat.recorded.replay_report import DifferenceKind, ReplayOptions, hash_of, short
 from penstock.core.call import Effect
@@ -46,7 +46,7 @@ class Answers:
     """Answers the models and the calls of one replay."""
 
     def __init__(
-        self, record: RecordedTask, log: ReplayLog, options: ReplayOptions, *, is_foreign: bool
+        self, record: RecordedEvents, log: ReplayLog, options: ReplayOptions, *, is_foreign: bool
     ) -> None:
         self.options = options
         self.record = record
@@ -190,7 +190,7 @@ class Answers:
         if found is None:
             return await self._unrecorded(tool, input, invocation)
         settled = found.event
-        assert isinstance(settled, CallSettled)  # noqa: S101  RecordedTask keeps these alone
+        assert isinstance(settled, CallSettled)  # noqa: S101  RecordedEvents keeps these alone
         if not log.is_live:
             log.check_until(found)
             if not settled.ran:

@@ -4,7 +4,7 @@ Guarantees: nothing is written, and while nothing differs the state is that of t
 An event that came out the same is applied as it was recorded, with its ids, times and usage, so
 that what follows from it is the same, too. The first that differs ends the replay.
 
-How: `RecordedTask` holds the events of the task by kind and path; `ReplayLog` is a HeldLog whose
+How: `RecordedEvents` holds the events of the task by kind and path; `ReplayLog` is a HeldLog whose
 `add` takes the recorded event of the same kind and path. Events that only say how the process
 worked (a start, a retry, a resume) are applied and compared with nothing.
 
@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from penstock.app.trial.recorded_task import OF_PROCESSES, RecordedTask, ReplayClock
+from penstock.app.trial.recorded_events import OF_PROCESSES, RecordedEvents, ReplayClock
 from penstock.chat.recorded.replay_report import (
     Difference,
     DifferenceKind,
@@ -67,7 +67,7 @@ class ReplayLog(HeldLog):
 
     def __init__(
         self,
-        record: RecordedTask,
+        record: RecordedEvents,
         log: Log,
         state: SessionState,
         world: World,

@@ -1,6 +1,6 @@
 """The events of a recorded task, and the time that they show."""
 
-from penstock.app.trial.recorded_task import RecordedTask, ReplayClock
+from penstock.app.trial.recorded_events import RecordedEvents, ReplayClock
 from penstock.core.call import CallPath
 from penstock.core.clock import Moment
 from penstock.core.envelope import Envelope
@@ -28,7 +28,7 @@ def records(*events: tuple[str, Event]) -> list[Record]:
 
 
 def test_what_happened_inside_a_call_is_found_once_also_that_of_a_later_attempt() -> None:
-    task = RecordedTask(
+    task = RecordedEvents(
         records(
             ("", TaskStarted()),
             ("task_1/1/pay#a/get#b", DONE),
@@ -48,7 +48,7 @@ def test_what_happened_inside_a_call_is_found_once_also_that_of_a_later_attempt(
 
 def test_events_of_processes_do_not_count() -> None:
     started = CallStarted(tool_id="pay", idempotency_key="k")
-    task = RecordedTask(records(("", TaskStarted()), ("task_1/1/pay#a", started)), TASK)
+    task = RecordedEvents(records(("", TaskStarted()), ("task_1/1/pay#a", started)), TASK)
     assert task.total == 1
 
 

@@ -2,7 +2,7 @@
 
 Guarantees: each event is given once, the first of its kind and path first. What happened inside a
 call is found by the call: its nested calls, its questions, and their answers.
-Shown by tests/app/trial/test_recorded_task.py.
+Shown by tests/app/trial/test_recorded_events.py.
 """
 
 from collections import defaultdict, deque
@@ -80,7 +80,7 @@ class ReplayClock:
         await self._system.sleep(0 if self._live_since is None else seconds)
 
 
-class RecordedTask:
+class RecordedEvents:
     """The events of one task, by kind and path."""
 
     def __init__(
