@@ -1,4 +1,4 @@
-"""JSON Schemas of the API's answers about tasks, and about flows and their runs."""
+"""JSON Schemas of the API's answers about flows and their runs."""
 
 from penstock.app.run_feed import TYPES
 from penstock.server.schemas import (
@@ -9,12 +9,9 @@ from penstock.server.schemas import (
     NUMBER,
     OBJECT,
     STRING,
-    TASK_STATUS,
-    TEXT_OR_NULL,
     TIME,
     TIME_OR_NULL,
     TRUTH,
-    WAITS,
     Schema,
     listed,
     page_of,
@@ -172,51 +169,3 @@ FLOWS: dict[str, Schema] = {
     },
 }
 """Every schema of a flow, of a run, and of its frames."""
-
-_LISTED = {
-    "id": STRING,
-    "kind": STRING,
-    "status": TASK_STATUS,
-    "agentId": STRING,
-    "conversationId": TEXT_OR_NULL,
-    "createdAt": TIME,
-    "startedAt": TIME_OR_NULL,
-    "endedAt": TIME_OR_NULL,
-    "rootId": STRING,
-}
-_CHILD = {
-    "retryOf": STRING,
-    "scheduleId": STRING,
-    "parentId": STRING,
-    "title": STRING,
-    "key": STRING,
-    "workerKind": STRING,
-    "batchId": STRING,
-}
-_USED = {"usage": ref("Usage"), "totalUsage": ref("Usage")}
-_TASK = (
-    _LISTED
-    | {
-        "iterations": NUMBER,
-        "usage": ref("Usage"),
-        "error": OBJECT,
-        "result": {"type": ["object", "null"]},
-    }
-    | WAITS
-)
-TASKS: dict[str, Schema] = {
-    "Task": record(_TASK | _CHILD | BLOCKED, "error", *_CHILD, *BLOCKED),
-    "ListedTask": record(_LISTED | _CHILD | BLOCKED, *_CHILD, *BLOCKED),
-    "TaskList": page_of("tasks", "ListedTask"),
-    "TaskNode": record(
-        _LISTED | _CHILD | BLOCKED | _USED | {"children": listed(ref("TaskNode"))},
-        *_CHILD,
-        *BLOCKED,
-        "children",
-    ),
-    "TaskTree": record(
-        {"task": ref("TaskNode"), "children": listed(ref("TaskNode")), "truncated": TRUTH},
-        "truncated",
-    ),
-}
-"""Every schema of a task and of trees of tasks."""

@@ -7,8 +7,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from penstock.core.envelope import Json
-from penstock.server.flow_schemas import FLOWS, TASKS
-from penstock.server.operations_schemas import OPERATIONS
+from penstock.server.flow_schemas import FLOWS
 from penstock.server.parameters import ID, JSON_TYPE, KEY_CHARACTERS, Form
 from penstock.server.schemas import (
     ANYTHING,
@@ -26,6 +25,7 @@ from penstock.server.schemas import (
     record,
     ref,
 )
+from penstock.server.task_schemas import OPERATIONS, TASKS
 from penstock.tools.tool import Tool
 
 _ERROR = record(

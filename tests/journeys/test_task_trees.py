@@ -5,8 +5,8 @@ from typing import Any
 from penstock import ToolContext, tool
 from penstock.core.json_values.schema import Schema
 from penstock.models.scripted import ScriptedModel
-from penstock.server.flow_schemas import TASKS
 from penstock.server.schemas import COMPONENTS
+from penstock.server.task_schemas import TASKS
 from tests.kit.children import script
 from tests.kit.server import served
 

@@ -11,7 +11,6 @@ from penstock.core.call import Effect
 from penstock.core.json_values.schema import Schema
 from penstock.core.messages import NOTHING_SPENT, Usage
 from penstock.core.task import EXPIRED, QuestionKind, QuestionStatus, TaskStatus, standing
-from penstock.server.flow_schemas import TASKS
 from penstock.server.schemas import (
     COMPONENTS,
     FRAMES,
@@ -23,6 +22,7 @@ from penstock.server.schemas import (
     record,
     ref,
 )
+from penstock.server.task_schemas import TASKS
 
 USAGE = Usage(input_tokens=1, output_tokens=2, model_calls=3, tool_calls=4, cost_usd=0.5).to_wire()
 META = {"total": 1, "limit": 20, "offset": 0}

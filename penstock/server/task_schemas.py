@@ -1,17 +1,20 @@
-"""JSON Schemas of the API's answers about webhooks, and repetitions and undos of tasks."""
+"""JSON Schemas of the API's answers about tasks, their repetitions and undos, and webhooks."""
 
 from typing import get_args
 
 from penstock.chat.recorded.replay_report import DifferenceKind, StopReason
 from penstock.chat.recorded.undo import UndoStatus
 from penstock.server.schemas import (
+    BLOCKED,
     NUMBER,
     OBJECT,
     STRING,
+    TASK_STATUS,
     TEXT_OR_NULL,
     TIME,
     TIME_OR_NULL,
     TRUTH,
+    WAITS,
     Schema,
     listed,
     page_of,
@@ -20,6 +23,54 @@ from penstock.server.schemas import (
 )
 from penstock.store.logs.outbox import DeliveryStatus
 from penstock.store.logs.webhook import EVENTS
+
+_LISTED = {
+    "id": STRING,
+    "kind": STRING,
+    "status": TASK_STATUS,
+    "agentId": STRING,
+    "conversationId": TEXT_OR_NULL,
+    "createdAt": TIME,
+    "startedAt": TIME_OR_NULL,
+    "endedAt": TIME_OR_NULL,
+    "rootId": STRING,
+}
+_CHILD = {
+    "retryOf": STRING,
+    "scheduleId": STRING,
+    "parentId": STRING,
+    "title": STRING,
+    "key": STRING,
+    "workerKind": STRING,
+    "batchId": STRING,
+}
+_USED = {"usage": ref("Usage"), "totalUsage": ref("Usage")}
+_TASK = (
+    _LISTED
+    | {
+        "iterations": NUMBER,
+        "usage": ref("Usage"),
+        "error": OBJECT,
+        "result": {"type": ["object", "null"]},
+    }
+    | WAITS
+)
+TASKS: dict[str, Schema] = {
+    "Task": record(_TASK | _CHILD | BLOCKED, "error", *_CHILD, *BLOCKED),
+    "ListedTask": record(_LISTED | _CHILD | BLOCKED, *_CHILD, *BLOCKED),
+    "TaskList": page_of("tasks", "ListedTask"),
+    "TaskNode": record(
+        _LISTED | _CHILD | BLOCKED | _USED | {"children": listed(ref("TaskNode"))},
+        *_CHILD,
+        *BLOCKED,
+        "children",
+    ),
+    "TaskTree": record(
+        {"task": ref("TaskNode"), "children": listed(ref("TaskNode")), "truncated": TRUTH},
+        "truncated",
+    ),
+}
+"""Every schema of a task and of trees of tasks."""
 
 _EVENT = {"enum": list(EVENTS)}
 _WEBHOOK = {
