@@ -37,7 +37,7 @@ from penstock.core.errors import (
     TaskRunning,
     TextErased,
 )
-from penstock.core.events.child_events import ChildRequested
+from penstock.core.events.child_events import CHILD, ChildRequested
 from penstock.core.events.events import (
     CallRequested,
     CallSettled,
@@ -132,7 +132,7 @@ class TaskRetries:
         while True:
             retries = await self._retries(original)
             if retries and retries[-1].status not in _FAILURES:
-                await parts.inbox.resume(retries[-1].task_id, profile)
+                await self._go_on(retries[-1], profile)
                 return retries[-1]
             _check(task)
             new = retry_id(original, len(retries) + 1)
@@ -199,8 +199,20 @@ class TaskRetries:
         alone = replace(brief, parent=nobody, parent_log=LogId(""), root=new, root_log=log_id)
         alone = replace(alone, depth=0, key="", batch_id="", permissions=permissions)
         await parts.inbox.request(log_id, new, alone)
-        for each in brief.dependencies:  # they have ended: their ends are reported at once
-            await parts.attend(each.task_id, new, log_id)
+        await self._attend(new, brief)
+
+    async def _attend(self, new: TaskId, brief: ChildRequested) -> None:
+        """Have the ends of its dependencies reported to a child; those that have ended, at once."""
+        for each in brief.dependencies:
+            await self._parts.attend(each.task_id, new, LogId(new))
+
+    async def _go_on(self, task: TaskRecord, profile: Profile) -> None:
+        """Wake a retry that a process may have left, also right after it had requested it."""
+        if task.kind == CHILD and task.started_seq is None:
+            brief = (await first_record(self._parts.log, task)).event
+            if isinstance(brief, ChildRequested):
+                await self._attend(task.task_id, brief)
+        await self._parts.inbox.resume(task.task_id, profile)
 
     async def _resume(self, task: TaskRecord, new: TaskId, profile: Profile) -> None:
         """Copy a task up to its failure."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import penstock
 from penstock import ToolContext, ToolFailed, tool
@@ -22,9 +23,11 @@ from penstock.core.errors import (
     TaskRunning,
     TextErased,
 )
+from penstock.core.events.child_events import ChildRequested
 from penstock.core.events.events import (
     CallSettled,
     CallStarted,
+    Entry,
     Event,
     Record,
     TaskEnded,
@@ -198,6 +201,29 @@ async def test_a_child_is_retried_below_no_parent() -> None:
         assert {each.task_id for each in below} == {each.task_id for each in children}
         read = model.requests[-1].messages[-1].content
         assert '"shop":"Nord"' in read
+
+
+async def test_a_retry_of_a_child_that_a_crash_left_waits_for_no_end_that_came() -> None:
+    """The process died between the request of the retry and the reports of its dependencies."""
+    script: dict[str, Any] = {
+        "Go": [call("plan"), say("Done.")],
+        "Find the tea": say("3 EUR"),
+        "Now boil it": [HTTP_400, say("Hot.")],
+    }
+    async with memory_runtime(model=ScriptedModel(script), tools=TOOLS) as runtime:
+        await runtime.chat("Go")
+        lists, log = runtime.parts.storage.projections, runtime.parts.storage.log
+        of = TasksOf(status=TaskStatus.FAILED)
+        ((child, *_), _) = await lists.tasks(of=of, page=Page(limit=9))
+        ((asked, *_)) = await log.read(child.log_id, limit=1)
+        assert isinstance(asked.event, ChildRequested)
+        new = retry_id(child.task_id, 1)
+        alone = replace(asked.event, parent=TaskId(""), parent_log=LogId(""), root=new)
+        await log.send(LogId(new), [Entry(alone, new)])
+        assert await runtime.retry(child.task_id) == new
+        reply = await runtime.requests.wait(new, seconds=5)
+        assert reply
+        assert (reply.status, reply.content) == (TaskStatus.SUCCEEDED, "Hot.")
 
 
 async def test_what_runs_or_succeeded_is_not_started_again() -> None:
