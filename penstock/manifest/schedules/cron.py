@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import dropwhile, takewhile
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
@@ -48,6 +49,8 @@ _NAMES = re.compile(r"[A-Za-z]+", re.ASCII)
 _OTHERS = ("0", "0", "1", "1", "*")
 """Values of the other fields while one field is tried alone."""
 _START = datetime(2024, 1, 1, tzinfo=UTC)
+_FOLD_MS = 3 * 3_600_000
+"""More than any clock is set back at once, in milliseconds."""
 MAX_COUNTED = 1500
 """Due times that are counted one by one after a pause: a day of minutes, which takes 5 ms."""
 
@@ -65,6 +68,11 @@ class CronLine(Struct, frozen=True):
     def newest_until(self, moment: Moment) -> Moment:
         """Return the last due time up to a moment, which counts, too."""
         after = Moment(moment - moment % 60_000 + 60_000)
+        if self._is_second_time(after):
+            early = Moment(after - _FOLD_MS)
+            if found := [*takewhile(after.__gt__, map(_moment, self._from(early)))]:
+                return found[-1]
+            after = Moment(early + 60_000)
         return _moment(next(self._from(after, is_back=True)))
 
     def count(self, first: Moment, last: Moment) -> int:
@@ -87,8 +95,16 @@ class CronLine(Struct, frozen=True):
         return [_moment(next(due)) for _ in range(count)]
 
     def _from(self, moment: Moment, *, is_back: bool = False) -> Iterator[datetime]:
-        start = datetime.fromtimestamp(moment / 1000, _zone(self.timezone))
-        return CronSim(expand(self.expression), start, reverse=is_back)
+        # In an hour that comes a second time, CronSim does not know what was due the first time.
+        is_second = not is_back and self._is_second_time(moment)
+        begin = moment - _FOLD_MS if is_second else moment
+        start = datetime.fromtimestamp(begin / 1000, _zone(self.timezone))
+        due = CronSim(expand(self.expression), start, reverse=is_back)
+        return dropwhile(lambda each: _moment(each) <= moment, due) if is_second else due
+
+    def _is_second_time(self, moment: Moment) -> bool:
+        """Whether the clock of the zone shows this time for the second time on its day."""
+        return bool(datetime.fromtimestamp(moment / 1000, _zone(self.timezone)).fold)
 
 
 def expand(expression: str) -> str:

@@ -112,6 +112,17 @@ def test_a_zone_is_right_or_the_nearest_is_named(zone: str, part: str) -> None:
     assert bool(found) == bool(part)
 
 
+def test_a_time_that_comes_twice_is_not_due_again_for_a_look_between_both() -> None:
+    line, berlin = CronLine("30 2 * * *", "Europe/Berlin"), moment("2026-10-25T01:13")
+    assert line.newest_until(berlin) == moment("2026-10-25T00:30")
+    assert line.next_after(berlin) == moment("2026-10-26T01:30")
+    each = CronLine("*/30 * * * *", "Europe/Berlin")
+    assert each.newest_until(berlin) == moment("2026-10-25T01:00")
+    assert each.next_after(berlin) == moment("2026-10-25T01:30")
+    daily = CronLine("0 9 * * *", "Europe/Berlin")
+    assert daily.newest_until(berlin) == moment("2026-10-24T07:00")
+
+
 def test_the_newest_due_time_counts_the_present_minute() -> None:
     line = CronLine("*/10 * * * *", "UTC")
     noon = moment("2026-11-23T12:00")
