@@ -34,6 +34,7 @@ from penstock.store import erased_events
 from penstock.store.blobs import Blobs
 from penstock.store.database import Database
 from penstock.store.logs.archive import Archive
+from penstock.store.logs.deletion import IsKept, LogDeletion
 from penstock.store.logs.log_units import SendUnit, drafts_of
 from penstock.store.logs.sql_snapshots import drop_snapshots
 from penstock.store.projections import ProjectionWriter
@@ -54,7 +55,6 @@ from penstock.store.references import (
     is_file,
     is_untidy,
     is_used,
-    lock_parts,
     named_in,
     newest_of,
     release_erased,
@@ -64,23 +64,12 @@ from penstock.store.references import (
 )
 from penstock.store.statements import Statements
 from penstock.store.tables import (
-    deliveries,
-    deltas,
     events,
-    idempotency,
-    keys,
     logs,
-    questions,
-    sessions,
-    snapshots,
-    tasks,
-    web_links,
 )
-from penstock.store.values.changes import drop_kept, drop_log, drop_profile, loosen
+from penstock.store.values.changes import drop_kept, drop_profile, loosen
 
 ErasedListener = Callable[[LogId], None]
-IsKept = Callable[[LogId, Connection], bool]
-"""Whether a log must stay; asked in the transaction that would delete it."""
 
 
 class Erasure:
@@ -230,6 +219,7 @@ class Erasure:
         first, and the deletion is refused, and repeated, if another large outcome came meanwhile.
         """
         due, deleted = erased_at(self._clock.now()), set[LogId]()
+        delete = LogDeletion(self._sql, self._projections, self._clock).delete
         for log_id in log_ids:
             seen, named = 0, set[BlobId]()
             is_deleted: bool | None = False
@@ -239,7 +229,7 @@ class Erasure:
                 since = (events.c.log_id == log_id, events.c.seq > seen)
                 named |= await self._named_in_large(*since)
                 seen = newest
-                unit = partial(_delete_log, log_id, seen, named, due=due, is_kept=is_kept)
+                unit = partial(delete, log_id, seen, named, due=due, is_kept=is_kept)
                 is_deleted = await self._database.write(unit, order=log_id)
                 if is_deleted is None:
                     return deleted
@@ -353,37 +343,6 @@ class Erasure:
             with suppress(NotFound, StoreCorrupt):
                 named |= named_in(kind, (await self._blobs.get(blob_id)).decode())
         return named
-
-
-def _delete_log(
-    log_id: LogId,
-    seen: int,
-    named: set[BlobId],
-    connection: Connection,
-    *,
-    due: Moment,
-    is_kept: IsKept | None,
-) -> bool | None:
-    """Delete the rows of a log. Return None if it `is_kept`.
-
-    Returns False if a large outcome after `seen` must be read first.
-    """
-    if is_kept is not None and is_kept(log_id, connection):
-        return None
-    since = (events.c.log_id == log_id, events.c.seq > seen, events.c.kind.in_(NAMING))
-    large = select(events.c.seq).where(*since, IS_LARGE)
-    if connection.execute(large.limit(1)).first() is not None:
-        return False
-    named = named | lock_parts(log_id, connection) | blobs_of(log_id, seen, connection)
-    drop_uploads(log_id, named, connection)
-    release_erased(connection, named, due)
-    drop_log(connection, log_id, due)
-    # the snapshot after the row of the log, which a process locks before it writes a snapshot
-    for table in (events, tasks, questions, deliveries, deltas, idempotency, logs, snapshots):
-        connection.execute(table.delete().where(table.c.log_id == log_id))
-    for opening in (sessions, keys, web_links):
-        connection.execute(opening.delete().where(opening.c.session_id == log_id))
-    return True
 
 
 def _any_of(log_ids: Iterable[LogId], is_kept: IsKept, connection: Connection) -> bool:
