@@ -218,3 +218,21 @@ async def test_a_cancelled_child_is_in_the_list_of_what_was_cancelled(
         return [over.cancelled_task_ids, typeof b.task_id];
     """
     assert await output(project, body) == [[], "string"]
+
+
+async def test_of_a_batch_that_does_not_fit_into_its_tree_no_child_works(
+    project: ProjectFolder,
+) -> None:
+    """The script does not know those that had room."""
+    worker = WORKER.replace("Find the apples", "Hang")
+    body = f"return await told(() => flo.task.spawnChildren({{ children: [{worker},{worker}] }}));"
+    project.tool("ask", f"{CHILD}\nexport async function run() {{ {body} }}")
+    place = MemoryStorage(limits=Limits(shutdown_seconds=0, child_tasks=1))
+    model = ScriptedModel({"Hang": [wait(Hold())]})
+    async with Stage(project, place=place).opened(model=model) as runtime:
+        task_id = await runtime.start_call(NewCall(tool_id="ask", input={}))
+        reply = await runtime.requests.wait(task_id)
+        assert reply is not None
+        assert reply.envelope is not None
+        assert reply.envelope.output == ["TOOL_FAILED", "too_many_children"]
+        await until(runtime, task_id, TaskStatus.CANCELLED, 1)

@@ -19,7 +19,7 @@ from penstock.chat.inbox import Inbox
 from penstock.chat.participants import Participants
 from penstock.core.call_errors import NotPermitted, ToolFailed, tool_failure
 from penstock.core.diagnostics import did_you_mean
-from penstock.core.errors import NameTaken, NotFound, TaskOver
+from penstock.core.errors import NameTaken, NotFound, SessionBusy, TaskOver
 from penstock.core.events.child_events import ChildRequested, WaiterAdded
 from penstock.core.events.events import CancelRequested, Entry
 from penstock.core.events.flow_events import RunEnded
@@ -73,14 +73,25 @@ class ChildStarter:
             self._check_tools(child, agent, profile)
 
     async def create(self, children: Sequence[tuple[TaskId, ChildRequested]]) -> None:
-        """Create children; leave those that exist. Raises SessionBusy if the tree is full."""
+        """Create children; leave those that exist. Raises SessionBusy if the tree is full.
+
+        Then none of them works: the caller does not know those that had room.
+        """
         # Together: the writer puts all of them into one transaction.
         made = [
             self._inbox().request(LogId(task_id), task_id, child) for task_id, child in children
         ]
         for failure in await asyncio.gather(*made, return_exceptions=True):
+            if isinstance(failure, SessionBusy):
+                await asyncio.gather(*(self._withdraw(task_id) for task_id, _ in children))
             if isinstance(failure, BaseException) and not isinstance(failure, NameTaken):
                 raise failure
+
+    async def _withdraw(self, task_id: TaskId) -> None:
+        """Cancel a child that was just created, if it was."""
+        with suppress(TaskOver, NotFound):
+            cancelled = [Entry(CancelRequested(), task_id)]
+            await self._log.send(LogId(task_id), cancelled, on_way=self._wake)
 
     async def find(self, task_ids: Sequence[TaskId], profile: Profile) -> list[TaskRecord | None]:
         """Return tasks of a profile; None for an unknown one."""
