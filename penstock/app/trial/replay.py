@@ -17,8 +17,10 @@ the same follows from the digest of the agent and from the ids that were offered
 
 import math
 from contextlib import suppress
+from typing import Annotated, Any
 
-from msgspec.structs import replace
+from msgspec import Meta, Struct, ValidationError, convert
+from msgspec.structs import fields, replace
 
 from penstock.agents.definition.noted import definitions_at
 from penstock.app.runtime import Runtime
@@ -29,7 +31,8 @@ from penstock.app.trial.replay_log import ReplayLog
 from penstock.app.trial.replay_parts import ReplayAssembly
 from penstock.app.trial.saved_task import SavedTask
 from penstock.chat.recorded.replay_report import ReplayOptions, ReplayReport
-from penstock.core.call_errors import BudgetExceeded
+from penstock.core.call_errors import BudgetExceeded, ToolNotFound
+from penstock.core.envelope import Json
 from penstock.core.errors import (
     Blocked,
     Cancel,
@@ -41,15 +44,28 @@ from penstock.core.events.child_events import ChildrenSpawned
 from penstock.core.events.events import CancelRequested, TaskResumed, TaskStarted
 from penstock.core.events.history_events import Erased, MessagesErased
 from penstock.core.ids import TaskId, new_id
+from penstock.core.json_values.schema import Schema
 from penstock.core.limits import World
 from penstock.core.profile import Profile
 from penstock.core.task import TaskRecord
 from penstock.engine.session_state import fold
 
-_TOOL_CHANGES = {
-    *("description", "input_schema", "output_schema", "requires_approval", "timeout_ms"),
-    *("requires_permissions",),
-}
+
+class _ToolChanges(Struct, frozen=True, forbid_unknown_fields=True):
+    """The parts of a tool that a replay can change, with their types."""
+
+    description: str = ""
+    """The description that the model reads."""
+    input_schema: dict[str, Any] = {}
+    """JSON Schema that inputs must fit."""
+    output_schema: dict[str, Any] | None = None
+    """JSON Schema that outputs must fit; None accepts any."""
+    requires_approval: bool | dict[str, Any] = False
+    """Whether a person must approve a call, or the schema of the inputs that need one."""
+    timeout_ms: Annotated[int, Meta(ge=1, le=86_400_000)] = 1
+    """Milliseconds, at most a day. No recorded call takes time, but those of `live` do."""
+    requires_permissions: frozenset[str] = frozenset()
+    """Permissions that the profile of the task must hold."""
 
 
 async def replay(
@@ -152,10 +168,26 @@ def _check(runtime: Runtime, options: ReplayOptions) -> None:
         raise ConfigError("another model is asked only with live=True (--live)")
     registry = runtime.parts.tools.invoker.registry
     for tool_id, part in changes.tools.items():
-        registry.get(tool_id)
-        if unknown := sorted(set(part) - _TOOL_CHANGES):
-            known = ", ".join(sorted(_TOOL_CHANGES))
-            raise ConfigError(f"{tool_id}: {unknown[0]!r} cannot be changed; these can: {known}")
+        try:
+            registry.get(tool_id)
+        except ToolNotFound as error:
+            raise ConfigError(f"the tool cannot be changed: {error}") from None
+        _check_parts(tool_id, part)
+
+
+def _check_parts(tool_id: str, part: Json) -> None:
+    """Raise ConfigError for parts of a tool that a replay cannot change, or not like this."""
+    names = [each.name for each in fields(_ToolChanges)]
+    if unknown := sorted(set(part) - set(names)):
+        known = ", ".join(sorted(names))
+        raise ConfigError(f"{tool_id}: {unknown[0]!r} cannot be changed; these can: {known}")
+    try:
+        convert(part, _ToolChanges)
+        for name in ("input_schema", "output_schema", "requires_approval"):
+            if isinstance(schema := part.get(name), dict):
+                Schema(schema)
+    except (ValidationError, TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{tool_id} cannot be changed like this: {error}") from None
 
 
 class _Replay:

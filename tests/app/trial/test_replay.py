@@ -160,6 +160,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a model without live": ({"model": "fast"}, "asked only with live=True"),
     "an unknown setting": ({"settings": {"max_turn": 1}}, "no setting 'max_turn'"),
     "a wrong value": ({"settings": {"max_iterations": "x"}}, "the settings cannot be changed"),
+    "an unknown tool": ({"tools": {"prize": {}}}, "the tool cannot be changed: .*prize"),
+    "a time that is none": ({"tools": {"price": {"timeout_ms": "x"}}}, "Expected `int`"),
+    "no time at all": ({"tools": {"price": {"timeout_ms": 0}}}, "`int` >= 1"),
+    "no schema": ({"tools": {"price": {"input_schema": 5}}}, "cannot be changed like this"),
+    "a wrong schema": (
+        {"tools": {"price": {"output_schema": {"type": 3}}}},
+        "cannot be changed like this",
+    ),
+    "no permissions": ({"tools": {"price": {"requires_permissions": [5]}}}, "Expected `str`"),
     "a part of a tool that is fixed": (
         {"tools": {"price": {"effect": "write"}}},
         "price: 'effect' cannot be changed; these can: description",
