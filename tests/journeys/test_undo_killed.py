@@ -18,8 +18,8 @@ from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.dying_log import DyingLog, live
 
 pytestmark = pytest.mark.programs
-TASK_WRITES, WRITES = 19, 30
-"""How often the logs are written until the task has ended, and until its undo has."""
+WRITES = 11
+"""How often the logs are written by the undo when no process dies."""
 DONE: list[str] = []
 BEGAN: list[int] = []
 """How often the logs were written when the undo began, once for each process."""
@@ -61,14 +61,19 @@ SCRIPT = {
 }
 
 
-async def story(runtime: Runtime, log: DyingLog) -> tuple[Undo, Any]:
-    """Run the task to its end and undo it, with a person who allows everything."""
+async def story(runtime: Runtime, log: DyingLog, dies_at: int) -> tuple[Undo, Any]:
+    """Run the task to its end and undo it, with a person who allows everything.
+
+    The first process dies at a write of the undo, counted from 1; 0: it does not die.
+    """
     tasks, _ = await runtime.parts.storage.projections.tasks(page=Page(limit=50))
     task = next((each.task_id for each in tasks if each.kind == "message"), None)
     task = task or (await runtime.requests.send(NewMessage(content="Go"))).task_id
     reply = await runtime.requests.wait(task)
     assert reply
     assert reply.status.is_final
+    if not BEGAN and dies_at:
+        log.die_at(log.writes + dies_at)
     BEGAN.append(log.writes)
     while True:
         undo = await runtime.undo(task)
@@ -87,7 +92,7 @@ async def left_of(runtime: Runtime, session: str) -> tuple[Any, Any]:
     return state, await storage.files.find(Scope(ScopeKind.SESSION, session), "plan.txt")
 
 
-async def tell(log: DyingLog) -> tuple[Undo, Any]:
+async def tell(log: DyingLog, dies_at: int = 0) -> tuple[Undo, Any]:
     """Tell the story in as many processes as it takes."""
     DONE.clear()
     BEGAN.clear()
@@ -95,7 +100,7 @@ async def tell(log: DyingLog) -> tuple[Undo, Any]:
     model = ScriptedModel(SCRIPT)
     while True:
         async with memory_runtime(model=model, tools=TOOLS, place=place) as runtime:
-            told = await live(runtime, log, story(runtime, log))
+            told = await live(runtime, log, story(runtime, log, dies_at))
         if told is not None:
             return told
         log.revive()
@@ -103,13 +108,13 @@ async def tell(log: DyingLog) -> tuple[Undo, Any]:
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
-@pytest.mark.parametrize("writes", range(TASK_WRITES + 1, WRITES + 1))
+@pytest.mark.parametrize("writes", range(1, WRITES + 1))
 async def test_an_undo_killed_at_any_write_takes_each_call_back_once(
     writes: int, before: bool
 ) -> None:
     """A revert that was cut is `unclear`, and not repeated; all others are made."""
-    log = DyingLog(FakeClock(), writes=writes, before=before)
-    undo, left = await tell(log)
+    log = DyingLog(FakeClock(), writes=-1, before=before)
+    undo, left = await tell(log, writes)
     assert left == (None, None)
     unclear = [each for each in undo.calls if each.status == "unclear"]
     assert len(unclear) <= 1
@@ -125,5 +130,6 @@ async def test_an_undo_killed_at_any_write_takes_each_call_back_once(
 async def test_every_write_of_the_undo_is_tried() -> None:
     log = DyingLog(FakeClock(), writes=-1, before=False)
     await tell(log)
-    assert (BEGAN, log.writes) == ([TASK_WRITES], WRITES)
+    (began,) = BEGAN
+    assert log.writes - began == WRITES
     assert sorted(DONE) == ["apples", "gold"]
