@@ -1,7 +1,6 @@
 """Messages to an agent over HTTP."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from penstock.chat.wire_forms import blocked_part
 from penstock.core.call_errors import ToolFailed
 from penstock.core.limits import Limits
 from penstock.core.task import Missing, MissingKind
-from penstock.models.model import ModelEvent, ModelRequest
 from penstock.models.scripted import Hold, ScriptedModel, call, fail, say, wait
 from penstock.store.projections import Page
 from penstock.testing.clock import FakeClock
@@ -158,11 +156,11 @@ async def test_the_retry_after_of_a_provider_is_passed_on() -> None:
 async def test_an_internal_error_has_the_id_of_its_request() -> None:
     """Page: "`INTERNAL_ERROR` | 500 | request id"."""
 
-    class Wrong(ScriptedModel):
-        def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+    class Odd(Act):
+        def preview(self, output: Any) -> str | None:
             raise ValueError("a secret")
 
-    async with served(model=Wrong([])) as server:
+    async with served(model=ScriptedModel([call("odd")]), tools=[Odd("odd")]) as server:
         response = await server.say("Go")
     error = response.json()["error"]
     assert (response.status_code, error["code"]) == (500, "INTERNAL_ERROR")
