@@ -26,6 +26,8 @@ from penstock.cli.terminal.output import AsJson, note, print_json, say
 from penstock.core.errors import ConfigError
 from penstock.core.text import count
 
+_HASHES = {"/hash", "/agentDigest"}
+"""Changes that say no more to people than the texts beside them."""
 _STOPS = {
     "write": "the next call writes, and a replay never runs a write",
     "until": "as --until says",
@@ -148,7 +150,7 @@ def _print(name: str, report: ReplayReport) -> None:
 def _print_difference(found: Difference) -> None:
     say(f"  {found.summary}")
     for change in found.diff:
-        if change.pointer == "/hash":
+        if change.pointer in _HASHES:
             continue
         say(f"  {change.pointer or '/'}{_place(change)}")
         say(f"    - {short(change.was)}")
