@@ -58,6 +58,7 @@ STATUS: dict[type[errors.PenstockError], int] = {
 """Status codes. A class that is not listed has the code of its nearest listed base class."""
 
 END_STATUS = {
+    errors.ModelError.code: 500,
     errors.ModelUnavailable.code: 502,
     errors.ModelRefused.code: 502,
     errors.CarryRefused.code: 502,

@@ -58,6 +58,7 @@ async def script() -> None:
         Process(Command(argv=["/bin/true"], folder=Path("/")), reaper)
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("start", [shell, script])
 @pytest.mark.parametrize("left", range(6))
 async def test_a_process_that_cannot_be_started_leaves_nothing_open(

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from penstock.core.call_errors import CallError, NotAvailable, ScheduleBusy
 from penstock.core.envelope import ErrorDetail
 from penstock.core.ids import SessionId, TaskId
 from penstock.core.task import TaskStatus
+from penstock.models.model import ModelEvent, ModelRequest
+from penstock.models.scripted import ScriptedModel
 from penstock.server.problem import (
     end_problem,
     error_response,
@@ -218,3 +221,16 @@ def test_the_methods_of_a_path_come_from_the_document() -> None:
 def test_a_scope_without_a_request_id_has_an_empty_one() -> None:
     assert request_id_of({}) == ""
     assert body(error_response(400, "X", "m")) == {"code": "X", "message": "m"}
+
+
+async def test_a_model_class_that_fails_is_a_500_with_the_id_of_its_request() -> None:
+    class Wrong(ScriptedModel):
+        def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+            raise ValueError("no key")
+
+    async with served(model=Wrong([])) as server:
+        response = await server.say("Go")
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (500, "MODEL_ERROR")
+    assert error["details"]["requestId"] == response.headers["x-request-id"]
+    assert "ValueError: no key" in error["message"]

@@ -19,6 +19,7 @@ async def folder(tmp_path: Path) -> Folder:
     return await open_folder(tmp_path, *TOOLS)
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(
     ("access", "input", "lines"),
     [
@@ -68,6 +69,7 @@ async def test_a_folder_in_which_the_patterns_fit_nothing_is_refused(folder: Fol
     assert words == '"src" is not readable for agent "g". access.read: **/*.rs.'
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(
     ("input", "found"),
     [
@@ -88,6 +90,7 @@ async def test_lines_are_searched_by_pattern(
     assert await folder.output("grep", **input) == found
 
 
+@pytest.mark.programs
 async def test_a_bad_pattern_is_refused(folder: Folder) -> None:
     found = await folder.call("grep", pattern="(")
     assert found.status == "validation_error"
@@ -95,6 +98,7 @@ async def test_a_bad_pattern_is_refused(folder: Folder) -> None:
     assert "/pattern: is a regular expression: missing )" in found.error.message
 
 
+@pytest.mark.programs
 async def test_ignored_files_are_not_found(folder: Folder) -> None:
     (folder.root / ".gitignore").write_text("src/\n")
     assert await folder.output("grep", pattern="a.py") == ""
@@ -146,6 +150,7 @@ async def test_invalid_input_is_refused(
     assert (await folder.call(tool_id, **input)).status == "validation_error"
 
 
+@pytest.mark.programs
 async def test_searches_wait_for_a_place(tmp_path: Path) -> None:
     """Each is a process of its own."""
     slots = ProcessSlots(1)
