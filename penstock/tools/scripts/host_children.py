@@ -32,6 +32,7 @@ from penstock.tools.tasks.child_forms import (
     WORKERS,
     NewChild,
     Outcome,
+    check_dependencies,
 )
 from penstock.tools.tasks.child_tasks import Spawner
 from penstock.tools.tasks.task_values import ALWAYS, TaskValues
@@ -309,8 +310,7 @@ def _dependencies(arguments: Any) -> tuple[Dependency, ...]:
             raise TypeError(f"dependencies[{place}] must be an object")
         task_id, alias = text(each, "task_id", most=200), text(each, "alias", most=KEY_CHARACTERS)
         found.append(Dependency(TaskId(task_id), alias))
-    if len({each.alias for each in found}) < len(found):
-        raise TypeError("dependencies: each must have an alias of its own")
+    check_dependencies(found)
     return tuple(found)
 
 

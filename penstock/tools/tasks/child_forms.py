@@ -4,6 +4,7 @@
 reads the output of a task that ended. Shown by tests/tools/tasks/test_child_forms.py.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
@@ -14,7 +15,7 @@ from penstock.core.clock import to_iso
 from penstock.core.envelope import Json
 from penstock.core.events.child_events import ChildRequested, Dependency
 from penstock.core.ids import TaskId
-from penstock.core.json_values.json_text import canonical, is_larger, parse_json
+from penstock.core.json_values.json_text import canonical, is_larger, parse_json, without_surrogates
 from penstock.core.json_values.schema import Schema
 from penstock.core.limits import KIB, MIB
 from penstock.core.task import TaskRecord, TaskStatus
@@ -110,15 +111,13 @@ def checked(new: NewChild) -> NewChild:
     """Raise TypeError for a value out of bounds."""
     _check_length("title", new.title, TITLE_CHARACTERS)
     _check_length("key", new.key, KEY_CHARACTERS)
-    if not new.objective.strip() or len(new.objective.encode()) > OBJECTIVE_BYTES:
+    if without_surrogates(new.key) != new.key:
+        raise TypeError(f"key must be a text without lone surrogates, found {new.key!r}")
+    if not new.objective.strip() or len(_utf8(new.objective)) > OBJECTIVE_BYTES:
         raise TypeError(f"objective must be a text of 1 to {OBJECTIVE_BYTES} bytes")
     if is_larger(new.input, INPUT_BYTES):
         raise TypeError(f"input must have at most {INPUT_BYTES} bytes as JSON")
-    if len(new.dependencies) > DEPENDENCIES:
-        raise TypeError(f"dependencies: at most {DEPENDENCIES}, found {len(new.dependencies)}")
-    aliases = [each.alias for each in new.dependencies]
-    if len(set(aliases)) < len(aliases):
-        raise TypeError("dependencies: each must have an alias of its own")
+    check_dependencies(new.dependencies)
     if new.max_turns is not None and not 1 <= new.max_turns <= TURNS:
         raise TypeError(f"max_turns must be a number from 1 to {TURNS}")
     if new.worker_kind and new.worker_kind not in WORKERS:
@@ -131,9 +130,21 @@ def checked(new: NewChild) -> NewChild:
     return new
 
 
+def check_dependencies(dependencies: Sequence[Dependency]) -> None:
+    """Raise TypeError for more tasks than one wait may name, or for an alias of two of them."""
+    if len(dependencies) > DEPENDENCIES:
+        raise TypeError(f"dependencies: at most {DEPENDENCIES}, found {len(dependencies)}")
+    if len({each.alias for each in dependencies}) < len(dependencies):
+        raise TypeError("dependencies: each must have an alias of its own")
+
+
 def _check_length(name: str, text: str, most: int) -> None:
     if len(text) > most:
         raise TypeError(f"{name} must have at most {most} characters, has {len(text)}")
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")  # models and programs write lone surrogates
 
 
 def digest_of(child: ChildRequested) -> str:

@@ -32,6 +32,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("waitForDependencies", {"key": "a"}, "at least one task"),
     ("waitForDependencies", {**WAIT, "dependencies": [1]}, "dependencies[0]"),
     ("waitForDependencies", {**WAIT, "dependencies": 2 * WAIT["dependencies"]}, "alias"),
+    ("waitForDependencies", {**WAIT, "dependencies": 65 * WAIT["dependencies"]}, "at most 64"),
     ("cancel", {}, "task_id"),
 ]
 

@@ -7,7 +7,7 @@ import pytest
 from penstock.core.clock import Moment
 from penstock.core.ids import LogId, ProfileId, TaskId
 from penstock.core.task import TaskRecord, TaskStatus
-from penstock.tools.tasks.child_forms import Outcome, outcome_of
+from penstock.tools.tasks.child_forms import NewChild, Outcome, checked, outcome_of
 
 OUTPUTS: list[tuple[Any, Any]] = [
     ({"content": "Paris"}, "Paris"),
@@ -48,3 +48,10 @@ def test_a_task_that_failed_has_no_output_and_a_reason() -> None:
     outcome = outcome_of(ended({"content": "half", "error": error}, TaskStatus.FAILED))
     assert (outcome.output, outcome.message) == (None, "too long")
     assert Outcome.from_wire(outcome.to_wire()) == outcome
+
+
+def test_a_key_without_a_spelling_in_bytes_is_refused_and_an_objective_is_not() -> None:
+    """The id of a child is a hash of its key; models write lone surrogates."""
+    with pytest.raises(TypeError, match="without lone surrogates"):
+        checked(NewChild(objective="Find it", key="a\ud800"))
+    assert checked(NewChild(objective="Find \ud800", key="a")).objective == "Find \ud800"
