@@ -93,6 +93,7 @@ COMMANDS = (
         "tasks",
         "List, show, follow, cancel or retry tasks.",
         lambda: late("penstock.cli.tasks:COMMANDS"),
+        default="list",
     ),
     Command(
         "schedules",
@@ -276,17 +277,19 @@ def _loaded(row: Command) -> Any:
 
 
 def _group_with(default: str | None) -> type[TyperGroup]:
-    """Return a group that takes `penstock eval FILE` as `penstock eval run FILE`."""
+    """Return a group that takes `eval FILE` as `eval run FILE`, `tasks --watch` with `list`."""
 
     class DefaultGroup(TyperGroup):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             """Add the default sub-command where none is named."""
-            if (
-                default
-                and args
-                and args[0] not in {*self.commands, *self.get_help_option_names(ctx)}
-            ):
-                args = [default, *args]
+            known = {*self.commands, *self.get_help_option_names(ctx)}
+            if default and args and args[0] not in known:
+                # A mistyped name stays one, unless the default itself takes names.
+                takes = "argument" in [
+                    each.param_type_name for each in self.commands[default].params
+                ]
+                if takes or args[0].startswith("-"):
+                    args = [default, *args]
             return super().parse_args(ctx, args)
 
     return DefaultGroup

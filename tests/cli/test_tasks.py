@@ -36,6 +36,13 @@ def test_tasks_are_listed(run: Run, task: str) -> None:
     assert err == "1 of 1\n"
 
 
+def test_options_alone_list_tasks_and_a_mistyped_command_stays_one(run: Run, task: str) -> None:
+    """`penstock tasks --watch` is `penstock tasks list --watch`."""
+    assert run("tasks", "--limit", "1") == run("tasks", "list", "--limit", "1")
+    code, _, err = run("tasks", "shwo")
+    assert (code, "Did you mean 'show'?" in err) == (2, True)
+
+
 def test_each_task_has_a_title(project: Path, run: Run) -> None:
     """Runs and calls had no title, so several of them could not be told apart."""
     laid(project, {"look.yaml": LOOK})

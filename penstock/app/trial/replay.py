@@ -37,6 +37,7 @@ from penstock.core.errors import (
     Blocked,
     Cancel,
     ConfigError,
+    InvalidRequest,
     TaskRunning,
     TextErased,
 )
@@ -120,6 +121,7 @@ async def _read(runtime: Runtime, task: TaskRecord) -> SavedTask | None:
 async def replay_saved(runtime: Runtime, task: SavedTask, options: ReplayOptions) -> ReplayReport:
     """Replay a task whose log, up to its end, is given, and its children. Raises ConfigError."""
     _check(runtime, options)
+    _check_until(task, options.until)
     first = _replay_of(runtime, task, options)
     report = await first.report()
     if options.until is not None:  # names an event of the task itself
@@ -173,6 +175,14 @@ def _check(runtime: Runtime, options: ReplayOptions) -> None:
         except ToolNotFound as error:
             raise ConfigError(f"the tool cannot be changed: {error}") from None
         _check_parts(tool_id, part)
+
+
+def _check_until(task: SavedTask, until: int | None) -> None:
+    """Raise InvalidRequest for a last event that the task does not have."""
+    own = [each.seq for each in task.records if each.task_id == task.task_id]
+    if until is not None and own and not own[0] <= until <= own[-1]:
+        issue = f"is not an event of this task, which has events from {own[0]} to {own[-1]}"
+        raise InvalidRequest([{"field": "/until", "issue": issue}])
 
 
 def _check_parts(tool_id: str, part: Json) -> None:

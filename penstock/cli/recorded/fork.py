@@ -12,7 +12,7 @@ from penstock.cli.completion import tasks
 from penstock.cli.options import ProjectFolder
 from penstock.cli.project import run_with_runtime
 from penstock.cli.terminal.output import AsJson, note, print_json, say
-from penstock.core.errors import NotFound
+from penstock.core.errors import ConfigError, NotFound
 from penstock.core.events.events import MessageReceived
 from penstock.core.ids import TaskId
 
@@ -24,7 +24,7 @@ At = Annotated[
     typer.Option(
         metavar="SEQ",
         min=1,
-        help="The newest event that the copy has; `penstock tasks show` lists them. "
+        help="The newest event that the copy has; `penstock tasks events` lists them. "
         "[default: the task's message]",
     ),
 ]
@@ -62,7 +62,10 @@ def fork(
             event = records[0].event if records else None
             if not isinstance(event, MessageReceived):
                 raise NotFound(f"{task_id} answers no message: it has no message to change")
-            content = click.edit(event.content, extension=".md", require_save=False)
+            content = _edited(event.content)
+            if content.rstrip() == event.content.rstrip():  # editors end a file with a newline
+                note("the message is as it was: nothing is forked")
+                return
         request = ForkRequest(seq=seq, agent=agent, content=content)
         made = await runtime.requests.fork(task_id, request)
         await runtime.requests.wait(made.task_id)
@@ -75,3 +78,11 @@ def fork(
         note(f"penstock tasks show {made.task_id}")
 
     run_with_runtime(project, work)
+
+
+def _edited(text: str) -> str:
+    """Return a text as a person leaves it in the editor. Raises ConfigError."""
+    try:
+        return click.edit(text, extension=".md", require_save=False) or ""
+    except click.ClickException as error:  # typer catches those of its own copy of click only
+        raise ConfigError(f"{error.format_message()}; EDITOR names the editor") from None

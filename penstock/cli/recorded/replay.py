@@ -21,9 +21,9 @@ from penstock.chat.recorded.replay_report import (
 from penstock.cli.completion import tasks
 from penstock.cli.options import ProjectFolder, taking
 from penstock.cli.project import run_with_runtime
-from penstock.cli.terminal.exit_codes import FAILED, FINE
+from penstock.cli.terminal.exit_codes import FAILED, FINE, WRONG_USAGE
 from penstock.cli.terminal.output import AsJson, note, print_json, say
-from penstock.core.errors import ConfigError
+from penstock.core.errors import ConfigError, PenstockError
 from penstock.core.text import count
 
 _HASHES = {"/hash", "/agentDigest"}
@@ -78,7 +78,8 @@ def replay(options: Options) -> None:
     """Run a task again in memory with the project as it is now, and report the first difference.
 
     Replies of models and outcomes of tools are those of the log while their requests are the same:
-    nothing is asked, written or paid without --live. Exits with 1 if something differs.
+    nothing is asked, written or paid without --live. Exits with 1 if something differs, and with 2
+    if nothing can be compared.
     """
     if not options.check and len(options.names) > 1:
         raise typer.BadParameter("name one task; --check takes several files")
@@ -102,8 +103,12 @@ def replay(options: Options) -> None:
             return [await replay_task(runtime, options.names[0], wanted, runtime.local)]
         return [await replay_saved(runtime, each, wanted) for each in saved]
 
-    saved = list(map(_read, options.names)) if options.check else []
-    reports = run_with_runtime(options.project, work)
+    try:
+        saved = list(map(_read, options.names)) if options.check else []
+        reports = run_with_runtime(options.project, work)
+    except PenstockError as error:
+        note(f"Error: {error}")
+        raise typer.Exit(WRONG_USAGE) from None  # 1 is a difference
     if options.save is not None:
         say(str(options.save))
         note(f"penstock replay --check {options.save}")

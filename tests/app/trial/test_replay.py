@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock import Agent, ReplayChanges
-from penstock.core.errors import ConfigError, NotFound, TaskRunning
+from penstock.core.errors import ConfigError, InvalidRequest, NotFound, TaskRunning
 from penstock.models.scripted import ScriptedModel, call, say
 from penstock.testing.runtime import MemoryStorage, memory_runtime
 from tests.kit.replays import RUNS, TOOLS, found, look_up, one_task, pay, price, replayed
@@ -76,6 +76,12 @@ async def test_a_changed_prompt_shows_both_texts_and_where_they_differ(
 async def test_a_replay_ends_at_the_event_that_was_named(place: MemoryStorage) -> None:
     report = await replayed(place, until=4, changes=ReplayChanges(settings={"max_iterations": 1}))
     assert (report.equal, report.stopped, report.up_to_seq) == (True, "until", 4)
+
+
+async def test_an_event_that_the_task_does_not_have_ends_no_replay(place: MemoryStorage) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await replayed(place, until=10_000)
+    assert refused.value.problems[0]["field"] == "/until"
 
 
 async def test_answers_of_people_are_given_again() -> None:

@@ -36,6 +36,29 @@ def test_the_message_can_be_changed_in_an_editor(
     assert any(b"hello name=Bob" in each for each in stored)
 
 
+@pytest.mark.programs
+@pytest.mark.parametrize(
+    ("editor", "told"),
+    [
+        ("false", (1, "Error: false: Editing failed; EDITOR names the editor")),
+        ("nowhere", (1, "EDITOR names the editor")),
+        ("true", (0, "nothing is forked")),
+    ],
+)
+def test_an_editor_that_fails_or_changes_nothing_forks_nothing(
+    run: Run,
+    run_json: Callable[..., Any],
+    task_id: str,
+    monkeypatch: pytest.MonkeyPatch,
+    editor: str,
+    told: tuple[int, str],
+) -> None:
+    monkeypatch.setenv("VISUAL", editor)
+    ended, out, err = run("fork", task_id, "--edit")
+    assert (ended, out, told[1] in err) == (told[0], "", True), err
+    assert [each["id"] for each in run_json("tasks", "list")["tasks"]] == [task_id]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

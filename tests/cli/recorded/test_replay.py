@@ -54,12 +54,13 @@ def test_saved_tasks_are_checked(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("task_other",), 1, "there is no task"),
+        (("task_other",), 2, "there is no task"),
         (("TASK", "task_2"), 2, "name one task"),
         (("TASK", "--check", "--save", "x"), 2, "--save takes a task"),
-        (("--check", "nothing.json"), 1, "cannot read nothing.json"),
-        (("TASK", "--system-prompt", "nothing.md"), 1, "cannot read nothing.md"),
-        (("TASK", "--model", "fast"), 1, "asked only with live"),
+        (("--check", "nothing.json"), 2, "cannot read nothing.json"),
+        (("TASK", "--system-prompt", "nothing.md"), 2, "cannot read nothing.md"),
+        (("TASK", "--model", "fast"), 2, "asked only with live"),
+        (("TASK", "--until", "999"), 2, "is not an event of this task"),
         ((), 2, "Missing argument"),
     ],
 )
