@@ -202,6 +202,7 @@ def _fields(cls: Any, section: str) -> Rows:
 KINDS = (
     (r"typing\.|pathlib\.|collections\.abc\.| \| None", ""),
     (r"tuple\[str, \.\.\.\]", "list of texts"),
+    (r"tuple\[[\w.]+Entry, \.\.\.\]", "list of tables"),
     (r"dict\[.*\]", "table"),
     (r"\bstr\b", "text"),
     (r"\bint\b", "whole number"),

@@ -57,7 +57,7 @@ def list_schedules(
                 each.schedule_id,
                 each.status.value,
                 each.cron or each.type.value,
-                _time(each.next_run),
+                _time(each.next_run) if each.status is ScheduleStatus.ACTIVE else "",
                 "" if each.last_status is None else each.last_status.value,
                 each.name,
             )

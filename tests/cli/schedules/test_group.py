@@ -50,6 +50,9 @@ def test_a_schedule_is_paused_and_resumed(
     assert run_json("schedules", "pause", schedule)["status"] == "paused"
     shown = run_json("schedules", "show", schedule)
     assert (shown["status"], shown["next_runs"]) == ("paused", [])
+    # Its row has no next time.
+    row = next(line for line in run("schedules", "list")[1].splitlines() if schedule in line)
+    assert row.split()[1:] == ["paused", *"08***", "News"], row
     assert run_json("schedules", "resume", schedule)["status"] == "active"
     assert len(run_json("schedules", "show", schedule)["next_runs"]) == 3
     code, _, err = run("schedules", "pause", "News")
